@@ -27,7 +27,7 @@ export const survived = table.survived.map(({ page, ...rest }) => ({
   ...rest,
   note: page === undefined ? undefined : new RegExp(page),
 }));
-export const told = table.told.map(({ page = "", ...rest }) => ({
+export const reported = table.told.map(({ page = "", ...rest }) => ({
   ...rest,
   says: new RegExp(page),
 }));

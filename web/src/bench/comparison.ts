@@ -80,8 +80,8 @@ export function compared(name: string, engine: string, runs: readonly Run[]): Ta
       (run) => round(run)?.ms?.median,
       ({ roundMs, atLeastMs }) => taken(roundMs, atLeastMs.round),
     );
-    const counted = (what: keyof Counts, of: Counts | null): Taken | undefined =>
-      of?.[what] === undefined ? undefined : { value: of[what], cutOff: false };
+    const counted = (what: keyof Counts, counts: Counts | null): Taken | undefined =>
+      counts?.[what] === undefined ? undefined : { value: counts[what], cutOff: false };
     if (backend === "webgpu") {
       for (const what of ["dispatches", "readbacks", "readBytes", "buffers"] as const) {
         add(

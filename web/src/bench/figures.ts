@@ -124,7 +124,7 @@ export function figuresOf(
   }
   for (const round of rounds) {
     const led = round.drafting === "leader";
-    const of = ensembleOf(round);
+    const ensemble = ensembleOf(round);
     const counts = asked(round.counts);
     const own = loaded
       .slice(0, round.members)
@@ -132,7 +132,7 @@ export function figuresOf(
     if (!led)
       add(
         "round / the members' own L decode steps",
-        of,
+        ensemble,
         round.prefix,
         (round.ms?.median ?? NaN) / own,
         "≤ 1.20 on a GPU",
@@ -140,7 +140,7 @@ export function figuresOf(
     const first = segmentTokens * stepNear(workload, loaded[0]?.name ?? "", round.prefix);
     add(
       "round / L decode steps of the first member",
-      of,
+      ensemble,
       round.prefix,
       (round.ms?.median ?? NaN) / first,
       led ? "≤ 1.6 of 3 on the CPU" : "≤ 4.0 of 3 on the CPU",
@@ -148,27 +148,33 @@ export function figuresOf(
     // A draft's last token has not been run; a candidate that keeps it runs it in line.
     add(
       "tokens run / those due",
-      of,
+      ensemble,
       round.prefix,
       round.tokensRun / round.tokensDue,
       "≤ 1, + 1 token",
     );
-    add("read-backs a round", of, round.prefix, counts?.readbacks, "2");
+    add("read-backs a round", ensemble, round.prefix, counts?.readbacks, "2");
     add(
       "dispatches a submit",
-      of,
+      ensemble,
       round.prefix,
       counts && counts.dispatches / counts.submits,
       "64; 32 for the first of a wait",
     );
     add(
       "buffers, bind groups and pipelines made a round",
-      of,
+      ensemble,
       round.prefix,
       counts && counts.buffers + counts.bindGroups + counts.pipelines,
       "0",
     );
-    add("CPU µs a dispatch, all of a round", of, round.prefix, ownMicroseconds(counts), "≤ 3");
+    add(
+      "CPU µs a dispatch, all of a round",
+      ensemble,
+      round.prefix,
+      ownMicroseconds(counts),
+      "≤ 3",
+    );
   }
   const full = rounds.filter((round) => round.drafting === "all");
   for (const size of new Set(full.map((round) => round.members))) {

@@ -160,12 +160,12 @@ function drawn({ caption, note, head, rows }: Table): HTMLElement {
     el("thead", {}, line("th", head)),
     el("tbody", {}, ...rows.map((row) => line("td", row))),
   );
-  const told = note ? [el("p", { class: "hint" }, note)] : [];
+  const notes = note ? [el("p", { class: "hint" }, note)] : [];
   const shown =
     rows.length > 0
       ? [el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": caption }, table)]
       : [];
-  return el("section", {}, el("h2", {}, caption), ...told, ...shown);
+  return el("section", {}, el("h2", {}, caption), ...notes, ...shown);
 }
 
 function fail(message: string): void {
@@ -193,10 +193,10 @@ function check(): void {
 
 /** Runs a worker until its end, failure or cancellation; its results so far are kept. */
 function run(report: Report, worker: Worker): void {
-  const finish = (state: "done" | "failed", told: string): void => {
+  const finish = (state: "done" | "failed", message: string): void => {
     worker.terminate();
     window.removeEventListener("beforeunload", hold);
-    if (state === "failed") report.failure = told;
+    if (state === "failed") report.failure = message;
     const json = JSON.stringify(report, undefined, 1);
     byId("report", HTMLPreElement).textContent = json;
     byId("raw", HTMLDetailsElement).hidden = false;
@@ -209,7 +209,7 @@ function run(report: Report, worker: Worker): void {
     if (document.activeElement === cancel) start.focus();
     cancel.hidden = bar.hidden = true;
     status.textContent = state === "done" ? "Done." : "";
-    if (state === "failed") fail(told);
+    if (state === "failed") fail(message);
     document.body.dataset["state"] = state;
   };
   const hold = (event: Event): void => event.preventDefault();

@@ -51,7 +51,7 @@ function modelsNamed(name: string): Models {
   const known = formats.find((candidate) => candidate === format);
   if (!known || !shapes.some((candidate) => candidate.name === shape)) {
     throw new RangeError(
-      `There is no model ${name}. Take "bundled", "files:NAME.gguf", or one of ${shapes.map((candidate) => candidate.name).join(", ")} with ":Q4_0" or ":Q8_0" behind it.`,
+      `There is no model ${name}. Take "bundled", "files:NAME.gguf", or one of ${shapes.map((candidate) => candidate.name).join(", ")} with ":Q4_0" or ":Q8_0" after it.`,
     );
   }
   return { kind: "random", shape: shape!, format: known };

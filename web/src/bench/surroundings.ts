@@ -4,8 +4,8 @@ import type { Adapter, Backend } from "../protocol/engine.ts";
 import { copyBytesPerSecond, type CopyingGpu } from "./copy-speed.ts";
 import type { Surroundings } from "./report.ts";
 
-/** `told`: the engine's adapter; a browser may know more. */
-export async function surroundings(backend: Backend, told: Adapter): Promise<Surroundings> {
+/** `reported`: the engine's adapter; a browser may know more. */
+export async function surroundings(backend: Backend, reported: Adapter): Promise<Surroundings> {
   const { userAgent, hardwareConcurrency, gpu } = navigator as Navigator & {
     gpu?: Gpu & CopyingGpu;
   };
@@ -20,8 +20,8 @@ export async function surroundings(backend: Backend, told: Adapter): Promise<Sur
     isolated: globalThis.crossOriginIsolated,
     backend,
     adapter: {
-      name: found ? adapterName(found) : told.name,
-      software: told.software || (found ? isSoftware(found) : false),
+      name: found ? adapterName(found) : reported.name,
+      software: reported.software || (found ? isSoftware(found) : false),
     },
     copyBytesPerSecond: backend === "webgpu" ? await copyBytesPerSecond(gpu) : null,
   };

@@ -51,7 +51,7 @@ export function tablesOf(workload: WorkloadReport): Table[] {
   const missing =
     leftOut.length === 0
       ? ""
-      : ` Prefixes of ${leftOut.map(figure).join(" and ")} tokens were left out: with the rounds behind them they are longer than the smallest context of a member.`;
+      : ` Prefixes of ${leftOut.map(figure).join(" and ")} tokens were left out: with the rounds after them they are longer than the smallest context of a member.`;
   const tables: Table[] = [
     {
       caption: `${title}: each member alone`,
@@ -134,7 +134,7 @@ export function tablesOf(workload: WorkloadReport): Table[] {
     });
   }
   const asked: string[][] = [];
-  const add = (of: string, what: string, prefix: number, counts: Counts | null): void => {
+  const add = (subject: string, what: string, prefix: number, counts: Counts | null): void => {
     if (!counts) return;
     const {
       readbacks,
@@ -148,7 +148,7 @@ export function tablesOf(workload: WorkloadReport): Table[] {
       pipelines,
     } = counts;
     asked.push([
-      of,
+      subject,
       what,
       figure(prefix),
       ...[

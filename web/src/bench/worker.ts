@@ -52,8 +52,8 @@ async function run(plan: Plan): Promise<void> {
       compiled,
       memory,
     }).want(plan.threads - 1);
-  const told = await surroundings(plan.backend, engine.adapter());
-  scope.postMessage({ type: "surroundings", surroundings: told });
+  const environment = await surroundings(plan.backend, engine.adapter());
+  scope.postMessage({ type: "surroundings", surroundings: environment });
   const most = Math.max(...plan.ensembles);
   // Each member alone at every prefix, then every ensemble; each once more than counted.
   const rounds = plan.drafting.length * plan.ensembles.filter((size) => size > 1).length;
@@ -69,7 +69,7 @@ async function run(plan: Plan): Promise<void> {
       topK: 0,
       seed: 1,
     };
-    const tell = (what: string) =>
+    const report = (what: string) =>
       scope.postMessage({
         type: "progress",
         what: `${titleOf(models)}: ${what}`,
@@ -85,7 +85,7 @@ async function run(plan: Plan): Promise<void> {
         segmentTokens,
         repeats,
         limitSeconds,
-        tell,
+        tell: report,
       },
       engine,
       models,
@@ -94,7 +94,7 @@ async function run(plan: Plan): Promise<void> {
     );
     const workload = {
       ...measured,
-      figures: figuresOf(measured, segmentTokens, told.copyBytesPerSecond),
+      figures: figuresOf(measured, segmentTokens, environment.copyBytesPerSecond),
     };
     scope.postMessage({ type: "workload", workload });
   }

@@ -278,7 +278,7 @@ test("who stops gets what there was, and the members stop", async () => {
   await conclave.measure([{ role: "user", content: "hello" }]);
 });
 
-test("a failure in mid-answer is told as such, behind the text so far", async () => {
+test("a failure in mid-answer is reported after the text so far", async () => {
   const failure = {
     move: "draft",
     call: 2,

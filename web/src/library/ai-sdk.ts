@@ -98,11 +98,11 @@ export function conclaveModel(
 
     async doStream(call) {
       const cancelled = new AbortController();
-      const { abortSignal: given } = call;
+      const { abortSignal: callerSignal } = call;
       const warnings = warningsOf(call);
       const request = asked(
         call,
-        given ? AbortSignal.any([given, cancelled.signal]) : cancelled.signal,
+        callerSignal ? AbortSignal.any([callerSignal, cancelled.signal]) : cancelled.signal,
       );
       const stream = new ReadableStream<LanguageModelV4StreamPart>({
         async start(controller) {
@@ -255,7 +255,7 @@ function optionsOf(call: LanguageModelV4CallOptions): AskOptions {
   };
 }
 
-/** Lists the unsupported settings of a call. Headers only concern models behind HTTP. */
+/** Lists the unsupported settings of a call. Headers only concern HTTP models. */
 function warningsOf({
   tools,
   presencePenalty,

@@ -333,7 +333,7 @@ export class Conclave {
     options = checkedOptions("load", options, loadFields) as LoadOptions;
     const { backend, hub, threads, core, assets, keepPrompts, signal } = options;
     const conclave = Conclave.start(
-      given({ backend, hub, threads, core, assets, keepPrompts, signal }),
+      definedFields({ backend, hub, threads, core, assets, keepPrompts, signal }),
       port,
     );
     const { contextTokens, onProgress, onShare } = options;
@@ -346,7 +346,7 @@ export class Conclave {
       const add = async (source: MemberSource): Promise<About> => {
         const about = await conclave.add(
           source,
-          given({ contextTokens, onProgress: onStep, signal }),
+          definedFields({ contextTokens, onProgress: onStep, signal }),
         );
         share.added(source.name);
         return about;
@@ -373,35 +373,35 @@ export class Conclave {
    * or the reason it rejected.
    */
   get backend(): Backend {
-    return this.#told.backend;
+    return this.#openReply.backend;
   }
 
   /** Adapter that they run on. */
   get adapter(): Adapter {
-    return this.#told.adapter;
+    return this.#openReply.adapter;
   }
 
   /** Reason for the choice of backend, for display. */
   get why(): string {
-    return this.#told.why;
+    return this.#openReply.why;
   }
 
   /** Settings that `ask` uses by default. */
   get defaults(): Readonly<Settings> {
-    return this.#told.settings;
+    return this.#openReply.settings;
   }
 
   /** Settings of each rule. */
   get rules(): Readonly<Rules> {
-    return this.#told.rules;
+    return this.#openReply.rules;
   }
 
   /** Valid range of each numeric setting, by its name: `exit.warmup` for `warmup` in `exit`. */
   get ranges(): Readonly<Ranges> {
-    return this.#told.ranges;
+    return this.#openReply.ranges;
   }
 
-  get #told(): Answer<"opened"> {
+  get #openReply(): Answer<"opened"> {
     if (this.#opened) return this.#opened;
     throw (
       this.#unopened ?? new EngineFailure("The engine is not open yet. Wait for `ready` first.")
@@ -442,7 +442,7 @@ export class Conclave {
     this.#members.set(source.name, about);
     this.#sources.set(source.name, {
       source,
-      options: given({ contextTokens: options.contextTokens }),
+      options: definedFields({ contextTokens: options.contextTokens }),
       builtIn,
     });
     this.#usage = usage;
@@ -660,7 +660,7 @@ export class Conclave {
   async #reopen(startPort: () => Port, error: ConclaveError): Promise<boolean> {
     this.#wire.close(error);
     this.#wire = this.#wireTo(startPort());
-    this.#opened = await opened(this.#wire, given({ ...this.#options, signal: undefined }));
+    this.#opened = await opened(this.#wire, definedFields({ ...this.#options, signal: undefined }));
     for (const [name, { source, options, builtIn: last }] of [...this.#sources]) {
       last?.close();
       const { about, usage, builtIn } = await added(this.#wire, source, options);
@@ -709,7 +709,7 @@ export class Conclave {
     const seed = crypto.getRandomValues(new Uint32Array(1))[0]! >>> 1;
     return checked(
       "sampling",
-      { ...defaultSampling, seed, ...given(sampling ?? {}) },
+      { ...defaultSampling, seed, ...definedFields(sampling ?? {}) },
       wholeSampling,
     );
   }
@@ -736,7 +736,11 @@ export class Conclave {
 
   /** The rule's settings with the changes to them. */
   #settings({ rule, settings = {} }: Pick<AskOptions, "rule" | "settings">): Settings {
-    return checked("settings", { ...this.#preset(rule), ...given(settings) }, wholeSettings);
+    return checked(
+      "settings",
+      { ...this.#preset(rule), ...definedFields(settings) },
+      wholeSettings,
+    );
   }
 
   #preset(rule: Rule | undefined): Settings {
@@ -765,7 +769,9 @@ const isHandheld = (): boolean =>
   globalThis.matchMedia?.("(hover: none) and (pointer: coarse)").matches ?? false;
 
 /** Copy without undefined fields. */
-function given<T extends object>(options: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+function definedFields<T extends object>(
+  options: T,
+): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]?: Exclude<T[K], undefined>;
   };

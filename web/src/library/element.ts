@@ -183,12 +183,12 @@ export class ConclaveChat extends Base {
     this.#logLast();
     this.#question.textContent = question;
     this.#question.hidden = false;
-    this.#tell("Loading the members…");
+    this.#showStatus("Loading the members…");
     let text = "";
     try {
       const conclave = await unlessAborted((this.#loading ??= this.#load(signal)), signal);
       this.#loaded = true;
-      this.#tell("");
+      this.#showStatus("");
       const rule = this.getAttribute("rule") as Rule | null;
       const thinking = this.getAttribute("thinking") as Thinking | null;
       // `ask` refuses an unknown rule and names the valid ones.
@@ -212,13 +212,13 @@ export class ConclaveChat extends Base {
       const declined = thrown instanceof Declined;
       if (declined || (signal.aborted && !this.#loaded)) {
         // Stopped while loading: the question can be asked again.
-        if (isCurrent()) this.#tell(declined ? "Nothing was downloaded." : "");
+        if (isCurrent()) this.#showStatus(declined ? "Nothing was downloaded." : "");
         if (isCurrent()) this.#box.value = question;
         return this.#unload();
       }
       // Accepted text stays above the message.
       const error = typed(thrown);
-      this.#tell(error.message);
+      this.#showStatus(error.message);
       this.#dispatch("error", error);
       if (isFatal(error) || !this.#loaded) this.#unload();
       if (text === "") this.#box.value = question;
@@ -241,7 +241,7 @@ export class ConclaveChat extends Base {
     this.#logLast();
     this.#log.replaceChildren();
     this.#question.hidden = true;
-    this.#tell("");
+    this.#showStatus("");
     this.#again.hidden = true;
     this.#box.focus();
   }
@@ -270,7 +270,7 @@ export class ConclaveChat extends Base {
 
   #show(event: ConclaveEvent, text: string): void {
     if (event.type === "begin" && event.dropped > 0)
-      this.#tell("The conversation has become too long: its oldest questions are left out.");
+      this.#showStatus("The conversation has become too long: its oldest questions are left out.");
     if (event.type === "thought") {
       if (this.#thought.hidden) {
         const summary = document.createElement("summary");
@@ -304,7 +304,7 @@ export class ConclaveChat extends Base {
     this.#writers.hidden = false;
   }
 
-  #tell(status: string): void {
+  #showStatus(status: string): void {
     this.#status.textContent = status;
     this.#status.hidden = status === "";
   }
@@ -405,7 +405,7 @@ export class ConclaveChat extends Base {
       made("button", "consent-download", "Download"),
       made("button", "consent-decline", "Not now"),
     ];
-    this.#tell("");
+    this.#showStatus("");
     const kept = keeps
       ? "This browser keeps them."
       : "This browser can't keep them: they are fetched anew at each visit.";
@@ -449,7 +449,7 @@ export class ConclaveChat extends Base {
         else if (file && (progress.phase === "verifying" || progress.phase === "loading"))
           files.set(member, { ...file, loaded: file.total });
         const { loaded, total } = bytes();
-        this.#tell(
+        this.#showStatus(
           progress.note ??
             (loaded < total
               ? `Downloading: ${megabytes(loaded)} of ${megabytes(total)}`

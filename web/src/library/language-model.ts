@@ -163,9 +163,9 @@ export function createLanguageModel(options: LanguageModelOptions = {}): Conclav
     return current;
   };
   return {
-    async availability(given) {
+    async availability(sessionNeeds) {
       try {
-        const needs = known("availability", given, needFields) as SessionNeeds;
+        const needs = known("availability", sessionNeeds, needFields) as SessionNeeds;
         samplingOf(needs);
         refuseNeeds(needs);
       } catch (error) {
@@ -174,8 +174,8 @@ export function createLanguageModel(options: LanguageModelOptions = {}): Conclav
       }
       return current?.availability ?? availabilityOf(options);
     },
-    async create(given) {
-      const wanted = known("create", given, sessionFields) as SessionOptions;
+    async create(sessionOptions) {
+      const wanted = known("create", sessionOptions, sessionFields) as SessionOptions;
       refuseNeeds(wanted);
       const { initialPrompts = [], monitor, signal = new AbortController().signal } = wanted;
       const sampling = samplingOf(wanted);
@@ -188,7 +188,7 @@ export function createLanguageModel(options: LanguageModelOptions = {}): Conclav
         ensemble.follow(downloads);
         const conclave = await unlessAborted(ensemble.conclave, signal);
         const usage = await unlessAborted(usageOf(conclave, initial), signal);
-        if (ensemble.share < 1) tell(downloads, 1);
+        if (ensemble.share < 1) reportProgress(downloads, 1);
         const session = new LanguageModelSession(
           { ensemble, conclave, sampling },
           { messages: initial, initial: initial.length, usage },
@@ -227,7 +227,7 @@ class DownloadProgress extends Event implements ProgressEvent {
   }
 }
 
-function tell(monitor: DownloadMonitor, share: number): void {
+function reportProgress(monitor: DownloadMonitor, share: number): void {
   const event = new DownloadProgress(share);
   monitor.dispatchEvent(event);
   monitor.ondownloadprogress?.(event);
@@ -256,7 +256,7 @@ class Ensemble {
     this.#loading = new Loading(load, options, (share) => {
       if (share <= this.share) return;
       this.share = share;
-      for (const monitor of this.#monitors) tell(monitor, share);
+      for (const monitor of this.#monitors) reportProgress(monitor, share);
     });
     this.conclave = this.#loading.conclave.then((conclave) => {
       this.availability = "available";
@@ -267,8 +267,8 @@ class Ensemble {
 
   follow(monitor: DownloadMonitor): void {
     this.#monitors.add(monitor);
-    tell(monitor, 0);
-    if (this.share > 0) tell(monitor, this.share);
+    reportProgress(monitor, 0);
+    if (this.share > 0) reportProgress(monitor, this.share);
   }
 
   unfollow(monitor: DownloadMonitor): void {
@@ -467,13 +467,13 @@ class LanguageModelSession extends EventTarget {
       const { messages, usage } = await this.#fitting(added);
       signal.throwIfAborted();
       const { conclave, sampling } = this.#shared;
-      let told = "";
+      let sent = "";
       for await (const event of conclave.ask(joined(messages), { signal, sampling, ...format })) {
         if (event.type !== "round" && event.type !== "end") continue;
         if (event.type === "end" && event.stop === "stopped") signal.throwIfAborted();
         // The end may bring text withheld so far.
-        const text = event.type === "round" ? event.text : event.text.slice(told.length);
-        told += text;
+        const text = event.type === "round" ? event.text : event.text.slice(sent.length);
+        sent += text;
         if (text !== "") tell(text);
         if (event.type !== "end") continue;
         const answered: Message[] = [...messages, { role: "assistant", content: event.text }];
@@ -488,14 +488,14 @@ class LanguageModelSession extends EventTarget {
 
   /** Runs tasks in turn; an abort rejects a waiting one at once. */
   async #inTurn<T>(
-    of: string,
+    method: string,
     options: PromptOptions,
     fields: Fields,
     task: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
-    const given = known(of, options, fields) as PromptOptions;
+    const promptOptions = known(method, options, fields) as PromptOptions;
     this.#refuseDestroyed();
-    const signal = this.#until(given);
+    const signal = this.#until(promptOptions);
     const turn = this.#queue.then(() => {
       signal.throwIfAborted();
       return task(signal);
@@ -583,8 +583,8 @@ const promptFields = {
 };
 
 /** Follows the API: unknown members are ignored, a wrong type is a TypeError, null means absent. */
-function known(of: string, options: unknown, fields: Fields): object {
-  return checkedOptions(of, options ?? {}, fields, {
+function known(method: string, options: unknown, fields: Fields): object {
+  return checkedOptions(method, options ?? {}, fields, {
     wrong: (message) => new TypeError(message),
     unknown: unsupported,
   });
@@ -644,10 +644,10 @@ function samplingOf({ temperature, topK, samplingMode }: SessionNeeds): Shared["
  */
 function messagesOf(input: PromptInput, appended: boolean): Message[] {
   if (typeof input === "string") return [{ role: "user", content: input }];
-  const told = checked("The prompt", input, list(object), {
+  const entries = checked("The prompt", input, list(object), {
     wrong: (message) => new TypeError(message),
   });
-  if (told.length === 0) return [{ role: "user", content: "" }];
+  if (entries.length === 0) return [{ role: "user", content: "" }];
   return input.map(({ role, content, prefix }, index) => {
     if (!["system", "user", "assistant"].includes(role))
       throw new TypeError(

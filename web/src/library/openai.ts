@@ -318,7 +318,7 @@ async function* chunks(
     choices: [{ index: 0, delta, finish_reason: finish, logprobs: null }],
     ...usage,
   });
-  let told = "";
+  let sent = "";
   let members: string[] = [];
   for await (const event of events) {
     if (event.type === "begin") {
@@ -326,7 +326,7 @@ async function* chunks(
       yield chunk({ role: "assistant", content: "" });
     }
     if (event.type === "round") {
-      told += event.text;
+      sent += event.text;
       yield { ...chunk({ content: event.text }), conclave: voteOf(event, members) };
     }
     if (event.type !== "end") continue;
@@ -337,7 +337,7 @@ async function* chunks(
       return;
     }
     // Text withheld because it could begin a stop text.
-    const rest = event.text.slice(told.length);
+    const rest = event.text.slice(sent.length);
     if (rest !== "") yield chunk({ content: rest });
     yield chunk({}, finishOf(event.stop));
     if (withUsage) yield { ...head, object, choices: [], usage: usageOf(event.usage) };

@@ -49,15 +49,15 @@ export function checked<T>(
  * option is not ignored.
  */
 export function checkedOptions<F extends Fields>(
-  of: string,
+  method: string,
   options: unknown,
   fields: F,
   refusals: Refusals = settings,
 ): Checked<ReturnType<typeof shape<F>>> {
-  checked(`The options of ${of}`, options, object, refusals);
-  const unknown = misnamed(options as object, fields, of);
+  checked(`The options of ${method}`, options, object, refusals);
+  const unknown = misnamed(options as object, fields, method);
   if (unknown !== undefined) throw refusals.unknown(`${unknown}.`);
-  return checked(of, options, shape(fields), refusals);
+  return checked(method, options, shape(fields), refusals);
 }
 
 /** Any object; its user knows the fields. */
@@ -75,9 +75,9 @@ export const ensemble: Check<object> = (data, path) => {
 };
 
 export const signal: Check<AbortSignal> = (data, path) => {
-  const given = data as Partial<AbortSignal> | null | undefined;
+  const signal = data as Partial<AbortSignal> | null | undefined;
   // Duck-typed: it may be of another window.
-  if (typeof given?.aborted !== "boolean" || typeof given.addEventListener !== "function")
+  if (typeof signal?.aborted !== "boolean" || typeof signal.addEventListener !== "function")
     throw fault(path, "an AbortSignal", data);
   return data as AbortSignal;
 };

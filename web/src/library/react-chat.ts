@@ -80,12 +80,13 @@ export function ConclaveChat({
   useEffect(() => {
     const { current } = element;
     if (!current) return;
-    const tell = ({ type, detail }: CustomEvent<never>): void =>
+    const forward = ({ type, detail }: CustomEvent<never>): void =>
       handlers.current[type as keyof typeof heard]?.(detail);
     const names = Object.keys(handlers.current);
-    for (const name of names) current.addEventListener(name, tell as (event: Event) => void);
+    for (const name of names) current.addEventListener(name, forward as (event: Event) => void);
     return () => {
-      for (const name of names) current.removeEventListener(name, tell as (event: Event) => void);
+      for (const name of names)
+        current.removeEventListener(name, forward as (event: Event) => void);
     };
   }, []);
   useEffect(() => {

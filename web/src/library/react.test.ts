@@ -294,7 +294,7 @@ test("the element as a component hears the element's events, also where the page
   assert.equal(heard.length, 2);
 });
 
-test("a component that goes while its members load leaves no engine behind", async () => {
+test("a component that unmounts while its members load leaves no engine running", async () => {
   let loaded: () => void = () => {};
   const { hook, stages, unmount } = await mounted({
     surroundings: { starting: new Promise((resolve) => (loaded = resolve)) },

@@ -112,7 +112,7 @@ const idle: ConclaveState = {
   conclave: undefined,
 };
 
-/** State behind the hook. Idle until asked: strict mode makes two and uses one. */
+/** State of the hook. Idle until asked: strict mode makes two and uses one. */
 class Chat {
   options: UseConclaveOptions;
   #state = idle;
@@ -151,10 +151,17 @@ class Chat {
     }
   };
 
-  readonly ask = async (question: string, given: QuestionOptions = {}): Promise<string> => {
+  readonly ask = async (
+    question: string,
+    questionOptions: QuestionOptions = {},
+  ): Promise<string> => {
     // Passed directly as an event handler, it would receive the event.
     checked("The question", question, check.text);
-    const { onEvent, ...options } = checkedOptions("ask", given, askFields) as QuestionOptions;
+    const { onEvent, ...options } = checkedOptions(
+      "ask",
+      questionOptions,
+      askFields,
+    ) as QuestionOptions;
     if (this.#answering && !this.#answering.signal.aborted)
       throw new BadSettings("A question is being answered. Wait for its end, or stop it.");
     const controller = new AbortController();
@@ -171,7 +178,7 @@ class Chat {
     /** Error thrown by the caller's own function. */
     let own: { error: unknown } | undefined;
     /** Publishes the answer so far, unless another has begun. */
-    const tell = (segments: readonly SegmentVote[]): void => {
+    const publish = (segments: readonly SegmentVote[]): void => {
       if (isCurrent())
         this.#set({
           text,
@@ -193,12 +200,12 @@ class Chat {
         if (event.type === "begin") members = event.members;
         if (event.type === "round") {
           text += event.text;
-          tell([...this.#state.segments, voteOf(event, members)]);
+          publish([...this.#state.segments, voteOf(event, members)]);
         }
         if (event.type === "end") {
           // It may bring text withheld so far.
           text = event.text;
-          tell(this.#state.segments);
+          publish(this.#state.segments);
         }
         try {
           onEvent?.(event);

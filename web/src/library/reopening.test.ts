@@ -42,7 +42,7 @@ const kinds = (events: ConclaveEvent[]): string[] =>
     .map((event) => (event.type === "round" ? `round ${event.round}` : event.type));
 const sixRounds = ["round 1", "round 2", "round 3", "round 4", "round 5", "round 6"];
 
-test("a worker that dies in mid-answer is replaced, and the answer goes on behind the text so far", async () => {
+test("a worker that dies in mid-answer is replaced, and the answer continues after the text so far", async () => {
   const { conclave, stages, fail } = await open();
   const events = await answer(conclave, (round) => (round === 2 ? fail() : undefined));
   const told = kinds(events);

@@ -16,7 +16,7 @@ const moduleBytes = 1.5e6;
 const downloading = 0.9;
 const oftenMs = 100;
 
-interface Part {
+interface Portion {
   bytes: number;
   /** From 0 to 1. */
   done: number;
@@ -24,18 +24,18 @@ interface Part {
 }
 
 export class Share {
-  readonly #tell: (share: number) => void;
+  readonly #report: (share: number) => void;
   readonly #now: () => number;
-  readonly #engine: Part = { bytes: moduleBytes, done: 0, downloaded: true };
-  readonly #members = new Map<string, Part>();
+  readonly #engine: Portion = { bytes: moduleBytes, done: 0, downloaded: true };
+  readonly #members = new Map<string, Portion>();
   #most = 0;
-  #toldAt: number;
+  #reportedAt: number;
 
   /** Reports 0 at once. */
   constructor(tell: (share: number) => void, now = () => performance.now()) {
-    this.#tell = tell;
+    this.#report = tell;
     this.#now = now;
-    this.#toldAt = now();
+    this.#reportedAt = now();
     tell(0);
   }
 
@@ -88,17 +88,17 @@ export class Share {
   /** Reports 1: all is loaded. */
   done(): void {
     this.#most = 1;
-    this.#tell(1);
+    this.#report(1);
   }
 
   #follow(): void {
     const now = this.#now();
-    if (now - this.#toldAt < oftenMs) return;
+    if (now - this.#reportedAt < oftenMs) return;
     const share = this.#share();
     if (share <= this.#most) return;
     this.#most = share;
-    this.#toldAt = now;
-    this.#tell(share);
+    this.#reportedAt = now;
+    this.#report(share);
   }
 
   /** Below 1, which `done` reports. */

@@ -136,7 +136,7 @@ export class Choosing {
   addPicked(picked: PickedFile[]): void {
     const { models, complaints } = sortPicked(picked);
     for (const { name, files } of models) {
-      const quantise = this.dialog.quantise.of(
+      const quantise = this.dialog.quantise.optionFor(
         files.map((file) => ({ name: file.name, bytes: file.size })),
       );
       if (!this.#seat({ source: { name, files, ...quantise } })) break;
@@ -205,7 +205,7 @@ export class Choosing {
     if (this.#context.roster.full) throw new BadReference(fullHouse);
     const plans = await this.#check([source.ref], signal);
     this.#seat({
-      source: { ...source, ...this.dialog.quantise.of(plans.flatMap(({ files }) => files)) },
+      source: { ...source, ...this.dialog.quantise.optionFor(plans.flatMap(({ files }) => files)) },
     });
   }
 

@@ -54,7 +54,7 @@ export class Exchange {
   readonly question: string;
   readonly #context: ExchangeContext;
   /** Thoughts of each member before the answer, folded; by name. */
-  readonly #thoughts = new Map<string, { body: HTMLElement; told: ThoughtEvent | undefined }>();
+  readonly #thoughts = new Map<string, { body: HTMLElement; event: ThoughtEvent | undefined }>();
   readonly #thinking = el("div", { class: "thoughts" });
   readonly #answer = el("div", { class: "answer growing", dir: "auto", "aria-live": "polite" });
   readonly #legend = el("p", { class: "legend" });
@@ -149,13 +149,13 @@ export class Exchange {
   thought(event: ThoughtEvent): void {
     const fold = this.#fold(event.member);
     fold.body.textContent = event.text;
-    fold.told = event;
+    fold.event = event;
   }
 
-  #fold(member: string): { body: HTMLElement; told: ThoughtEvent | undefined } {
+  #fold(member: string): { body: HTMLElement; event: ThoughtEvent | undefined } {
     const known = this.#thoughts.get(member);
     if (known) return known;
-    const fold = { body: el("div", { class: "thought", dir: "auto" }), told: undefined };
+    const fold = { body: el("div", { class: "thought", dir: "auto" }), event: undefined };
     this.#thoughts.set(member, fold);
     const index = this.#context.members.indexOf(member);
     const who = el(
@@ -241,7 +241,7 @@ export class Exchange {
     const settings = this.#begin?.settings;
     if (!round || !settings || close) return this.#inspectorHost.replaceChildren();
     const focused = document.activeElement;
-    const held =
+    const control =
       focused instanceof HTMLElement && this.#inspectorHost.contains(focused)
         ? focused.dataset["control"]
         : undefined;
@@ -260,7 +260,7 @@ export class Exchange {
         },
       }),
     );
-    if (held !== undefined) this.#focusControl(held);
+    if (control !== undefined) this.#focusControl(control);
     this.#context.onInspect(this);
   }
 
@@ -310,7 +310,7 @@ export class Exchange {
     if (!begun) return;
     const { messages, members, cores, backend, adapter } = this.#context;
     const { settings, sampling, thinking, strengths, chats } = begun;
-    const thoughts = [...this.#thoughts.values()].flatMap(({ told }) => (told ? [told] : []));
+    const thoughts = [...this.#thoughts.values()].flatMap(({ event }) => (event ? [event] : []));
     const run: Run = {
       members,
       cores,

@@ -53,7 +53,7 @@ function whileRunning(memory: number[], machine: Machine): Verdict | undefined {
     const text = beyondTheCpu(memory, machine);
     if (text !== undefined) return { tone: "no", text };
   }
-  const there = told(machine);
+  const there = memoryGigabytes(machine);
   if (there !== undefined && all > there * 0.5e9) {
     return {
       tone: "warning",
@@ -86,7 +86,7 @@ function beyondTheCpu(memory: number[], machine: Machine): string | undefined {
   if (fullest > heapLimit) {
     return `Too large for the CPU path: there are fewer cores than models, and those that share a thread hold 4 GB at most together, of which they would take ${bytes(fullest)}. Take fewer or smaller ones, or use a graphics card with WebGPU.`;
   }
-  const there = told(machine);
+  const there = memoryGigabytes(machine);
   const all = sum(memory);
   // The browser rounds it to a power of two.
   if (there !== undefined && all > there * 1.5e9) {
@@ -96,7 +96,7 @@ function beyondTheCpu(memory: number[], machine: Machine): string | undefined {
 }
 
 /** Main memory in gigabytes, if the browser reports it: 8 means that or more. */
-const told = ({ deviceMemory }: Machine): number | undefined =>
+const memoryGigabytes = ({ deviceMemory }: Machine): number | undefined =>
   deviceMemory !== undefined && deviceMemory < 8 ? deviceMemory : undefined;
 
 /**

@@ -17,14 +17,17 @@ export interface InspectorContext {
 /** The raw number that each scoring uses, and its description. */
 const raws: Record<
   Settings["scoring"],
-  { of: (score: Score) => number | undefined; name: string }
+  { value: (score: Score) => number | undefined; name: string }
 > = {
   harmonic: {
-    of: surprise,
+    value: surprise,
     name: "surprise in nats, which the least likely of its tokens decide; twice the surprise is half of the share",
   },
-  logit: { of: ({ meanLogit }) => meanLogit, name: "mean raw logit of its tokens" },
-  likelihood: { of: ({ meanLogprob }) => meanLogprob, name: "mean log-probability of its tokens" },
+  logit: { value: ({ meanLogit }) => meanLogit, name: "mean raw logit of its tokens" },
+  likelihood: {
+    value: ({ meanLogprob }) => meanLogprob,
+    name: "mean log-probability of its tokens",
+  },
 };
 
 /** Makes the panel of one round. */
@@ -154,7 +157,7 @@ function matrix(round: RoundEvent, { names, voices, settings }: InspectorContext
         : []),
       ...row.map((share, j) => {
         const score = round.scores[i]?.[j];
-        const number = score && raw.of(score);
+        const number = score && raw.value(score);
         const best = share === Math.max(...row);
         return el(
           "td",

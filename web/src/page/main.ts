@@ -196,11 +196,11 @@ class Page {
         ]),
     });
     await opened;
-    await this.#tellTabs();
+    await this.#showTabCost();
   }
 
   /** Shows what another tab costs, unless both share an engine. */
-  async #tellTabs(): Promise<void> {
+  async #showTabCost(): Promise<void> {
     if (!(await hasOtherTab()) || this.#sharing?.shared) return;
     this.#notices.show(
       "tabs",
@@ -281,7 +281,7 @@ class Page {
   #changing(): void {
     if (!this.#furnished || !this.#sharing) return;
     if (!this.#sharing.shared) return void this.#sharing.offer(undefined);
-    void this.#startOver(true).then(() => this.#tellTabs());
+    void this.#startOver(true).then(() => this.#showTabCost());
   }
 
   /** Lets other tabs find the engine by its members, once all are loaded. */
@@ -628,8 +628,8 @@ class Page {
     const text = madeRoom
       ? "The bundled toys have made room. They come back when the last model that you added goes."
       : "";
-    const told = byId("made-room", HTMLElement);
-    if (told.textContent !== text) told.textContent = text;
+    const notice = byId("made-room", HTMLElement);
+    if (notice.textContent !== text) notice.textContent = text;
     byId("bring-toys", HTMLElement).hidden = !madeRoom;
   }
 

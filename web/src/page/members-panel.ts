@@ -230,7 +230,7 @@ export class MembersPanel {
     const name = slot.source.name;
     const named = (label: string, run: () => void, spoken = label): HTMLButtonElement =>
       button(label, run, { class: "quiet", "aria-label": `${spoken} ${name}` });
-    const held = card.actions.contains(document.activeElement);
+    const hadFocus = card.actions.contains(document.activeElement);
     const buttons: HTMLButtonElement[] = [];
     if (slot.state === "loading") buttons.push(named("Stop", () => this.#events.onStop(slot)));
     if (slot.state === "stopped")
@@ -242,7 +242,7 @@ export class MembersPanel {
     if (slot.state !== "waiting") buttons.push(named("Remove", () => this.#events.onRemove(slot)));
     card.actions.replaceChildren(...buttons);
     // The pressed button is gone: the focus goes to its replacement.
-    if (held) buttons[0]?.focus();
+    if (hadFocus) buttons[0]?.focus();
   }
 
   #card(slot: Slot): Card {

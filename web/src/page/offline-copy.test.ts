@@ -37,7 +37,7 @@ async function isOffered(registration: Registration, controlled: boolean): Promi
 
 const worker = {} as ServiceWorker;
 
-test("a newer version is offered where it waits behind the one in use", async () => {
+test("a newer version is offered if it waits for the one in use", async () => {
   assert.ok(await isOffered({ waiting: worker, active: worker }, true));
 });
 

@@ -31,10 +31,10 @@ class Browser {
   /** Installs and activates the worker of a build with these files. */
   async visit(files: Files, onceUsed: Files, search = ""): Promise<Worker> {
     const listeners = new Map<string, Listener>();
-    const digests = (of: Files): string =>
+    const digests = (files: Files): string =>
       JSON.stringify(
         Object.fromEntries(
-          Object.entries(of).map(([path, content]) => [
+          Object.entries(files).map(([path, content]) => [
             path,
             createHash("sha256").update(content).digest("hex"),
           ]),

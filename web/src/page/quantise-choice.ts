@@ -41,7 +41,7 @@ export class QuantiseSelect {
   );
 
   /** Applies the choice to a model's files. */
-  of(files: { name: string; bytes: number }[]): Pick<MemberSource, "quantise"> {
+  optionFor(files: { name: string; bytes: number }[]): Pick<MemberSource, "quantise"> {
     const quantise = quantiseFor(
       choices.find((choice) => choice === this.#select.value) ?? "auto",
       files,

@@ -277,9 +277,10 @@ export class SettingsForm {
     const rules = this.#rules;
     const settings = this.#settings();
     if (!rules || !settings) return;
-    const told = (settings: Settings): string => JSON.stringify({ ...settings, maxRounds: 0 });
+    const serialised = (settings: Settings): string =>
+      JSON.stringify({ ...settings, maxRounds: 0 });
     const rule = (Object.keys(rules) as Rule[]).find(
-      (name) => told(rules[name]) === told(settings),
+      (name) => serialised(rules[name]) === serialised(settings),
     );
     this.#control("rule").value = rule ?? own;
   }

@@ -238,9 +238,9 @@ test("a tab that goes away in mid-answer gives its turn to the next, and a conve
     await begins.conclave.add(ada);
     const begun = begins.conclave.begin(hello).catch((error: unknown) => error);
     if (when === "begun") await begun;
-    const behind = collect(three.conclave.ask(hello, { settings: { maxRounds: 2 } }));
+    const later = collect(three.conclave.ask(hello, { settings: { maxRounds: 2 } }));
     begins.line.end();
-    assert.equal(end(await behind).text, "la la ", when);
+    assert.equal(end(await later).text, "la la ", when);
   }
   assert.deepEqual([engine.lines, ends()], [2, 0]);
   two.line.end();

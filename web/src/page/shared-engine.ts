@@ -49,7 +49,7 @@ interface Common {
   /** The last tab that waited and stopped it; it may complete before the engine sees the stop. */
   stopped?: Waiter;
   /** Last reply: progress, or the final reply, repeated to tabs that ask later. */
-  told?: Reply;
+  lastReply?: Reply;
 }
 
 export class SharedEngine {
@@ -165,19 +165,19 @@ export class SharedEngine {
     const what = JSON.stringify(rest);
     const known = this.#common.get(what);
     if (known) {
-      if (known.told)
+      if (known.lastReply)
         tab.onReply({
-          ...known.told,
-          ...(known.told.type === "added" ? { usage: this.#usage } : {}),
+          ...known.lastReply,
+          ...(known.lastReply.type === "added" ? { usage: this.#usage } : {}),
           id,
         } as Reply);
-      if (!known.told || known.told.type === "progress") known.waiting.add({ tab, id });
+      if (!known.lastReply || known.lastReply.type === "progress") known.waiting.add({ tab, id });
       return;
     }
     const common: Common = { number: ++this.#last, waiting: new Set([{ tab, id }]) };
     this.#common.set(what, common);
     this.#hearers.set(common.number, (reply) => {
-      common.told = reply;
+      common.lastReply = reply;
       if (reply.type === "added") this.#usage = reply.usage;
       if (reply.type === "added" && rest.type === "add" && rest.replace !== undefined)
         this.#forget(rest.replace);
@@ -200,9 +200,9 @@ export class SharedEngine {
 
   /** A member was removed. */
   #forget(name: string): void {
-    for (const [what, { told }] of this.#common)
+    for (const [what, { lastReply }] of this.#common)
       if (
-        told?.type === "added" &&
+        lastReply?.type === "added" &&
         (JSON.parse(what) as Once & { type: "add" }).source.name === name
       )
         this.#common.delete(what);

@@ -16,7 +16,7 @@ const knocks = 8;
 
 type Channel = Pick<BroadcastChannel, "postMessage" | "close" | "onmessage">;
 
-export interface Around {
+export interface SharingEnvironment {
   locks: Locks;
   openChannel: (name: string) => Channel;
   startWorker: () => Port;
@@ -36,7 +36,7 @@ interface Welcome {
  * Undefined if tabs can't share an engine. Not on phones and tablets, which suspend hidden tabs:
  * there each has its own.
  */
-export function openSharing(onLost: Around["onLost"]): Sharing | undefined {
+export function openSharing(onLost: SharingEnvironment["onLost"]): Sharing | undefined {
   const locks: LockManager | undefined = navigator.locks;
   if (
     !locks ||
@@ -97,14 +97,14 @@ class TabPort implements Port {
 }
 
 export class Sharing {
-  readonly #around: Around;
+  readonly #env: SharingEnvironment;
   /** Engines of this tab; others may still use one that this tab has left. */
   readonly #engines = new Set<SharedEngine>();
   /** The last port that was started. */
   #port: TabPort | undefined;
 
-  constructor(around: Around) {
-    this.#around = around;
+  constructor(env: SharingEnvironment) {
+    this.#env = env;
   }
 
   /**
@@ -157,14 +157,14 @@ export class Sharing {
 
   /** Some browsers with storage disabled have no locks either. */
   #tryHold(name: string): Promise<(() => void) | undefined> {
-    return this.#around.locks.tryHold(name).catch(() => undefined);
+    return this.#env.locks.tryHold(name).catch(() => undefined);
   }
 
   /** Starts an engine in this tab. */
   #own(port: TabPort, held?: { key: string; release: () => void }): void {
     if (port.ended) return held?.release();
     try {
-      const engine = (port.own = new SharedEngine(this.#around.startWorker(), () => {
+      const engine = (port.own = new SharedEngine(this.#env.startWorker(), () => {
         this.#engines.delete(engine);
         port.offered?.end();
       }));
@@ -201,7 +201,7 @@ export class Sharing {
     engine: SharedEngine,
     { key, release }: { key: string; release: () => void },
   ): void {
-    const { locks, openChannel } = this.#around;
+    const { locks, openChannel } = this.#env;
     const alive = `${key} ${crypto.randomUUID()}`;
     const over = new AbortController();
     const living = this.#tryHold(alive);
@@ -234,7 +234,7 @@ export class Sharing {
 
   /** Asks the engine's tab for a connection. False without an answer. */
   async #follow(port: TabPort, key: string): Promise<boolean> {
-    const { locks, openChannel, onLost } = this.#around;
+    const { locks, openChannel, onLost } = this.#env;
     const tab = `${key} ${crypto.randomUUID()}`;
     const leave = await this.#tryHold(tab);
     if (!leave) return false;

@@ -12,7 +12,7 @@ interface Card {
   answer: HTMLElement;
   /** Progress in reading the question. */
   reading: HTMLProgressElement;
-  told: HTMLElement;
+  status: HTMLElement;
   rounds: RoundEvent[];
   over: boolean;
 }
@@ -77,24 +77,24 @@ export class SideBySide {
     signal: AbortSignal,
   ): Promise<ConclaveError | undefined> {
     let fatal: ConclaveError | undefined;
-    this.#tell();
+    this.#showStatus();
     for await (const alone of eachAlone(conclave, this.#asked, signal)) {
       const card = this.#cards[alone.member]!;
       if ("error" in alone) {
         end(card, "failed", alone.error);
         if (isFatal(alone.error)) fatal = alone.error;
       } else hear(card, alone.event);
-      this.#tell();
+      this.#showStatus();
     }
     // Members not asked, or interrupted.
     for (const card of this.#cards) if (!card.over) end(card, fatal ? "failed" : "stopped");
-    this.#tell(true);
+    this.#showStatus(true);
     this.#close.hidden = false;
     return fatal;
   }
 
   /** Shows which member answers; a screen reader hears changes. */
-  #tell(over = false): void {
+  #showStatus(over = false): void {
     const finished = this.#cards.filter(({ root }) => root.dataset["state"] === "ended").length;
     const now = this.#cards.findIndex((card) => !card.over);
     const all = plural(this.#cards.length, "member");
@@ -118,7 +118,7 @@ function card(name: string, style: string): Card {
       hidden: true,
       "aria-label": `${name}: reading the question`,
     }),
-    told: el("p", { class: "facts" }, "waits for its turn"),
+    status: el("p", { class: "facts" }, "waits for its turn"),
     rounds: [],
     over: false,
   };
@@ -126,7 +126,7 @@ function card(name: string, style: string): Card {
     el("h4", {}, el("span", { class: "name" }, name)),
     made.answer,
     made.reading,
-    made.told,
+    made.status,
   );
   return made;
 }
@@ -137,16 +137,16 @@ function hear(card: Card, event: ConclaveEvent): void {
   if (event.type === "reading") {
     card.reading.hidden = event.done >= event.total;
     card.reading.value = event.done / event.total;
-    card.told.textContent = `reads the question: ${event.done} of ${event.total} tokens`;
+    card.status.textContent = `reads the question: ${event.done} of ${event.total} tokens`;
   } else if (event.type === "begin") {
     card.reading.hidden = true;
-    card.told.textContent = "drafts its first words";
+    card.status.textContent = "drafts its first words";
   } else if (event.type === "thinking") {
-    card.told.textContent = "thinks first";
+    card.status.textContent = "thinks first";
   } else if (event.type === "round") {
     card.rounds.push(event);
     card.answer.append(event.text);
-    card.told.textContent = `answers · ${cost(card.rounds)}`;
+    card.status.textContent = `answers · ${cost(card.rounds)}`;
   } else if (event.type === "end") {
     end(card, event.stop);
   }
@@ -161,6 +161,6 @@ function end(card: Card, stop: string, error?: ConclaveError): void {
   card.reading.hidden = true;
   const why = stops[stop] ?? stop;
   const how = stop === "ended" ? why : `${asked ? "unfinished" : "not asked"}: ${why}`;
-  card.told.textContent = card.rounds.length > 0 ? `${how} · ${cost(card.rounds)}` : how;
+  card.status.textContent = card.rounds.length > 0 ? `${how} · ${cost(card.rounds)}` : how;
   if (error) card.root.append(el("p", { role: "alert", "data-kind": error.kind }, error.message));
 }

@@ -66,11 +66,11 @@ function updates(
 ): HTMLElement | "" {
   const models = [...rows.keys()].filter(({ complete, commit }) => complete && commit !== null);
   if (models.length === 0) return "";
-  const told = el("span", { role: "status" });
+  const status = el("span", { role: "status" });
   const look = button(
     "Look for newer versions",
     async () => {
-      told.textContent = "Asking…";
+      status.textContent = "Asking…";
       const answers = await Promise.allSettled(models.map(hasNewer));
       const newer = models.filter((_, index) => {
         const answer = answers[index];
@@ -95,14 +95,14 @@ function updates(
         newer.length === 0
           ? "No newer version is known."
           : `${plural(newer.length, "model")} of ${models.length} can be had newer.`;
-      told.textContent =
+      status.textContent =
         silent > 0
           ? `${found} ${plural(silent, "model")} could not be asked about; try again later.`
           : found;
     },
     { class: "quiet" },
   );
-  return el("p", { class: "actions updates" }, look, told);
+  return el("p", { class: "actions updates" }, look, status);
 }
 
 function row(model: StoredModel, onDelete: StoredContext["onDelete"]): HTMLElement {

@@ -10,7 +10,7 @@ export function trustRow(names: string[], voices: number[], weights: number[]): 
     drawn.style.width = `${(weights[member] ?? 0) * 100}%`;
     return drawn;
   };
-  const told = (name: string, member: number): HTMLElement =>
+  const label = (name: string, member: number): HTMLElement =>
     el(
       "li",
       { class: style(member) },
@@ -25,7 +25,7 @@ export function trustRow(names: string[], voices: number[], weights: number[]): 
       { class: "trust-bar", "aria-hidden": "true" },
       ...names.map((_, member) => part(member)),
     ),
-    el("ul", { "aria-label": "Part of the vote at the start" }, ...names.map(told)),
+    el("ul", { "aria-label": "Part of the vote at the start" }, ...names.map(label)),
     el(
       "p",
       { class: "hint" },

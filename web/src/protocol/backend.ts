@@ -72,10 +72,14 @@ export async function chooseBackend(wanted: BackendChoice, gpu: Gpu | undefined)
     return { backend: "cpu", why: "WebGPU found no graphics adapter" };
   }
   const software = isSoftware(adapter);
-  const told = { name: adapterName(adapter), software };
+  const description = { name: adapterName(adapter), software };
   if (software) {
     if (wanted === "webgpu")
-      return { backend: "webgpu", why: "WebGPU was chosen, on a software adapter", adapter: told };
+      return {
+        backend: "webgpu",
+        why: "WebGPU was chosen, on a software adapter",
+        adapter: description,
+      };
     return {
       backend: "cpu",
       why: "WebGPU has only a software adapter here, which is far slower than the CPU backend",
@@ -84,7 +88,7 @@ export async function chooseBackend(wanted: BackendChoice, gpu: Gpu | undefined)
   return {
     backend: "webgpu",
     why: wanted === "webgpu" ? "WebGPU was chosen" : "a graphics adapter was found",
-    adapter: told,
+    adapter: description,
   };
 }
 

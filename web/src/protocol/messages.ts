@@ -94,9 +94,9 @@ const remote = shape({ host: text, model: text, can: oneOf(...capabilities), not
 const lives = shape({ ...model, core: optional(core), remote: optional(remote) });
 /** A member on a core of this machine, or behind a server. */
 const about: Check<Checked<typeof lives>> = (data, path) => {
-  const told = lives(data, path);
-  if (told.remote === undefined) core(told.core, `${path}.core`);
-  return told;
+  const checked = lives(data, path);
+  if (checked.remote === undefined) core(checked.core, `${path}.core`);
+  return checked;
 };
 /**
  * A drafted segment. `ended`: the drafter ended the answer after it; `tokens`: its length in the
@@ -166,14 +166,16 @@ const origins = ["ref", "files", "url", "remote", "builtIn"] as const;
 
 /** Source of a member: one of `ref`, `files`, `url`, `remote`, `builtIn`. */
 export const memberSource: typeof source = (data, path) => {
-  const told = source(data, path);
-  if (told.name === "") throw fault(`${path}.name`, "a name", told.name);
-  const given = origins.filter((origin) => told[origin] !== undefined && told[origin] !== false);
-  if (given.length !== 1)
+  const checked = source(data, path);
+  if (checked.name === "") throw fault(`${path}.name`, "a name", checked.name);
+  const present = origins.filter(
+    (origin) => checked[origin] !== undefined && checked[origin] !== false,
+  );
+  if (present.length !== 1)
     throw new TypeError(
-      `${path} must have one of ${origins.join(", ")}; ${JSON.stringify(told.name)} has ${given.join(" and ") || "none"}`,
+      `${path} must have one of ${origins.join(", ")}; ${JSON.stringify(checked.name)} has ${present.join(" and ") || "none"}`,
     );
-  return told;
+  return checked;
 };
 
 /**

@@ -8,7 +8,7 @@ import { chunkCount, type FileState, type Journal, type RemoteFile } from "./jou
 import type { Meter } from "./meter.ts";
 import { retrying, RetryableError, type RetryPolicy } from "./retry.ts";
 import { gitBlobId, Sha256, sha256 } from "./sha256.ts";
-import type { Folder, Part } from "./shelf.ts";
+import type { Folder, OpenPart } from "./shelf.ts";
 import {
   askForAll,
   askForRange,
@@ -75,7 +75,7 @@ function reserve(files: OpenFile[]): void {
 class OpenFile {
   readonly index: number;
   readonly state: FileState;
-  readonly part: Part;
+  readonly part: OpenPart;
   readonly #journal: Journal;
   /** Whether the host has answered a range request with that range. */
   ranged = false;
@@ -85,7 +85,7 @@ class OpenFile {
   /** Number of leading chunks that the digest includes. */
   #digested = 0;
 
-  constructor(index: number, state: FileState, part: Part, journal: Journal) {
+  constructor(index: number, state: FileState, part: OpenPart, journal: Journal) {
     this.index = index;
     this.state = state;
     this.part = part;

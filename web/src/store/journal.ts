@@ -13,7 +13,7 @@ import {
   variant,
   type Checked,
 } from "../protocol/check.ts";
-import type { Folder, Part } from "./shelf.ts";
+import type { Folder, OpenPart } from "./shelf.ts";
 
 /** Name of the journal's part in a model's folder; its files are the parts "0", "1", … */
 const partName = "journal";
@@ -162,10 +162,10 @@ export async function readState(folder: Folder): Promise<ModelState | undefined>
 /** A journal open for writing. */
 export class Journal {
   readonly state: ModelState;
-  readonly #part: Part;
+  readonly #part: OpenPart;
   #end: number;
 
-  private constructor(part: Part, state: ModelState, end: number) {
+  private constructor(part: OpenPart, state: ModelState, end: number) {
     this.#part = part;
     this.state = state;
     this.#end = end;

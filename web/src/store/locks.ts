@@ -51,11 +51,11 @@ class WebLocks implements Locks {
   #request(name: string, options: LockOptions): Promise<(() => void) | undefined> {
     return new Promise((resolve, reject) => {
       // The lock is held until the promise returned by the callback settles.
-      const held = (lock: Lock | null): Promise<void> | undefined => {
+      const granted = (lock: Lock | null): Promise<void> | undefined => {
         if (!lock) return void resolve(undefined);
         return new Promise((release) => resolve(release));
       };
-      this.#manager.request(name, options, held).catch(reject);
+      this.#manager.request(name, options, granted).catch(reject);
     });
   }
 }
@@ -73,7 +73,7 @@ class OwnLocks implements Locks {
   ): Promise<() => void> {
     signal.throwIfAborted();
     const queue = this.#waiting.get(name);
-    if (!queue) return this.#held(name);
+    if (!queue) return this.#acquire(name);
     onWait();
     await new Promise<void>((resolve, reject) => {
       const stop = (): void => {
@@ -91,10 +91,10 @@ class OwnLocks implements Locks {
   }
 
   async tryHold(name: string): Promise<(() => void) | undefined> {
-    return this.#waiting.has(name) ? undefined : this.#held(name);
+    return this.#waiting.has(name) ? undefined : this.#acquire(name);
   }
 
-  #held(name: string): () => void {
+  #acquire(name: string): () => void {
     this.#waiting.set(name, []);
     return () => this.#release(name);
   }

@@ -32,13 +32,13 @@ export class Meter {
     this.#rate = undefined;
     this.#fresh = 0;
     this.#since = this.#now();
-    this.#tell();
+    this.#publish();
   }
 
   /** Sets the reason for a pause; undefined when it continues. */
   note(note: string | undefined): void {
     this.#note = note;
-    this.#tell();
+    this.#publish();
   }
 
   /** Counts bytes received, or read for verification. */
@@ -54,16 +54,16 @@ export class Meter {
       this.#fresh = 0;
       this.#since = now;
     }
-    if (now - this.#reported >= reportMs) this.#tell();
+    if (now - this.#reported >= reportMs) this.#publish();
   }
 
   /** Subtracts bytes that turned out invalid. */
   takeBack(bytes: number): void {
     this.#loaded -= bytes;
-    this.#tell();
+    this.#publish();
   }
 
-  #tell(): void {
+  #publish(): void {
     this.#reported = this.#now();
     const rate = this.#phase === "downloading" ? (this.#rate ?? null) : null;
     this.#report({

@@ -216,10 +216,10 @@ function offer({ owner, repo }: HubReference, siblings: Sibling[]): string {
     siblings
       .filter(({ rfilename }) => splitNames(model).includes(rfilename))
       .reduce((sum, entry) => sum + (sizeOf(entry) ?? 0), 0);
-  const told = models
+  const choices = models
     .slice(0, most)
     .map((name) => `hf:${owner}/${repo}/${name} (${amount(bytes(name))})`);
-  return `Name one of its files: ${told.join(", ")}${models.length > most ? `, and ${models.length - most} more` : ""}.`;
+  return `Name one of its files: ${choices.join(", ")}${models.length > most ? `, and ${models.length - most} more` : ""}.`;
 }
 
 /** Bytes formatted for display. */

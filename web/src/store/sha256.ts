@@ -25,31 +25,33 @@ export class Sha256 {
   readonly #hash = Int32Array.from(initial);
   readonly #schedule = new Int32Array(64);
   readonly #rest = new Uint8Array(blockBytes);
-  #held = 0;
+  #buffered = 0;
   #bytes = 0;
 
   update(data: Uint8Array): this {
     let at = 0;
     this.#bytes += data.length;
-    if (this.#held > 0) {
-      at = Math.min(blockBytes - this.#held, data.length);
-      this.#rest.set(data.subarray(0, at), this.#held);
-      this.#held += at;
-      if (this.#held < blockBytes) return this;
+    if (this.#buffered > 0) {
+      at = Math.min(blockBytes - this.#buffered, data.length);
+      this.#rest.set(data.subarray(0, at), this.#buffered);
+      this.#buffered += at;
+      if (this.#buffered < blockBytes) return this;
       this.#blocks(this.#rest, 0, 1);
     }
     const blocks = Math.floor((data.length - at) / blockBytes);
     this.#blocks(data, at, blocks);
     const rest = data.subarray(at + blocks * blockBytes);
     this.#rest.set(rest);
-    this.#held = rest.length;
+    this.#buffered = rest.length;
     return this;
   }
 
   /** The digest in lower-case hex. Nothing may be added afterwards. */
   digest(): string {
     const bytes = this.#bytes;
-    const padding = new Uint8Array(((this.#held + 8) >>> 6) * blockBytes + blockBytes - this.#held);
+    const padding = new Uint8Array(
+      ((this.#buffered + 8) >>> 6) * blockBytes + blockBytes - this.#buffered,
+    );
     padding[0] = 0x80;
     const view = new DataView(padding.buffer);
     view.setUint32(padding.length - 8, Math.floor(bytes / 2 ** 29));

@@ -5,7 +5,7 @@
 import { StorageFailure } from "../protocol/errors.ts";
 
 /** A part open for writing, exclusively across tabs. */
-export interface Part {
+export interface OpenPart {
   size(): number;
   /** Fills `into` from offset `at` as far as the part goes; returns the number of bytes. */
   read(at: number, into: Uint8Array<ArrayBuffer>): number;
@@ -18,7 +18,7 @@ export interface Part {
 
 /** One model's folder. */
 export interface Folder {
-  open(part: string): Promise<Part>;
+  open(part: string): Promise<OpenPart>;
   /** Present content of a part, readable without opening it; undefined if missing. */
   blob(part: string): Promise<Blob | undefined>;
   /** Handle of a part for another thread to open; undefined if missing or in memory. */
@@ -131,7 +131,7 @@ class PrivateFolder implements Folder {
     this.#handle = handle;
   }
 
-  async open(part: string): Promise<Part> {
+  async open(part: string): Promise<OpenPart> {
     const file: SyncFile = await this.#handle.getFileHandle(part, { create: true });
     return patiently(async () => new PrivatePart(await file.createSyncAccessHandle!()));
   }
@@ -146,7 +146,7 @@ class PrivateFolder implements Folder {
   }
 }
 
-class PrivatePart implements Part {
+class PrivatePart implements OpenPart {
   readonly #handle: SyncHandle;
 
   constructor(handle: SyncHandle) {
@@ -238,7 +238,7 @@ export class MemoryShelf implements Shelf {
 class MemoryFolder implements Folder {
   readonly #parts = new Map<string, MemoryPart>();
 
-  async open(name: string): Promise<Part> {
+  async open(name: string): Promise<OpenPart> {
     const part = this.#parts.get(name) ?? new MemoryPart();
     this.#parts.set(name, part);
     return part;
@@ -251,7 +251,7 @@ class MemoryFolder implements Folder {
   async handle(): Promise<undefined> {}
 }
 
-class MemoryPart implements Part {
+class MemoryPart implements OpenPart {
   #bytes = new Uint8Array(0);
   #size = 0;
 

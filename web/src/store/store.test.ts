@@ -4,13 +4,13 @@
 import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
 import { after, before, beforeEach, test } from "node:test";
-import { survived, told } from "../../tests/faults.ts";
+import { survived, reported } from "../../tests/faults.ts";
 import { Hub, type Fault } from "../../tests/hub.ts";
 import { Journal } from "./journal.ts";
 import { openLocks } from "./locks.ts";
 import type { Progress } from "../protocol/messages.ts";
 import type { ModelFiles } from "../protocol/model-files.ts";
-import { MemoryShelf, type Folder, type Part, type Shelf } from "./shelf.ts";
+import { MemoryShelf, type Folder, type OpenPart, type Shelf } from "./shelf.ts";
 import { isStored, Store, type StoreOptions } from "./store.ts";
 
 const chunkBytes = 64 << 10;
@@ -200,7 +200,7 @@ for (const { name, faults, extra, note } of survived) {
   });
 }
 
-for (const { name, faults, what = ref, says } of told) {
+for (const { name, faults, what = ref, says } of reported) {
   test(`told: ${name}`, async () => {
     await hub.break(...faults);
     const shelf = new MemoryShelf(true);
@@ -457,7 +457,7 @@ test("without a place to keep models a small one is loaded from memory, and a la
   const shelf = new MemoryShelf();
   const own = store(shelf);
   await assertWhole(await open(own));
-  assert.deepEqual(await shelf.list(), [], "nothing is left behind");
+  assert.deepEqual(await shelf.list(), [], "nothing is left");
   assert.equal((await own.list()).keeps, false, "and whoever asks is told");
   await assert.rejects(open(store(shelf, { mostInMemory: weights.length - 1 })), {
     name: "Storage",
@@ -476,14 +476,14 @@ class Full extends MemoryShelf {
     return folder && this.#limited(folder);
   }
   #limited(folder: Folder): Folder {
-    const open = async (name: string): Promise<Part> => {
+    const open = async (name: string): Promise<OpenPart> => {
       const part = await folder.open(name);
       const write = (at: number, bytes: Uint8Array<ArrayBuffer>): void => {
         if (name !== "journal" && (this.room -= bytes.length) < 0)
           throw new DOMException("full", "QuotaExceededError");
         part.write(at, bytes);
       };
-      return Object.assign(Object.create(part) as Part, {
+      return Object.assign(Object.create(part) as OpenPart, {
         size: () => part.size(),
         read: part.read.bind(part),
         truncate: part.truncate.bind(part),

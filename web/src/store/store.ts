@@ -288,13 +288,13 @@ export class Store {
     const { free } = await this.#space();
     const left = totalOf(model) - stored;
     // Some browsers report more than they grant.
-    const told =
+    const space =
       free === null || free >= left
         ? "the browser gives this page no more"
         : `${amount(free)} are free for this page`;
     const kept = stored > 0 ? " What arrived is kept." : "";
     return new StorageFailure(
-      `${model.ref} needs ${amount(left)} more on this machine, and ${told}.${kept} Delete stored models or free disk space, then try again.`,
+      `${model.ref} needs ${amount(left)} more on this machine, and ${space}.${kept} Delete stored models or free disk space, then try again.`,
       { cause },
     );
   }
@@ -353,9 +353,9 @@ export class Store {
 
 /** Name of a model's folder, safe in any file system. */
 function keyOf(reference: Reference, hub: string): string {
-  const of = reference.kind === "hub" ? `${hub} ` : "";
+  const prefix = reference.kind === "hub" ? `${hub} ` : "";
   return new Sha256()
-    .update(new TextEncoder().encode(of + referenceText(reference)))
+    .update(new TextEncoder().encode(prefix + referenceText(reference)))
     .digest()
     .slice(0, 32);
 }

@@ -190,7 +190,7 @@ export class ScriptedMember implements ModuleMember {
       this.stream = stream;
       const total = 5;
       if (this.#counters.prefix >= total) this.#counters.prefix = 0;
-      const held = this.#counters.prefix;
+      const before = this.#counters.prefix;
       for (let goOn = true; goOn && this.#counters.prefix < total; ) {
         const tokens = Math.min(this.#script.step ?? total, total - this.#counters.prefix);
         this.#counters.prefix += tokens;
@@ -198,7 +198,7 @@ export class ScriptedMember implements ModuleMember {
         goOn = await onReading(this.#counters.prefix, total);
       }
       const { prefix } = this.#counters;
-      return { prefix, run: prefix - held, stopped: prefix < total };
+      return { prefix, run: prefix - before, stopped: prefix < total };
     });
   }
 
@@ -311,23 +311,24 @@ export function scriptedGrammar(journal: string[]): GrammarModule {
     check: (schema) =>
       void (schema.includes("refused") && refuse("The schema can't be honoured at #: refused.")),
     Vocabulary: class {
-      readonly #of: string;
+      readonly #vocabulary: string;
 
       constructor(written: Uint8Array) {
-        this.#of = new TextDecoder().decode(written);
+        this.#vocabulary = new TextDecoder().decode(written);
       }
 
       document(schema: string): Constraint & { free(): void } {
-        journal.push(`document of ${this.#of}: ${schema}`);
+        journal.push(`document of ${this.#vocabulary}: ${schema}`);
         return {
           mask: () => (schema.includes("involved") ? unreachable() : Uint32Array.of(1)),
-          accept: (text) => void journal.push(`${this.#of} accepts ${JSON.stringify(text)}`),
-          free: () => void journal.push(`no document of ${this.#of} any more`),
+          accept: (text) =>
+            void journal.push(`${this.#vocabulary} accepts ${JSON.stringify(text)}`),
+          free: () => void journal.push(`no document of ${this.#vocabulary} any more`),
         };
       }
 
       free(): void {
-        journal.push(`no vocabulary of ${this.#of} any more`);
+        journal.push(`no vocabulary of ${this.#vocabulary} any more`);
       }
     },
   };
@@ -356,12 +357,12 @@ export class ScriptedQuery implements Query {
 
   constructor(
     members: number,
-    given: Settings,
+    settings: Settings,
     journal: string[] = [],
     exits: Record<number, number[]> = {},
   ) {
     this.#active = [...Array(members).keys()];
-    this.#settings = given;
+    this.#settings = settings;
     this.#journal = journal;
     this.#exits = exits;
   }

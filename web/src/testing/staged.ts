@@ -170,8 +170,8 @@ export function stage(
         },
       },
       Query: class extends ScriptedQuery {
-        constructor(count: number, given: Settings) {
-          super(count, given, journal);
+        constructor(count: number, settings: Settings) {
+          super(count, settings, journal);
         }
       },
       cut: (text) => text,

@@ -12,14 +12,14 @@ import { dist } from "./stage.ts";
 const workers = ["engine-shared.js", "engine.js", "open-core.js"];
 const files = workers.flatMap((worker) => [worker, `library/${worker}`]);
 /** Parts of workers, by name. */
-export type Part = "conclave" | "conclave member" | "conclave helper";
+export type WorkerPart = "conclave" | "conclave member" | "conclave helper";
 
 /** `source`: a file beside this one. `given`: available to it as the worker's global `given`. */
 export async function putBeforeWorker(
   site: Site,
   source: string,
   given: object = {},
-  part: Part = "conclave",
+  part: WorkerPart = "conclave",
 ): Promise<void> {
   const entry = `${process.env["CONCLAVE_WEB"] ?? "./"}tests/browser/${source}`;
   const { outputFiles } = await build({
@@ -37,7 +37,7 @@ export async function putBeforeWorker(
 }
 
 /** The same with lines of script. */
-export function runBeforeWorker(site: Site, lines: string, part: Part = "conclave"): void {
+export function runBeforeWorker(site: Site, lines: string, part: WorkerPart = "conclave"): void {
   for (const file of files)
     site.overrides.set(
       file,

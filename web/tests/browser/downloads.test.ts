@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, beforeEach, test } from "node:test";
 import { chromium, type Browser, type BrowserContext } from "playwright-core";
-import { survived, told } from "../faults.ts";
+import { survived, reported } from "../faults.ts";
 import { Hub, type Fault } from "../hub.ts";
 import { BareSite, Tab } from "./tab.ts";
 import { launch, plainHost } from "./visitor.ts";
@@ -160,7 +160,7 @@ for (const { name, faults, extra, note } of survived) {
   });
 }
 
-for (const { name, faults, what = ref, says } of told.filter(({ hidden }) => !hidden)) {
+for (const { name, faults, what = ref, says } of reported.filter(({ hidden }) => !hidden)) {
   test(`told: ${name}`, async () => {
     const tab = await arrive(site.address, faults);
     await hub.break(...faults);

@@ -284,7 +284,7 @@ test("attributes that mean nothing are told with those that do", async () => {
   await visitor.leave();
 });
 
-test("a reset in mid-answer begins anew, and what is asked right behind it is answered", async () => {
+test("a reset in mid-answer begins anew, and a question asked right after it is answered", async () => {
   const { visitor, chat, part } = await arrive();
   const prefixes = await chat.evaluate(async (element: Chat & { reset: () => void }) => {
     const prefixes: number[] = [];

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { putBeforeWorker, putNothingBeforeWorker } from "./before-worker.ts";
-import type { Held } from "./held-worker.ts";
+import type { HeldPipelines } from "./held-worker.ts";
 import { stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";
 
@@ -67,11 +67,11 @@ test("a member whose load is stopped while its kernels are built stays out until
   await first.getByRole("button", { name: /^Stop/ }).waitFor({ timeout: patience });
   // The card may appear before the worker starts.
   const worker = page.workers()[0] ?? (await page.waitForEvent("worker"));
-  await worker.evaluate(() => (globalThis as unknown as { held: Held }).held.asked);
+  await worker.evaluate(() => (globalThis as unknown as { held: HeldPipelines }).held.asked);
   assert.equal((await states())[0], "loading");
   await first.getByRole("button", { name: /^Stop/ }).click();
   await page.locator('.member[data-state="stopped"]').waitFor(); // No kernel has been built yet.
-  await worker.evaluate(() => (globalThis as unknown as { held: Held }).held.release());
+  await worker.evaluate(() => (globalThis as unknown as { held: HeldPipelines }).held.release());
   await page.locator('.member[data-state="ready"]').nth(1).waitFor({ timeout: patience });
   assert.deepEqual(await states(), ["stopped", "ready", "ready"]);
   await first.getByRole("button", { name: /^Go on/ }).click();
@@ -110,7 +110,10 @@ test("a device lost in mid-answer is opened anew; lost again it is told, the tex
     before,
     { timeout: patience },
   );
-  assert.ok((await visitor.text()).startsWith(before), "the answer goes on behind the text so far");
+  assert.ok(
+    (await visitor.text()).startsWith(before),
+    "the answer continues after the text so far",
+  );
   await page.evaluate(
     () =>
       void (

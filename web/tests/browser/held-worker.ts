@@ -1,5 +1,5 @@
 /** Runs before the engine's worker: pipelines stay pending until a test releases them. */
-export interface Held {
+export interface HeldPipelines {
   /** Resolves when the first pipeline is requested. */
   asked: Promise<void>;
   release(): void;
@@ -9,7 +9,7 @@ type Create = (this: object, descriptor: unknown) => Promise<unknown>;
 
 const scope = globalThis as unknown as {
   GPUDevice: { prototype: { createComputePipelineAsync: Create } };
-  held: Held;
+  held: HeldPipelines;
 };
 let ask = (): void => {};
 const asked = new Promise<void>((resolve) => (ask = resolve));

@@ -57,10 +57,12 @@ test("a tab out of sight answers others as fast as it answers itself in view", a
     /, in another tab$/,
   );
   const outOfSight = await sums(second);
-  const told = (times: number[]): string => times.map(Math.round).join(", ");
-  context.diagnostic(`in view ${told(inView)} ms, out of sight ${told(outOfSight)} ms`);
+  const milliseconds = (times: number[]): string => times.map(Math.round).join(", ");
+  context.diagnostic(
+    `in view ${milliseconds(inView)} ms, out of sight ${milliseconds(outOfSight)} ms`,
+  );
   assert.ok(
     median(outOfSight) < 2 * median(inView) + 200,
-    `${told(outOfSight)} ms in place of ${told(inView)}`,
+    `${milliseconds(outOfSight)} ms in place of ${milliseconds(inView)}`,
   );
 });

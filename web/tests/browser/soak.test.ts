@@ -17,7 +17,7 @@ const stand = stage("swiftshader", [
 ]);
 
 /** Bytes in use. */
-interface Held {
+interface MemoryUse {
   /** By scripts of the page and of its workers, without the modules' memories. */
   scripts: number;
   heap: number;
@@ -62,7 +62,7 @@ async function use(
   );
 }
 
-async function held(visitor: Visitor): Promise<Held> {
+async function held(visitor: Visitor): Promise<MemoryUse> {
   const workers = visitor.page.workers();
   const collect = (): void => (globalThis as unknown as { gc(): void }).gc();
   // Twice: garbage of one worker may be referenced by another.
@@ -132,7 +132,7 @@ async function soak(
     const before = await held(visitor);
     const done = await use(visitor, rounds, questions, loads);
     const after = await held(visitor);
-    const share = (what: keyof Held): number => after[what] / before[what] - 1;
+    const share = (what: keyof MemoryUse): number => after[what] / before[what] - 1;
     const told = (
       ["scripts", "heap", ...(backend === "webgpu" ? (["gpu"] as const) : [])] as const
     ).map(

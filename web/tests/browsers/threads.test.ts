@@ -13,7 +13,7 @@ import { inEachBrowser } from "./stand.ts";
 const inEach = inEachBrowser();
 
 /** Result of the page below. */
-interface Told {
+interface PageResult {
   isolated: boolean;
   /** Whether workers of an isolated page can share memory and wait for each other. */
   shares: boolean;
@@ -57,11 +57,11 @@ function serve(site: Site): void {
 inEach("members in threads of their own answer as in one", async ({ tab, site }) => {
   serve(site);
   await tab.open(`${site.address}ask.html`);
-  const run = async (threads: number): Promise<Told> => {
+  const run = async (threads: number): Promise<PageResult> => {
     await tab.until(() => "run" in globalThis);
     return tab.evaluate(
       (threads) =>
-        (globalThis as unknown as { run: (threads: number) => Promise<Told> }).run(threads),
+        (globalThis as unknown as { run: (threads: number) => Promise<PageResult> }).run(threads),
       threads,
     );
   };
@@ -95,13 +95,15 @@ inEach(
       const path = join(folder, "member.gguf");
       await writeModel(path, shape);
       serve(site);
-      const run = async (threads: number): Promise<Told> => {
+      const run = async (threads: number): Promise<PageResult> => {
         await tab.open(`${site.address}ask.html`);
         await tab.until(() => "run" in globalThis);
         await tab.pick("input", path);
         return tab.evaluate(
           (threads) =>
-            (globalThis as unknown as { run: (threads: number) => Promise<Told> }).run(threads),
+            (globalThis as unknown as { run: (threads: number) => Promise<PageResult> }).run(
+              threads,
+            ),
           threads,
         );
       };

@@ -106,7 +106,7 @@ for (const { name, told } of [
       assert.equal(
         development.page.workers().length,
         built.page.workers().length,
-        "no engine is left behind",
+        "no engine is left",
       );
     },
   );

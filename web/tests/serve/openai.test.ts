@@ -19,7 +19,7 @@ const messages: OpenAI.ChatCompletionMessageParam[] = [
 ];
 
 /** Fields of our answers beyond the client's own. */
-interface Told {
+interface ConclaveFields {
   conclave?: { text: string; writers: string[]; votes: Record<string, number> };
 }
 
@@ -31,7 +31,7 @@ test("an answer is the client's, with who wrote what beside it", async () => {
   const { usage } = answer;
   assert.equal(usage?.total_tokens, (usage?.prompt_tokens ?? 0) + (usage?.completion_tokens ?? 0));
   const { conclave } = answer as unknown as {
-    conclave: { stop: string; segments: NonNullable<Told["conclave"]>[] };
+    conclave: { stop: string; segments: NonNullable<ConclaveFields["conclave"]>[] };
   };
   assert.equal(conclave.stop, "ended");
   assert.equal(conclave.segments.map(({ text }) => text).join(""), choice?.message.content);
@@ -54,7 +54,7 @@ test("a stream is whole, and ends with its usage", async () => {
     text += chunk.choices[0]?.delta.content ?? "";
     finish ??= chunk.choices[0]?.finish_reason;
     usage = chunk.usage;
-    if ((chunk as Told).conclave) votes++;
+    if ((chunk as ConclaveFields).conclave) votes++;
   }
   assert.equal(text, whole.choices[0]?.message.content);
   assert.equal(finish, "stop");
