@@ -13,6 +13,7 @@ const chapters = [
   [
     "Loading and asking",
     [
+      "library/call-options.ts",
       "library/conclave.ts",
       "library/conversation.ts",
       "library/response-format.ts",
@@ -57,7 +58,7 @@ const fileOf = (symbol) =>
 
 /** A doc comment as one line of Markdown; links become code. */
 function docOf(parts) {
-  const text = ts.displayPartsToString(parts).replace(/\{@link ([^}]+)\}/g, "`$1`");
+  const text = ts.displayPartsToString(parts).replace(/\{@link ([^}]+?)\s*\}/g, "`$1`");
   return text.replace(/\s*\n\s*/g, " ").trim();
 }
 const symbolDoc = (symbol) => docOf(symbol.getDocumentationComment(checker));

@@ -8,19 +8,16 @@
  * }
  * ```
  */
-import type { BackendChoice } from "../protocol/backend.ts";
 import type {
   About,
   Adapter,
   Backend,
-  Core,
   Message,
   Ranges,
   Rule,
   Rules,
   Sampling,
   Settings,
-  Thinking,
 } from "../protocol/engine.ts";
 import {
   BadSettings,
@@ -30,8 +27,6 @@ import {
   toRecord,
   typed,
 } from "../protocol/errors.ts";
-import { startWorker } from "../protocol/start-worker.ts";
-import { readManifest, sourceOf } from "../store/load.ts";
 import { text } from "../protocol/check.ts";
 import {
   sampling as wholeSampling,
@@ -47,8 +42,28 @@ import {
   type Stored,
   type Usage,
 } from "../protocol/messages.ts";
-import { BuiltIn } from "./built-in.ts";
+import type { BuiltIn } from "./built-in.ts";
+import {
+  defaultSampling,
+  type AddOptions,
+  type AskOptions,
+  type BeginOptions,
+  type LoadOptions,
+  type MeasureOptions,
+  type OpenOptions,
+} from "./call-options.ts";
 import { Conversation } from "./conversation.ts";
+import {
+  added,
+  definedFields,
+  isHandheld,
+  listed,
+  opened,
+  unexpected,
+  workerAt,
+  type Answer,
+  type Unnumbered,
+} from "./engine-requests.ts";
 import {
   addFields,
   askFields,
@@ -60,207 +75,25 @@ import {
   messages as messageList,
   openFields,
 } from "./options.ts";
-import { places, toys } from "./places.ts";
-import { schemaOf, type ResponseFormat } from "./response-format.ts";
+import { places } from "./places.ts";
+import { schemaOf } from "./response-format.ts";
 import { Share } from "./share.ts";
 import { Wire, type Port } from "./wire.ts";
 
-export type { BackendChoice } from "../protocol/backend.ts";
-export type {
-  About,
-  Adapter,
-  Backend,
-  Candidate,
-  Core,
-  Draft,
-  ExitSettings,
-  FormatInMemory,
-  LeaderSettings,
-  Memory,
-  Message,
-  Ranges,
-  RemoteAbout,
-  Rule,
-  Rules,
-  Sampling,
-  Score,
-  SettingRange,
-  Settings,
-  Thinking,
-  VerifiedScore,
-} from "../protocol/engine.ts";
-export * from "../protocol/errors.ts";
-export { remoteAddress, type Capability } from "../protocol/remote.ts";
-export { readManifest, sourceOf, type ManifestEntry } from "../store/load.ts";
-export type {
-  BeginEvent,
-  ConclaveEvent,
-  EndEvent,
-  LeftEvent,
-  Measured,
-  MemberSource,
-  Plan,
-  Progress,
-  ReadingEvent,
-  ReopenedEvent,
-  RoundCounters,
-  RoundEvent,
-  StopReason,
-  Stored,
-  StoredModel,
-  ThinkingEvent,
-  ThoughtEvent,
-} from "../protocol/messages.ts";
 export {
-  parseReference,
-  referenceName,
-  referenceText,
-  type Reference,
-} from "../store/reference.ts";
+  defaultContextTokens,
+  defaultSampling,
+  type AddOptions,
+  type AskOptions,
+  type BeginOptions,
+  type LoadOptions,
+  type MeasureOptions,
+  type OpenOptions,
+} from "./call-options.ts";
 export { Conversation } from "./conversation.ts";
-export type { ResponseFormat } from "./response-format.ts";
 export type { Port } from "./wire.ts";
-
-/** Options for starting an engine. */
-export interface OpenOptions {
-  /** `auto` (the default) uses WebGPU if there is a hardware adapter, else the CPU. */
-  backend?: BackendChoice;
-  /** Hub for `hf:` references instead of huggingface.co, such as a mirror. */
-  hub?: string;
-  /**
-   * Limit on the threads of the CPU backend; the number of cores by default. Each member has a
-   * thread; in a cross-origin isolated page the remaining threads help them. With 1, all members
-   * run in turn in one worker.
-   */
-  threads?: number;
-  /**
-   * Inference core: `fused` (this engine's own kernels) or `burn` (the open core: the same decoder
-   * in burn tensor operations, a separate module fetched for the first member that needs it, whose
-   * members share one thread). Both can take part in one ensemble. By default a member runs on the
-   * fused core, or on the open one if the fused core does not support its model; with a core named
-   * here, loading fails instead. A member's own `core` takes precedence. {@link About} reports the
-   * core in use.
-   */
-  core?: Core;
-  /**
-   * Keeps the members' state after reading a system prompt in the origin's private files, so that
-   * the next visit need not read it again (the default); without a system prompt, the state after
-   * the chat template's preamble. The state depends on that text alone, never on a question or an
-   * answer; see {@link Conclave.deletePrompts}.
-   */
-  keepPrompts?: boolean;
-  /**
-   * Address of a folder with the package's files in the package's layout, on this origin or on
-   * another that allows it by CORS. By default they lie beside the scripts.
-   */
-  assets?: string | URL;
-  /** Aborts the start or the loading. */
-  signal?: AbortSignal;
-}
-
-/** Options for loading a member. */
-export interface AddOptions {
-  /** Context size in the member's tokens; at most the size that the model was trained for. */
-  contextTokens?: number;
-  /** Name of a present member that the new one replaces once it is loaded. */
-  replace?: string;
-  /** Called with the progress of each member. */
-  onProgress?: (progress: Progress & { member: string }) => void;
-  /** Aborts the download or the loading; downloaded data is kept. */
-  signal?: AbortSignal;
-}
-
-/** Options for starting an engine and loading its members. */
-export interface LoadOptions extends OpenOptions, Omit<AddOptions, "replace"> {
-  /** The members, or the address of a list of them; the bundled members by default. */
-  members?: MemberSource[] | string | URL;
-  /**
-   * Called with the progress of the load, from 0 to 1, over the engine's module, the downloads and
-   * their transfer to the engine. It never falls, is reported at most ten times a second, and is 1
-   * once everything is loaded.
-   */
-  onShare?: (share: number) => void;
-}
-
-/** Options for answering a question. */
-export interface AskOptions {
-  /** Stops the answer; the text so far is kept, and the last event says `stopped`. */
-  signal?: AbortSignal;
-  /**
-   * A preset of all settings: `harmonic` (the default, best where measured); `leader`, the same,
-   * but one member drafts for all while no member doubts it; `paper`, the method as published.
-   */
-  rule?: Rule;
-  /** Changes to the rule's settings ({@link Conclave.rules}). */
-  settings?: Partial<Settings>;
-  /** Changes to {@link defaultSampling}; without a seed each answer uses a new one. */
-  sampling?: Partial<Sampling>;
-  /** Names of the members that take part; all by default. */
-  members?: string[];
-  /**
-   * Lets members that can think do so before they answer: `off` (the default), `on`, or `auto`, as
-   * each model's chat template decides. Thoughts are reported as events. Each stays with its
-   * member: it is not part of the answer nor of the next question, and no other member sees it.
-   */
-  thinking?: Thinking;
-  /**
-   * Maximum number of tokens of the answer, each segment counted by its writer's tokenizer; the
-   * answer then ends as `tokens`.
-   */
-  maxTokens?: number;
-  /**
-   * Texts that end the answer, as `stop`, and are left out of it. Text that could begin one is
-   * reported a round later, or in `end`.
-   */
-  stop?: string[];
-  /**
-   * Handling of a conversation too long for a member: `error` (the default) throws ContextFull;
-   * `drop-oldest` leaves out the oldest questions with their answers until the answer has a quarter
-   * of the context (or `maxTokens`, if less). The system message and the last question are always
-   * kept. `begin` reports the number of messages left out.
-   */
-  overflow?: "error" | "drop-oldest";
-  /**
-   * Form of the whole answer: `text` (the default), `json_object`, or `json_schema` with a
-   * `schema`. The module that constrains members is fetched for the first such answer. Throws
-   * Settings for an unsupported schema, with the part of it and the reason. On the GPU every token
-   * then waits for the CPU.
-   */
-  responseFormat?: ResponseFormat;
-}
-
-/** Options for a conversation whose rounds the caller drives. */
-export type BeginOptions = Pick<
-  AskOptions,
-  "signal" | "rule" | "settings" | "sampling" | "members" | "responseFormat"
->;
-
-/** Options for measuring a conversation. */
-export interface MeasureOptions {
-  /** Names of the members to measure with; all by default. */
-  members?: string[];
-  /** As in {@link AskOptions}. */
-  thinking?: Thinking;
-}
-
-/** The paper's sampling. */
-export const defaultSampling: Omit<Sampling, "seed"> = { temperature: 0.6, topP: 0.9, topK: 0 };
-/** Default context size of `add` and `load`, in a member's tokens. */
-export const defaultContextTokens = 1024;
-
-const openRequest = (
-  id: number,
-  { backend = "auto", hub, threads, core, assets, keepPrompts }: OpenOptions,
-): Request => ({
-  type: "open",
-  id,
-  backend,
-  places: places(assets),
-  ...(hub === undefined ? {} : { hub }),
-  ...(threads === undefined ? {} : { threads }),
-  ...(core === undefined ? {} : { core }),
-  ...(keepPrompts === undefined ? {} : { keepPrompts }),
-});
+export type { ResponseFormat } from "./response-format.ts";
+export * from "./reexports.ts";
 
 /** An engine in a worker with its members. All failures are {@link ConclaveError}s. */
 export class Conclave {
@@ -762,89 +595,4 @@ export class Conclave {
     this.#wire.close();
     for (const { builtIn } of this.#sources.values()) builtIn?.close();
   }
-}
-
-/** Whether the page is on a phone or tablet, which ends hidden pages that compute. */
-const isHandheld = (): boolean =>
-  globalThis.matchMedia?.("(hover: none) and (pointer: coarse)").matches ?? false;
-
-/** Copy without undefined fields. */
-function definedFields<T extends object>(
-  options: T,
-): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as {
-    [K in keyof T]?: Exclude<T[K], undefined>;
-  };
-}
-
-/** A request before it has an id. */
-type Unnumbered<T extends Request["type"]> = Omit<Extract<Request, { type: T }>, "id">;
-type Answer<T extends Reply["type"]> = Extract<Reply, { type: T }>;
-
-function workerAt(address: string): Port {
-  if (typeof Worker !== "undefined") return startWorker(address, "conclave");
-  throw new EngineFailure(
-    "There are no workers here, where an engine runs. Start it in a browser, not on a server.",
-  );
-}
-
-async function opened(wire: Wire, options: OpenOptions): Promise<Answer<"opened">> {
-  const reply = await wire.request(openRequest(wire.id(), options), options.signal);
-  if (reply.type !== "opened") throw unexpected(reply, "open");
-  return reply;
-}
-
-/** `builtIn`: session of the browser's own model, for such a member; closed with it. */
-async function added(
-  wire: Wire,
-  source: MemberSource,
-  options: AddOptions,
-): Promise<Answer<"added"> & { builtIn: BuiltIn | undefined }> {
-  const { replace, onProgress, signal, contextTokens = defaultContextTokens } = options;
-  if (source.ref !== undefined) askToPersist();
-  // The worker's base address differs from the page's.
-  if (source.url !== undefined)
-    source = { ...source, url: new URL(source.url, globalThis.document?.baseURI).href };
-  const onStep = (progress: Progress): void => onProgress?.({ member: source.name, ...progress });
-  const builtIn = source.builtIn ? await BuiltIn.create(source.name, signal, onStep) : undefined;
-  const request: Request = {
-    type: "add",
-    id: wire.id(),
-    source,
-    contextTokens,
-    ...(replace === undefined ? {} : { replace }),
-    ...(builtIn ? { builtIn: { port: builtIn.port, context: builtIn.context } } : {}),
-  };
-  try {
-    const reply = await wire.request(request, signal, onStep);
-    if (reply.type !== "added") throw unexpected(reply, "add");
-    return { ...reply, builtIn };
-  } catch (error) {
-    builtIn?.close();
-    throw error;
-  }
-}
-
-/** The members to load, fetched from their list if necessary. */
-async function listed({ members, assets, signal }: LoadOptions): Promise<MemberSource[]> {
-  if (members === undefined) return toys(assets);
-  if (Array.isArray(members)) return members;
-  return (await readManifest(members, signal)).map((entry) =>
-    sourceOf(entry, new URL(members, location.href)),
-  );
-}
-
-function unexpected(reply: Reply, request: string): ConclaveError {
-  return new EngineFailure(`The worker answered ${reply.type} to ${request}. Reload the engine.`);
-}
-
-/**
- * Asks the browser to persist storage, which only a page can do. The download continues whatever
- * the answer, and some browsers ask the visitor.
- */
-function askToPersist(): void {
-  const { storage } = globalThis.navigator ?? {};
-  const kept = storage?.persisted?.().catch(() => false) ?? Promise.resolve(false);
-  // Some ask the visitor each time.
-  void kept.then((already) => already || storage?.persist?.()).catch(() => false);
 }

@@ -39,3 +39,7 @@ export function byId<T extends HTMLElement>(id: string, kind: new () => T): T {
 
 /** Class with a member's colour and underline; there are eight. */
 export const voice = (index: number): string => `voice-${(index % 8) + 1}`;
+
+/** Whether the element's end is in view. */
+export const isInView = (element: HTMLElement): boolean =>
+  element.getBoundingClientRect().bottom <= innerHeight;

@@ -13,11 +13,13 @@ import type {
   ThinkingEvent,
   ThoughtEvent,
 } from "../protocol/messages.ts";
+import type { Voted } from "./advice.ts";
 import { creditLine } from "./credits.ts";
 import { button, el, voice } from "./dom.ts";
 import { duration, plural, sentence, speed } from "./figures.ts";
 import { inspector } from "./inspector.ts";
 import type { SideBySide } from "./side-by-side.ts";
+import { startingWeights } from "./starting-weights.ts";
 import { runRecord, saveFile, type Run, type RunsOn } from "./run-record.ts";
 
 /** Displayed reasons for the end of an answer. */
@@ -102,6 +104,12 @@ export class Exchange {
 
   get begun(): BeginEvent | undefined {
     return this.#begin;
+  }
+
+  /** The rounds and starting weights, once it has begun. */
+  get voted(): Voted | undefined {
+    const begun = this.#begin;
+    return begun && { members: begun.members, start: startingWeights(begun), rounds: this.rounds };
   }
 
   get context(): ExchangeContext {
@@ -214,6 +222,12 @@ export class Exchange {
     this.#settle();
     if (actions.length > 0)
       this.#failure.replaceChildren(el("p", { class: "actions" }, ...actions));
+  }
+
+  /** Ends an answer that was stopped without an `end` event. */
+  endStopped(): void {
+    const usage = { promptTokens: 0, answerTokens: 0 };
+    this.end({ type: "end", stop: "stopped", text: this.text, usage, ms: 0 });
   }
 
   /** Shows that the answer failed; its text so far stays. */
@@ -360,4 +374,14 @@ export class Exchange {
     next.focus();
     if (this.#open !== undefined) this.inspect(Number(next.dataset["round"]), false);
   }
+}
+
+/** The messages of exchanges. Questions without an answer are left out: roles must alternate. */
+export function conversationOf(exchanges: readonly Exchange[]): Message[] {
+  return exchanges
+    .filter((exchange) => exchange.text !== "")
+    .flatMap((exchange) => [
+      { role: "user", content: exchange.question },
+      { role: "assistant", content: exchange.text },
+    ]);
 }

@@ -1,26 +1,26 @@
 /** The page: opens the engine, loads the members, asks, and shows the events. */
-import { backendNamed, coreNamed, type BackendChoice } from "../protocol/backend.ts";
+import type { BackendChoice } from "../protocol/backend.ts";
 import {
   Conclave,
   defaultContextTokens,
   typed,
   isFatal,
   type ConclaveError,
+  type EndEvent,
   type Message,
   type Port,
 } from "../library/conclave.ts";
+import * as address from "./address.ts";
 import { Advice } from "./advice.ts";
 import { Choosing } from "./choosing.ts";
-import { button, byId } from "./dom.ts";
+import { button, byId, isInView } from "./dom.ts";
 import { takeDrops } from "./drop.ts";
-import { toysTitle } from "./ensembles-list.ts";
 import { ensembleKey, type KeyedMember } from "./ensemble-key.ts";
-import { showExamples } from "./examples.ts";
-import { Exchange } from "./exchange.ts";
-import { percent, plural, sentence } from "./figures.ts";
-import { memoryTogether, whereabouts } from "./member-facts.ts";
+import { conversationOf, Exchange } from "./exchange.ts";
+import { percent } from "./figures.ts";
+import { engineText, memoryTogether } from "./member-facts.ts";
+import { Masthead } from "./masthead.ts";
 import { MembersPanel, type Slot } from "./members-panel.ts";
-import { hubNamed } from "./named-hub.ts";
 import { Notices } from "./notices.ts";
 import { hasOpenCore, keepOffline, keepOpenCore } from "./offline-copy.ts";
 import { QuestionBox } from "./question-box.ts";
@@ -40,12 +40,6 @@ declare const OPEN_CORE_BYTES: number | undefined;
 /** Distinguishes messages of different builds. */
 declare const PAGE_VERSION: string;
 
-const query = new URLSearchParams(location.search);
-const debug = query.has("debug");
-/** Kept in the address, whichever backend the engine is reopened on. */
-const core = coreNamed(query.get("core"));
-const hub = hubNamed(query);
-
 class Page {
   readonly #notices = new Notices(byId("notices", HTMLElement));
   readonly #transcript = byId("transcript", HTMLElement);
@@ -60,7 +54,7 @@ class Page {
   readonly #roster: Roster;
   readonly #choosing: Choosing;
   readonly #settings: SettingsForm;
-  #choice: BackendChoice = backendNamed(query.get("backend"));
+  #choice: BackendChoice = address.backend;
   #conclave: Conclave | undefined;
   /** The engine from its start on, open or not. */
   #starting: Conclave | undefined;
@@ -78,8 +72,11 @@ class Page {
   #answering: AbortController | undefined;
   /** Progress of the load, from 0 to 1. */
   #share = 0;
-  /** Last text of {@link #showTitle}. */
-  #titled = "";
+  readonly #masthead = new Masthead((question) => {
+    this.#question.text = question;
+    this.#question.focus();
+    if (!this.#askButton.disabled) void this.#ask();
+  });
 
   constructor() {
     this.#chart = new WeightsChart(byId("weights", HTMLElement), (round) =>
@@ -131,13 +128,13 @@ class Page {
           this.#notices.show("engine", "error", error.message, this.#reloadActions()),
       },
       defaultContextTokens,
-      core,
+      address.core,
     );
     this.#choosing = new Choosing({
       roster: this.#roster,
       notices: this.#notices,
       library: () => this.#conclave,
-      hub,
+      hub: address.hub,
       onLeave: () => this.#newConversation(),
     });
     for (const id of ["models", "choose"])
@@ -174,7 +171,7 @@ class Page {
       if (event.key === "Escape" && !document.querySelector("dialog[open]")) this.#stop();
     });
     this.#newButton.addEventListener("click", () => this.#newConversation());
-    if (debug) {
+    if (address.debug) {
       Object.defineProperty(window, "conclave", { get: () => this.#conclave });
     }
   }
@@ -223,8 +220,7 @@ class Page {
       const conclave = (this.#starting = Conclave.start(
         {
           backend: this.#choice,
-          ...(hub === undefined ? {} : { hub }),
-          ...(core === undefined ? {} : { core }),
+          ...address.engineOptions,
         },
         this.#ports(alone),
       ));
@@ -272,7 +268,13 @@ class Page {
         }))
       : this.#choosing.expected();
     return ensembleKey(
-      [PAGE_VERSION, new URL("./", document.baseURI).pathname, this.#choice, core, hub],
+      [
+        PAGE_VERSION,
+        new URL("./", document.baseURI).pathname,
+        this.#choice,
+        address.core,
+        address.hub,
+      ],
       members,
     );
   }
@@ -337,10 +339,8 @@ class Page {
   }
 
   /** Shows what runs the members; on the CPU the number of threads may change. */
-  #showWhere({ backend, adapter, why, threads }: Conclave): void {
-    const where =
-      backend === "webgpu" ? `GPU: ${adapter.name}` : `CPU, ${plural(threads, "thread")}`;
-    const text = `${where} (${why})${this.#sharing?.elsewhere ? ", in another tab" : ""}`;
+  #showWhere(conclave: Conclave): void {
+    const text = engineText(conclave, this.#sharing?.elsewhere ?? false);
     if (this.#engineLine.textContent !== text) this.#engineLine.textContent = text;
   }
 
@@ -354,10 +354,7 @@ class Page {
     this.#stop();
     this.#choice = choice;
     this.#settings.setBackend(choice);
-    const address = new URL(location.href);
-    if (choice === "auto") address.searchParams.delete("backend");
-    else address.searchParams.set("backend", choice);
-    history.replaceState(null, "", address);
+    address.setBackend(choice);
     await this.#startOver();
   }
 
@@ -379,16 +376,18 @@ class Page {
       (slot) => slot.about?.core ?? (slot.source.builtIn ? "built-in" : "remote"),
     ); // Present once they are loaded.
     const voices = slots.map((slot) => slot.voice);
-    const messages: Message[] = [...this.#history(), { role: "user", content: question }];
-    const { backend, adapter } = conclave;
+    const messages: Message[] = [
+      ...conversationOf(this.#exchanges),
+      { role: "user", content: question },
+    ];
     const exchange = new Exchange({
       question,
       messages,
       members,
       cores,
       voices,
-      backend,
-      adapter,
+      backend: conclave.backend,
+      adapter: conclave.adapter,
       onInspect: (which) => this.#chartOf(which),
       onSideBySide: (which) => void this.#sideBySide(which),
     });
@@ -421,9 +420,7 @@ class Page {
           this.#follow(exchange, () => exchange.leave(event, this.#removal(event.member, slots)));
         else if (event.type === "reopened") this.#showReopened(conclave);
         else if (event.type === "end")
-          this.#follow(exchange, () =>
-            exchange.end(event, event.stop === "context" ? [this.#roomAgain()] : []),
-          );
+          this.#follow(exchange, () => exchange.end(event, this.#endActions(event)));
         else {
           this.#follow(exchange, () => exchange.add(event));
           // A new conversation may have begun while this answer stops.
@@ -437,14 +434,7 @@ class Page {
     } catch (thrown) {
       const error = typed(thrown);
       // Switching the engine during an answer stops it too.
-      if (controller.signal.aborted)
-        exchange.end({
-          type: "end",
-          stop: "stopped",
-          text: exchange.text,
-          usage: { promptTokens: 0, answerTokens: 0 },
-          ms: 0,
-        });
+      if (controller.signal.aborted) exchange.endStopped();
       else
         this.#follow(exchange, () => exchange.fail(error, this.#remedies(error, exchange, slots)));
     } finally {
@@ -460,11 +450,7 @@ class Page {
     // No advice about an abandoned conversation.
     if (!this.#exchanges.includes(exchange)) return;
     const inView = isInView(exchange.root);
-    this.#advice.consider(
-      this.#exchanges.flatMap(({ begun, rounds }) =>
-        begun ? [{ members: begun.members, start: startingWeights(begun), rounds }] : [],
-      ),
-    );
+    this.#advice.consider(this.#exchanges.flatMap(({ voted }) => voted ?? []));
     if (inView) byId("advice", HTMLElement).scrollIntoView({ block: "nearest" });
   }
 
@@ -500,11 +486,17 @@ class Page {
     if (inView) root.scrollIntoView({ block: "nearest" });
   }
 
+  /** A full context has no room for another question either. */
+  #endActions({ stop }: EndEvent): HTMLElement[] {
+    if (stop !== "context") return [];
+    return [button("Start a new conversation", () => this.#newConversation())];
+  }
+
   /** Actions offered after an error; `slots` are the members that were asked. */
   #remedies(error: ConclaveError, { question }: Exchange, slots: Slot[]): HTMLElement[] {
     const remedies: HTMLElement[] = [];
     if (error.kind === "ContextFull") {
-      const long = this.#history().length > 0;
+      const long = conversationOf(this.#exchanges).length > 0;
       remedies.push(
         long
           ? button("Start a new conversation", () => this.#newConversation(question))
@@ -515,11 +507,6 @@ class Page {
     if (isFatal(error))
       remedies.push(...this.#reloadActions().map(({ label, run }) => button(label, run)));
     return remedies;
-  }
-
-  /** A full context has no room for another question either. */
-  #roomAgain(): HTMLElement {
-    return button("Start a new conversation", () => this.#newConversation());
   }
 
   /**
@@ -548,16 +535,6 @@ class Page {
   #askAgain(question: string): void {
     if (this.#question.text === "") this.#question.text = question;
     this.#question.focus();
-  }
-
-  /** The conversation so far. Questions without an answer are left out: roles must alternate. */
-  #history(): Message[] {
-    return this.#exchanges
-      .filter((exchange) => exchange.text !== "")
-      .flatMap((exchange) => [
-        { role: "user", content: exchange.question },
-        { role: "assistant", content: exchange.text },
-      ]);
   }
 
   #chartOf(exchange: Exchange): void {
@@ -598,15 +575,12 @@ class Page {
       exchange.offerSideBySide(this.#conclave !== undefined && !answering && !loading);
     this.#newButton.hidden = this.#exchanges.length === 0;
     document.body.dataset["state"] = answering ? "answering" : ready ? "ready" : "loading";
-    const why = byId("why-not", HTMLElement);
-    why.hidden = answering || ready;
+    byId("why-not", HTMLElement).hidden = answering || ready;
     this.#showWhyNot();
-    this.#showTitle();
-    this.#showMadeRoom();
+    this.#masthead.show(this.#roster);
     this.#advice.heed((name) => this.#slot(name)?.takesPart);
     if (this.#conclave) this.#showWhere(this.#conclave);
-    const memory = byId("memory", HTMLElement);
-    memory.textContent = loading
+    byId("memory", HTMLElement).textContent = loading
       ? ""
       : memoryTogether(this.#roster.slots, this.#conclave?.heapBytes ?? 0);
   }
@@ -621,42 +595,6 @@ class Page {
           ? `The members are loading: ${percent(this.#share)}.`
           : "No member takes part: tick one, or add one.";
   }
-
-  /** Shows why the toys are gone, and when they return. */
-  #showMadeRoom(): void {
-    const { madeRoom } = this.#roster;
-    const text = madeRoom
-      ? "The bundled toys have made room. They come back when the last model that you added goes."
-      : "";
-    const notice = byId("made-room", HTMLElement);
-    if (notice.textContent !== text) notice.textContent = text;
-    byId("bring-toys", HTMLElement).hidden = !madeRoom;
-  }
-
-  /** Shows the ensemble's name and matching examples. */
-  #showTitle(): void {
-    const { title, slots } = this.#roster;
-    const names = slots.map((slot) => slot.source.name);
-    if (this.#titled === [title, ...names].join("\n")) return;
-    this.#titled = [title, ...names].join("\n");
-    const toys = title === toysTitle;
-    byId("ensemble", HTMLElement).textContent = title;
-    byId("about-toys", HTMLElement).hidden = !toys;
-    const about = byId("about-models", HTMLElement);
-    about.hidden = toys || slots.length === 0;
-    about.textContent = `${sentence(names)} ${names.length === 1 ? "answers" : "answer"} ${whereabouts(slots)}.`;
-    byId("tagline", HTMLElement).textContent =
-      `Several small models, one answer, ${whereabouts(slots, true)}.`;
-    byId("choose", HTMLElement).textContent = toys ? "Bring real models" : "Choose other models";
-    showExamples(byId("examples", HTMLElement), toys ? "skills" : "general", (question) => {
-      this.#question.text = question;
-      this.#question.focus();
-      if (!this.#askButton.disabled) void this.#ask();
-    });
-  }
 }
-
-const isInView = (element: HTMLElement): boolean =>
-  element.getBoundingClientRect().bottom <= innerHeight;
 
 void new Page().start();

@@ -2,11 +2,12 @@
  * Description of a member and its needs: before it is loaded as far as known, then as the engine
  * reports.
  */
+import type { Conclave } from "../library/conclave.ts";
 import type { About, Backend, Core, Memory } from "../protocol/engine.ts";
 import type { ManifestEntry } from "../store/load.ts";
 import type { MemberSource } from "../protocol/messages.ts";
 import type { CatalogueModel } from "./catalogue.ts";
-import { bytes, parameters, sentence } from "./figures.ts";
+import { bytes, parameters, plural, sentence } from "./figures.ts";
 
 export interface Known {
   source: MemberSource;
@@ -133,3 +134,12 @@ export const total = ({ weights, kv, scratch }: Memory): number => weights + kv 
 
 export const memoryParts = ({ weights, kv, scratch }: Memory): string =>
   `weights ${bytes(weights)}, keys and values ${bytes(kv)}, working room ${bytes(scratch)}`;
+
+/** What runs the members; `elsewhere`: in another tab. */
+export function engineText(
+  { backend, adapter, why, threads }: Pick<Conclave, "backend" | "adapter" | "why" | "threads">,
+  elsewhere: boolean,
+): string {
+  const where = backend === "webgpu" ? `GPU: ${adapter.name}` : `CPU, ${plural(threads, "thread")}`;
+  return `${where} (${why})${elsewhere ? ", in another tab" : ""}`;
+}
