@@ -41,7 +41,7 @@ test("the verdict names the engine that is wrong, in any member", () => {
     };
     return { adapter: "a GPU", members: [right, { ...right, fused, burn }] };
   };
-  assert.match(verdict(check(2e-3, 1e-4)), /computes rightly/);
+  assert.match(verdict(check(2e-3, 1e-4)), /computes correctly/);
   assert.match(verdict(check(3e-3, 1e-4)), /fused engine's kernels are wrong/);
   assert.match(verdict(check(1e-4, null)), /open core is wrong/);
   assert.match(verdict(check(null, 1)), /driver computes wrongly, or a kernel that they share/);

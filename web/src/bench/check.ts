@@ -81,7 +81,7 @@ export function verdict({ members }: Check): string {
   const fused = members.every((member) => agrees(member.fused));
   const burn = members.every((member) => agrees(member.burn));
   if (fused && burn)
-    return "This GPU computes rightly: both engines agree with the CPU but for rounding.";
+    return "This GPU computes correctly: both engines agree with the CPU except for rounding.";
   if (burn)
     return "The fused engine's kernels are wrong on this GPU. Run members on the open core (?core=burn) or on the CPU (?backend=cpu), and please report this with the JSON below.";
   if (fused)

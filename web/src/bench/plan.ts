@@ -59,7 +59,8 @@ function modelsNamed(name: string): Models {
 
 function draftingNamed(name: string): Drafting {
   const known = draftings.find((candidate) => candidate === name);
-  if (!known) throw new RangeError(`Nobody drafts by ${name}. Take ${draftings.join(" or ")}.`);
+  if (!known)
+    throw new RangeError(`There is no kind of drafting ${name}. Take ${draftings.join(" or ")}.`);
   return known;
 }
 

@@ -217,7 +217,9 @@ async function* partsOf({
 }
 
 const unfinished = (): BadSettings =>
-  new BadSettings("The answer has no end. Close no engine that answers.");
+  new BadSettings(
+    "The answer has no end: its engine was closed. Keep the engine open until the answer is complete.",
+  );
 
 function optionsOf(call: LanguageModelV4CallOptions): AskOptions {
   const {
@@ -267,10 +269,8 @@ function warningsOf({
     void warnings.push({ type: "unsupported", feature, details });
   if (tools && tools.length > 0)
     unsupported("tools", "The members call no tools: they answer in words alone.");
-  if (presencePenalty)
-    unsupported("presencePenalty", "Nothing is taken off for what was said before.");
-  if (frequencyPenalty)
-    unsupported("frequencyPenalty", "Nothing is taken off for what was said before.");
+  if (presencePenalty) unsupported("presencePenalty", "Repetition is not penalised.");
+  if (frequencyPenalty) unsupported("frequencyPenalty", "Repetition is not penalised.");
   if (reasoning !== undefined && !["provider-default", "none"].includes(reasoning)) {
     warnings.push({
       type: "compatibility",

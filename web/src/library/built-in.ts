@@ -90,7 +90,7 @@ export class BuiltIn {
         );
       if (found !== "available" && globalThis.navigator?.userActivation?.isActive === false)
         throw new RemoteFailure(
-          `The browser has to download its language model for ${name}, which it does where somebody asks for it. Add it on a press of a button.`,
+          `The browser has to download its language model for ${name}, which needs a user action. Add it on a press of a button.`,
         );
       const monitor = (monitor: EventTarget): void =>
         monitor.addEventListener("downloadprogress", (event) => {

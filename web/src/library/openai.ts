@@ -282,7 +282,9 @@ async function completed(
       conclave: { stop, segments },
     };
   }
-  throw new BadSettings("The answer has no end. Close no engine that answers.");
+  throw new BadSettings(
+    "The answer has no end: its engine was closed. Keep the engine open until the answer is complete.",
+  );
 }
 
 function streamOf(

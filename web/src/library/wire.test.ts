@@ -20,7 +20,7 @@ const faults: [what: string, told: RegExp, happen: (port: Port) => void][] = [
   ["what can't be read", /can't be read here/, (port) => port.onmessageerror?.({} as MessageEvent)],
   [
     "what is no reply",
-    /sent what it should not/,
+    /sent an invalid message/,
     (port) => port.onmessage?.({ data: { type: "nonsense", id: 1 } } as MessageEvent),
   ],
   ["an error", /unreachable/, (port) => port.onerror?.({ message: "unreachable" } as ErrorEvent)],

@@ -45,7 +45,7 @@ export class Wire {
       } catch (error) {
         this.#break(
           new EngineFailure(
-            `The worker sent what it should not: ${String(error)}. Reload the engine.`,
+            `The worker sent an invalid message: ${String(error)}. Reload the engine.`,
             { cause: error },
           ),
         );

@@ -82,7 +82,7 @@ function turning({ active, turnedBy }: RoundEvent, { names }: InspectorContext):
 /** Text on why a round was decided without a vote. */
 function unvoted(round: RoundEvent, { names }: InspectorContext): string {
   if (round.scores.length === 0)
-    return "Fast mode took this candidate as it ended the answer; nobody scored it.";
+    return "Fast mode took this candidate as it ended the answer; it was not scored.";
   // Excludes members that abstained or only judge.
   const surprises = round.scores.flatMap(([score], place) => {
     const nats = surprise(score);
@@ -90,7 +90,7 @@ function unvoted(round: RoundEvent, { names }: InspectorContext): string {
       ? []
       : [`${names[round.active[place] ?? place] ?? ""} by ${nats.toFixed(1)}`];
   });
-  return `${round.candidates[0]?.member ?? ""} drafted for all, and nobody doubted the draft. It surprised ${sentence(surprises)} nats.`;
+  return `${round.candidates[0]?.member ?? ""} drafted for all, and no member doubted the draft. It surprised ${sentence(surprises)} nats.`;
 }
 
 function candidates(round: RoundEvent, { voices }: InspectorContext): HTMLElement {

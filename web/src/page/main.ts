@@ -329,8 +329,8 @@ class Page {
   #showReopened(conclave: Conclave): void {
     this.#showEngine(conclave);
     const why = this.#moved
-      ? "The tab that the engine was in has closed or come to rest, and it was opened anew."
-      : "The engine failed and was opened anew.";
+      ? "The tab with the engine was closed or frozen, and the engine was reopened."
+      : "The engine failed and was reopened.";
     this.#notices.show(
       "engine",
       "warning",

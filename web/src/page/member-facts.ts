@@ -81,7 +81,7 @@ export function facts(known: Known, openCore?: number): string {
 export function description(known: Known): string {
   const { source, entry, about } = known;
   const host = elsewhere(known);
-  if (source.builtIn) return "The browser runs it, on this machine: what it hears goes nowhere.";
+  if (source.builtIn) return "The browser runs it on this machine; your questions stay here.";
   if (host !== undefined)
     return `${host} hears what is asked and answered.${about?.remote?.note ? ` It can no more, since ${about.remote.note}.` : ""}`;
   const base =

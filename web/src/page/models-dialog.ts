@@ -191,7 +191,7 @@ export class ModelsDialog {
     const kept = keeps
       ? "they are checked and kept in this browser"
       : "they are checked, and held in memory as long as the page is open, since this browser gives it no place to keep them";
-    return `Models are fetched from where they lie when you choose them, those named here from ${this.#host}; ${kept}. What you ask goes nowhere, unless you add a member behind a server.`;
+    return `Models are downloaded from their hosts when you choose them, those named here from ${this.#host}; ${kept}. Your questions stay on this machine, unless you add a member behind a server.`;
   }
 
   /** Examines one choice at a time; closing the dialog aborts it. */

@@ -70,7 +70,7 @@ const trustField: NumberField = {
 const discountField: NumberField = {
   name: "discount",
   label: "Discount",
-  help: "The part of its votes that a draft keeps which only repeats, or ends unsure while others go on.",
+  help: "Share of its votes kept by a draft that repeats, or that ends unsurely while others go on.",
   step: 0.05,
 };
 const alphaField: NumberField = {
@@ -138,7 +138,7 @@ export class SettingsForm {
         select<Settings["scoring"]>(
           "scoring",
           "Scoring",
-          "What a vote is made of. In the harmonic score a draft's least likely words decide.",
+          "What votes are computed from. The harmonic score depends mostly on a draft's least likely words.",
           {
             harmonic: "Harmonic",
             logit: "Mean raw logit",
@@ -158,7 +158,7 @@ export class SettingsForm {
         tick(
           "level",
           "Level votes",
-          "All say as much for the draft they like best, however sure they are of it.",
+          "Each member's favourite draft gets the same vote, however sure the member is.",
         ),
         tick(
           "agree",
@@ -170,7 +170,7 @@ export class SettingsForm {
         tick(
           "leader",
           "Leader drafts",
-          "One member drafts for all, and the others only where somebody doubts it. Quicker where members mostly agree.",
+          "One member drafts for all, and the others only if a member doubts it. Quicker when members mostly agree.",
         ),
         tick("fast", "Fast mode", "Take a candidate that ends the answer at once, without a vote."),
       ),
@@ -179,7 +179,7 @@ export class SettingsForm {
         select<Settings["reward"]>(
           "reward",
           "Reward",
-          "What a weight grows by. Among two members only shares tell one from the other.",
+          "What increases a weight. With two members only shares distinguish them.",
           {
             shares: "The others' shares",
             counts: "How often preferred",
@@ -427,7 +427,7 @@ function rule(): HTMLElement {
   const element = select<Rule>(
     "rule",
     "Rule",
-    "What does best where it was measured; the same with leader drafts; what its authors published. Sets every switch of the method.",
+    "The best in measurements; the same with leader drafts; the method as published. Sets every switch of the method.",
     names,
   );
   element.classList.add("wide");

@@ -75,10 +75,10 @@ export class SharedEngine {
         const reply = parseReply(data);
         this.#hearers.get(reply.id)?.(reply);
       } catch (error) {
-        this.fail({ message: `it sent what it should not: ${String(error)}` });
+        this.fail({ message: `it sent an invalid message: ${String(error)}` });
       }
     };
-    port.onmessageerror = () => this.fail({ message: "it sent what can't be read here" });
+    port.onmessageerror = () => this.fail({ message: "it sent an unreadable message" });
     port.onerror = (event) => this.fail(event);
   }
 

@@ -256,7 +256,7 @@ export class Sharing {
     const lost = (gone: () => void): void => {
       gone();
       end();
-      if (!port.ended) onLost(() => port.fail({ message: "its tab has closed or come to rest" }));
+      if (!port.ended) onLost(() => port.fail({ message: "its tab was closed or frozen" }));
     };
     void locks
       .hold(welcome.alive, "shared", over.signal, () => undefined)

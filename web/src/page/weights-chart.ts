@@ -26,7 +26,7 @@ export class WeightsChart {
   readonly #hint = el(
     "p",
     { class: "hint" },
-    "A member's weight grows when the others prefer its drafts. Click a round to lay it open.",
+    "A member's weight grows when the others prefer its drafts. Click a round for its details.",
   );
   readonly #onRound: (round: number) => void;
   #plot: uPlot | undefined;

@@ -22,7 +22,7 @@ export function remoteAddress(text: string): URL {
   const url = URL.parse(text.trim());
   if (!url || (url.protocol !== "https:" && url.protocol !== "http:"))
     throw new BadReference(
-      "A remote member's address begins with https:// and ends with what its paths begin with, as in https://example.org/v1.",
+      "A remote member's address begins with https:// and ends with the base path of its interface, as in https://example.org/v1.",
     );
   // Never repeated in a message, as they may contain secrets.
   if (url.username !== "" || url.password !== "" || url.search !== "" || url.hash !== "")

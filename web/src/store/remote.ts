@@ -120,7 +120,7 @@ async function listRepository({ owner, repo, revision }: HubReference, options: 
   }
   if (!/^[0-9a-f]{40}$/.test(found.sha))
     throw new Download(
-      `The hub answered with a commit that is none (${JSON.stringify(found.sha)}). Check the hub's address.`,
+      `The hub answered with an invalid commit (${JSON.stringify(found.sha)}). Check the hub's address.`,
     );
   return found;
 }
@@ -145,9 +145,7 @@ async function askHub(
       );
     const digest = entry.lfs?.sha256?.toLowerCase();
     if (digest !== undefined && !/^[0-9a-f]{64}$/.test(digest))
-      throw new Download(
-        `The hub lists a SHA-256 of ${name} that is none. Check the hub's address.`,
-      );
+      throw new Download(`The hub lists an invalid SHA-256 of ${name}. Check the hub's address.`);
     return {
       name: name.split("/").at(-1) ?? name,
       url: `${base}/${segments(name)}`,

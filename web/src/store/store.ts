@@ -258,7 +258,7 @@ export class Store {
         if (anew) continue;
         if (error instanceof Changed)
           throw new Download(
-            `${error.message} It changed again while it was fetched anew. Nothing of it was kept: try again later.`,
+            `${error.message} It changed again during the new download. Nothing of it was kept: try again later.`,
             { cause: error },
           );
         if (isFull(error) && model) throw await this.#full(model, stored, error);

@@ -100,7 +100,7 @@ test("a device lost in mid-answer is opened anew; lost again it is told, the tex
   );
   await visitor.ask("Tell me a short story about a fox.");
   await page
-    .locator(".notice.warning", { hasText: "The engine failed and was opened anew" })
+    .locator(".notice.warning", { hasText: "The engine failed and was reopened" })
     .waitFor({ timeout: patience });
   const before = await visitor.text();
   await page.waitForFunction(

@@ -49,7 +49,7 @@ test("the fused kernels, burn on this GPU and burn on the CPU agree to a thousan
     assert.ok(fused > 0 && burn > 0, `${name}: not the same numbers thrice`);
     assert.deepEqual([likeliest.fused, likeliest.burn], [likeliest.cpu, likeliest.cpu], name);
   }
-  assert.match((await visitor.page.locator("#results").textContent()) ?? "", /computes rightly/);
+  assert.match((await visitor.page.locator("#results").textContent()) ?? "", /computes correctly/);
   visitor.clean();
   await visitor.leave();
 });
