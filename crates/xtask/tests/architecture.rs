@@ -114,8 +114,10 @@ fn files_named(text: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn the_documents_name_files_that_are_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let docs = std::fs::read_dir(root.join("docs")).expect("there are docs");
-    let files = docs.map(|file| file.expect("it can be read").path());
+    let folders = [root.join("docs"), root.join("docs/architecture")];
+    let docs = folders.map(|folder| std::fs::read_dir(folder).expect("there are docs"));
+    let files = docs.into_iter().flatten();
+    let files = files.map(|file| file.expect("it can be read").path());
     let documents = files.filter(|file| file.extension().is_some_and(|ending| ending == "md"));
     let first = [
         "README.md",

@@ -7,7 +7,7 @@ const rounded = (weights: number[]): number[] =>
   weights.map((weight) => Math.round(weight * 1e6) / 1e6);
 
 test("starting weights are those of the engine: by strength, the unknown as the strongest, all the same without trust", () => {
-  // Query::trust in crates/ensemble has the first as its example.
+  // The first is the example of Query::trust in crates/ensemble.
   assert.deepEqual(
     rounded(startingWeights({ members, strengths: [1, 4, null], settings: { trust: 0.5 } })),
     [0.2, 0.4, 0.4],
@@ -44,7 +44,7 @@ test("weights within a tenth of each other are not drawn", () => {
     haveMoved([[...even[0]!, 0.47], [...even[1]!, 0.53], [0]]),
     "from the first round on in which they are apart",
   );
-  // What is uneven from the start has not moved.
+  // Weights uneven from the start have not moved.
   assert.ok(!haveMoved([[0.2], [0.8]]));
   assert.ok(
     !haveMoved([

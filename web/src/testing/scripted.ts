@@ -1,7 +1,6 @@
 /**
- * Scripted members for the unit tests of the round loop and the service: they say what they are
- * told to and keep a journal of every call. They stand for the loop's order only; what a member
- * computes is tested in Rust.
+ * Scripted members for the unit tests of the round loop and the service; they keep a journal of
+ * every call. They only test the loop's order; members' computations are tested in Rust.
  */
 import type {
   Begun,
@@ -78,26 +77,23 @@ export interface Script {
     call: number;
     error: Error;
   };
-  /** Pieces of what it thinks before it answers, where it may. */
+  /** Pieces of its thought before it answers, if allowed. */
   thoughts?: string[];
   /** Resolves without a turn of the event loop, as the CPU backend does. */
   instant?: boolean;
-  /** Tokens of a conversation read in one step; all of them if left out. */
+  /** Tokens of a conversation read in one step; all by default. */
   step?: number;
-  /** Tokens of a conversation where its length is asked; five if left out, and 64 are the most. */
+  /** Number of tokens that a conversation measures; five by default, at most 64. */
   tokens?: (messages: Message[]) => number;
-  /**
-   * What it tells a system prompt by, and gives of it; nothing of its own if left out. Bytes of
-   * another model it refuses.
-   */
+  /** Key and content of its system prompts; none by default. It refuses bytes of another model. */
   prompts?: { model: string };
   /** The fused core can't load it. */
   noPlan?: boolean;
-  /** Called at every move, before it is done. */
+  /** Called before every move. */
   onMove?: (move: string, call: number) => void | Promise<void>;
 }
 
-/** Tokens that a member has room for. */
+/** Its context size in tokens. */
 const room = 64;
 
 export class ScriptedMember implements ModuleMember {
@@ -113,7 +109,7 @@ export class ScriptedMember implements ModuleMember {
   sampling: Sampling | undefined;
   stream: number | undefined;
   thinking: Thinking | undefined;
-  /** Those of the last verification. */
+  /** Settings of the last verification. */
   settings: Settings | undefined;
 
   constructor(name: string, journal: string[], script: Script) {
@@ -177,11 +173,11 @@ export class ScriptedMember implements ModuleMember {
 
   #prefixOf(messages: Message[]): Uint8Array | undefined {
     const { prompts } = this.#script;
-    if (messages[0]?.role !== "system") return undefined; // its template begins with nothing
+    if (messages[0]?.role !== "system") return undefined; // Its template begins with nothing.
     return prompts && new TextEncoder().encode(`${prompts.model}: ${messages[0]?.content}`);
   }
 
-  /** Reads five tokens, whatever the conversation; a stopped one goes on where it was. */
+  /** Reads five tokens for any conversation; continues a stopped one. */
   async begin(
     messages: Message[],
     sampling: Sampling,
@@ -194,7 +190,7 @@ export class ScriptedMember implements ModuleMember {
       this.stream = stream;
       const total = 5;
       if (this.#counters.prefix >= total) this.#counters.prefix = 0;
-      const held = this.#counters.prefix;
+      const before = this.#counters.prefix;
       for (let goOn = true; goOn && this.#counters.prefix < total; ) {
         const tokens = Math.min(this.#script.step ?? total, total - this.#counters.prefix);
         this.#counters.prefix += tokens;
@@ -202,7 +198,7 @@ export class ScriptedMember implements ModuleMember {
         goOn = await onReading(this.#counters.prefix, total);
       }
       const { prefix } = this.#counters;
-      return { prefix, run: prefix - held, stopped: prefix < total };
+      return { prefix, run: prefix - before, stopped: prefix < total };
     });
   }
 
@@ -276,7 +272,7 @@ export class ScriptedMember implements ModuleMember {
     this.#journal.push(`${this.#name} free`);
   }
 
-  /** As wasm-bindgen does, refuses whatever is asked of it while a call is under way. */
+  /** Refuses calls during another, as wasm-bindgen does. */
   #refuseBusy(): void {
     if (this.#busy)
       throw new Error(
@@ -303,8 +299,8 @@ export class ScriptedMember implements ModuleMember {
 }
 
 /**
- * A module of grammars that allow anything, and note what they are told. A schema that says
- * `refused` can't be honoured.
+ * A grammar module that allows anything and records its calls. A schema that says `refused` is
+ * unsupported.
  */
 export function scriptedGrammar(journal: string[]): GrammarModule {
   const refuse = (message: string): never => {
@@ -315,34 +311,35 @@ export function scriptedGrammar(journal: string[]): GrammarModule {
     check: (schema) =>
       void (schema.includes("refused") && refuse("The schema can't be honoured at #: refused.")),
     Vocabulary: class {
-      readonly #of: string;
+      readonly #vocabulary: string;
 
       constructor(written: Uint8Array) {
-        this.#of = new TextDecoder().decode(written);
+        this.#vocabulary = new TextDecoder().decode(written);
       }
 
       document(schema: string): Constraint & { free(): void } {
-        journal.push(`document of ${this.#of}: ${schema}`);
+        journal.push(`document of ${this.#vocabulary}: ${schema}`);
         return {
           mask: () => (schema.includes("involved") ? unreachable() : Uint32Array.of(1)),
-          accept: (text) => void journal.push(`${this.#of} accepts ${JSON.stringify(text)}`),
-          free: () => void journal.push(`no document of ${this.#of} any more`),
+          accept: (text) =>
+            void journal.push(`${this.#vocabulary} accepts ${JSON.stringify(text)}`),
+          free: () => void journal.push(`no document of ${this.#vocabulary} any more`),
         };
       }
 
       free(): void {
-        journal.push(`no vocabulary of ${this.#of} any more`);
+        journal.push(`no vocabulary of ${this.#vocabulary} any more`);
       }
     },
   };
 }
 
-/** As a wasm module that has come upon what can't be. */
+/** A trap, as of a wasm module. */
 function unreachable(): never {
   throw new WebAssembly.RuntimeError("unreachable");
 }
 
-/** What a verifier thinks of a candidate, by whichever number it gives. */
+/** A verifier's score of a candidate, by whichever number it gives. */
 const taste = ({ meanLogit, preference, harmonic = 0 }: Score): number =>
   meanLogit ?? preference ?? 1 / (1 - harmonic);
 
@@ -355,17 +352,17 @@ export class ScriptedQuery implements Query {
   #active: number[];
   #round = 1;
   #leader = 0;
-  /** Places of those who drafted in this round, where not all did. */
+  /** Indices of the drafters of this round, if not all drafted. */
   #drafters: number[] | undefined;
 
   constructor(
     members: number,
-    given: Settings,
+    settings: Settings,
     journal: string[] = [],
     exits: Record<number, number[]> = {},
   ) {
     this.#active = [...Array(members).keys()];
-    this.#settings = given;
+    this.#settings = settings;
     this.#journal = journal;
     this.#exits = exits;
   }
@@ -374,7 +371,7 @@ export class ScriptedQuery implements Query {
     return Uint32Array.from(this.#active);
   }
 
-  /** Who won last. */
+  /** The last winner. */
   leader(): number | undefined {
     return this.#settings.leader && this.#active.length > 1
       ? Math.max(0, this.#active.indexOf(this.#leader))
