@@ -1,8 +1,7 @@
-//! Which chunks of a file have arrived, kept beside it, so that a download goes on where it broke
-//! off.
+//! Record of the finished chunks of a file, so that a download can resume.
 //!
-//! `NAME.chunks` is text: a line with the sizes, then a line for each chunk that is finished, its
-//! number and its SHA-256. A line that a crash cut short is as good as none.
+//! `NAME.chunks` is text: a line with the file and chunk sizes, then one line per finished chunk
+//! with its index and SHA-256. A truncated last line is ignored.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -13,10 +12,10 @@ use std::path::{Path, PathBuf};
 use crate::digest::Sha256;
 use crate::error::HubError;
 
-/// Sizes of chunks that a record may name.
-const SIZES: Range<u64> = 1 << 10..1 << 31;
+/// Accepted chunk sizes.
+const CHUNK_SIZES: Range<u64> = 1 << 10..1 << 31;
 
-/// The finished chunks of one file.
+/// Finished chunks of one file.
 #[derive(Debug, Clone)]
 pub(crate) struct Chunks {
     record: PathBuf,
@@ -27,12 +26,14 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    /// What is recorded of a file of `bytes`; a new record has chunks of `size`.
+    /// Reads the record of a file of `bytes`; without a valid one, chunks have `size` bytes.
     pub(crate) fn open(folder: &Path, name: &str, bytes: u64, size: u64) -> Self {
         let record = folder.join(format!("{name}.chunks"));
         let text = std::fs::read_to_string(&record).unwrap_or_default();
-        let (size, done) = parse(&text, bytes)
-            .unwrap_or((size.clamp(SIZES.start, SIZES.end - 1), BTreeMap::new()));
+        let (size, done) = parse(&text, bytes).unwrap_or((
+            size.clamp(CHUNK_SIZES.start, CHUNK_SIZES.end - 1),
+            BTreeMap::new(),
+        ));
         Self {
             record,
             part: folder.join(format!("{name}.part")),
@@ -42,42 +43,42 @@ impl Chunks {
         }
     }
 
-    /// Bytes of a file that are recorded as finished.
+    /// Number of bytes recorded as finished.
     pub(crate) fn finished(folder: &Path, name: &str, bytes: u64) -> u64 {
-        Self::open(folder, name, bytes, SIZES.start).bytes_done()
+        Self::open(folder, name, bytes, CHUNK_SIZES.start).bytes_done()
     }
 
-    /// The file while it is downloaded.
+    /// Path of the incomplete file.
     pub(crate) fn part(&self) -> &Path {
         &self.part
     }
 
-    /// Bytes of the file.
+    /// Size of the file.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Bytes of a chunk, but for the last.
+    /// Size of every chunk but the last.
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
-    /// How many chunks the file has.
+    /// Number of chunks.
     pub(crate) fn count(&self) -> u64 {
         self.bytes.div_ceil(self.size)
     }
 
-    /// The bytes of a chunk.
+    /// Byte range of a chunk.
     pub(crate) fn range(&self, index: u64) -> Range<u64> {
         range(index, self.size, self.bytes)
     }
 
-    /// Whether a chunk is there.
+    /// Returns whether a chunk is finished.
     pub(crate) fn has(&self, index: u64) -> bool {
         self.done.contains_key(&index)
     }
 
-    /// Bytes that are there.
+    /// Number of finished bytes.
     pub(crate) fn bytes_done(&self) -> u64 {
         self.done
             .keys()
@@ -86,8 +87,8 @@ impl Chunks {
             .sum()
     }
 
-    /// Reads what is there again and forgets the chunks that are not as they arrived; `read` hears
-    /// of each chunk's bytes.
+    /// Verifies the finished chunks' digests and drops those that differ. Calls `read` with each
+    /// chunk's size.
     ///
     /// # Errors
     /// [`HubError::Disk`].
@@ -111,7 +112,7 @@ impl Chunks {
         self.write()
     }
 
-    /// Notes a chunk that has arrived.
+    /// Records a finished chunk.
     ///
     /// # Errors
     /// [`HubError::Disk`].
@@ -120,14 +121,14 @@ impl Chunks {
             .append(true)
             .open(&self.record)
             .map_err(HubError::disk(&self.record))?;
-        // In one write: two lines are never mixed.
+        // A single write: lines are never interleaved.
         file.write_all(format!("{index} {digest}\n").as_bytes())
             .map_err(HubError::disk(&self.record))?;
         self.done.insert(index, digest);
         Ok(())
     }
 
-    /// Forgets all of the file.
+    /// Discards the file's contents and its record.
     ///
     /// # Errors
     /// [`HubError::Disk`].
@@ -137,7 +138,7 @@ impl Chunks {
         self.write()
     }
 
-    /// The file is whole: removes the record.
+    /// Removes the record of a complete file.
     pub(crate) fn close(self) {
         let _ = std::fs::remove_file(self.record);
     }
@@ -153,7 +154,7 @@ impl Chunks {
     }
 }
 
-/// The bytes of a chunk of a file.
+/// Byte range of a chunk.
 pub(crate) fn range(index: u64, size: u64, bytes: u64) -> Range<u64> {
     let start = index.saturating_mul(size).min(bytes);
     start..start.saturating_add(size).min(bytes)
@@ -165,7 +166,7 @@ fn parse(text: &str, bytes: u64) -> Option<(u64, BTreeMap<u64, String>)> {
         .filter_map(|line| line.strip_suffix('\n')?.split_once(' '));
     let (whole, size) = lines.next()?;
     let size: u64 = size.parse().ok()?;
-    if whole.parse() != Ok(bytes) || !SIZES.contains(&size) {
+    if whole.parse() != Ok(bytes) || !CHUNK_SIZES.contains(&size) {
         return None;
     }
     let done = lines.filter_map(|(index, digest)| {
