@@ -1,6 +1,6 @@
-//! Every chore of Conclave behind one command: `cargo xtask`.
+//! All development tasks of Conclave in one command: `cargo xtask`.
 //!
-//! This file holds only the command line; each chore lives in the module of its name.
+//! This file holds the command line; each task is in the module of its name.
 
 mod bench;
 mod counts;
