@@ -1,4 +1,4 @@
-//! Anything a command can fail with, in one line that says what to do next.
+//! Errors of commands, each one line that says what to do next.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use conclave_serve::ServeError;
 use conclave_text::TextError;
 use conclave_weights::{CheckpointError, SourceError};
 
-/// Why a command failed.
+/// Reason why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     #[error("{path}: {source}")]
