@@ -1,12 +1,12 @@
-"""Makes tests/fixtures/published: what transformers and llama.cpp compute from the published models.
+"""Makes tests/fixtures/published: results of transformers and llama.cpp for the published models.
 
     cargo xtask models                      # fetches the models and prints where they are
     python make_fixtures.py FOLDER          # with the packages of requirements.txt; 20 minutes on two cores
 
 MODEL.json has prompts, conversations, greedy texts, in-line scores and the perplexity of a text. Ids, rendered
 conversations and the perplexity are llama.cpp's, logits are those of transformers on the dequantised weights
-in f32, each prompt computed whole and without a cache. MODEL.f32 has of each row of logits the TOP largest and
-every STRIDE-th, little-endian, in the order of the rows; row n begins its stride at n modulo STRIDE.
+in f32, each prompt computed in full and without a cache. MODEL.f32 has the TOP largest and every STRIDE-th logit
+of each row, little-endian, in the order of the rows; the stride of row n begins at n modulo STRIDE.
 """
 
 import argparse
@@ -28,17 +28,17 @@ import models  # noqa: E402
 import prompts  # noqa: E402
 
 TOP, STRIDE = 32, 61
-# Beside the last token of a long prompt: around a window of 512, and within.
+# Rows besides the last of a long prompt: around a window of 512, and within.
 CUTS = [256, 511, 512, 513, 1024]
-# How far a logit of ours may be off, relative to its row's largest magnitude.
+# Limit of our logits' error, relative to the row's largest magnitude.
 LIMIT = 2e-3
 
 
 def own_tokenizer(folder, file):
-    """transformers' tokenizer of the file, with the splitting that the file only names."""
+    """transformers' tokenizer of the file, with the pre-tokeniser that the file only names."""
     own = transformers.AutoTokenizer.from_pretrained(folder, gguf_file=file)
     if "SmolLM2" in file:
-        # As in the tokenizer.json that its makers publish; transformers does not know `smollm`, and joins digits.
+        # As in its makers' tokenizer.json; transformers does not know `smollm`, and joins digits.
         split = tokenizers.pre_tokenizers
         own.backend_tokenizer.pre_tokenizer = split.Sequence(
             [split.Digits(individual_digits=True), split.ByteLevel(add_prefix_space=False, use_regex=True)])
@@ -54,13 +54,13 @@ def rows(model, ids, count=1):
 
 
 class Rows:
-    """Rows of logits as they are kept."""
+    """Stored rows of logits."""
 
     def __init__(self):
         self.kept = []
 
     def keep(self, length, row):
-        """Keeps a row; answers what JSON says of it."""
+        """Stores a row; returns its JSON entry."""
         row = row.numpy()
         top = np.argsort(-row, kind="stable")[:TOP]
         self.kept.append(np.concatenate([row[top], row[len(self.kept) % STRIDE::STRIDE]]))
@@ -71,11 +71,11 @@ class Rows:
 
 
 def held(model, llama, own, texts, kept):
-    """The prompts with their ids and the rows that are kept of each."""
+    """The prompts with their ids and stored rows."""
     found = []
     for name, text in texts.items():
         ids = llama.ids(text, begin=True)
-        # What spells a control token in a prompt is text.
+        # Text that spells a control token stays text in a prompt.
         assert ids == own(text, split_special_tokens=True)["input_ids"], f"llama.cpp and transformers read {name} differently"
         assert llama.text(llama.ids(text)) == text, name
         lengths = sorted({length for length in CUTS if length < len(ids)} | {len(ids)}) if len(ids) > 500 else [len(ids)]
@@ -86,7 +86,7 @@ def held(model, llama, own, texts, kept):
 
 
 def continued(model, ids, count):
-    """A greedy continuation, and the least lead of a choice relative to its row's largest magnitude."""
+    """A greedy continuation, and the smallest margin of a choice relative to its row's largest magnitude."""
     step, cache, found = torch.tensor([ids]), None, []
     with torch.no_grad():
         for _ in range(count):
@@ -103,7 +103,7 @@ def continued(model, ids, count):
 
 
 def greedy(model, llama, texts, conversations):
-    """The clearest greedy texts, and those of all conversations that are clear: twice what LIMIT lets a logit differ."""
+    """The clearest greedy texts, and all clear ones of conversations: with margins beyond twice LIMIT."""
     end = model.config.eos_token_id
     begun = [" ".join(paragraph.split(" ")[:prompts.GREEDY_WORDS]) for paragraph in prompts.NOVEL[::2]]
     candidates = [(text[:20], llama.ids(text, begin=True)) for text in [texts[name] for name in prompts.GREEDY] + begun]
@@ -125,7 +125,7 @@ def greedy(model, llama, texts, conversations):
 
 
 def in_line(model, llama, texts):
-    """Scores of candidates behind a prefix, each computed in a pass of its own."""
+    """Scores of candidates after a prefix, each computed in its own pass."""
     found = []
     for name, candidates in prompts.CANDIDATES.items():
         prefix = llama.ids(texts[name], begin=True)
@@ -144,7 +144,7 @@ def in_line(model, llama, texts):
 
 
 def conversations(llama, own):
-    """Rendered conversations and their ids; of a model without a template of its own none."""
+    """Rendered conversations and their ids; none for a model without a template."""
     if own.chat_template is None:
         return []
     found = []
@@ -152,7 +152,7 @@ def conversations(llama, own):
         messages = [{"role": role, "content": text} for role, text in turns]
         text = own.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
         assert text == llama.rendered(messages)
-        # Control tokens stand only where the template has written them.
+        # Control tokens occur only where the template has written them.
         hidden = [{**message, "content": message["content"].replace("<|", "\ue000")} for message in messages]
         hidden = own.apply_chat_template(hidden, tokenize=False, add_generation_prompt=True)
         ids = []
@@ -178,7 +178,7 @@ def make(folder, name, file):
     about["in_line"] = in_line(model, llama, texts)
     ids = llama.ids(prompts.FORETOLD, begin=True)
     with torch.no_grad():
-        # For comparison; the test holds to llama.cpp's, which rounds activations.
+        # For comparison; the test uses llama.cpp's, which rounds activations.
         loss = model(input_ids=torch.tensor([ids]), labels=torch.tensor([ids]), use_cache=False).loss
     value = llama.perplexity(ids)
     print(f"  perplexity {value:.4f}, of transformers {loss.exp():.4f}, {len(ids)} tokens", flush=True)
