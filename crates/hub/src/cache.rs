@@ -137,17 +137,11 @@ impl ModelDir {
     }
 
     /// Discards an unfinished download.
-    ///
-    /// # Errors
-    /// [`HubError::Disk`].
     pub(crate) fn discard(&self) -> Result<(), HubError> {
         remove_all(&self.part)
     }
 
     /// Renames the finished download to its final folder.
-    ///
-    /// # Errors
-    /// [`HubError::Disk`].
     pub(crate) fn finish(&self) -> Result<(), HubError> {
         // Renaming onto a non-empty folder fails; its content is older or damaged.
         remove_all(&self.done)?;
@@ -166,9 +160,6 @@ pub(crate) fn files_in(folder: &Path) -> PathBuf {
 }
 
 /// Removes a folder and its contents, if it exists.
-///
-/// # Errors
-/// [`HubError::Disk`].
 pub(crate) fn remove_all(folder: &Path) -> Result<(), HubError> {
     // The plan goes first: without it the rest is not taken for a model if removal fails.
     let _ = std::fs::remove_file(plan_in(folder));

@@ -19,9 +19,12 @@ const CHUNK_SIZES: Range<u64> = 1 << 10..1 << 31;
 #[derive(Debug, Clone)]
 pub(crate) struct Chunks {
     record: PathBuf,
-    part: PathBuf,
-    bytes: u64,
-    size: u64,
+    /// Path of the incomplete file.
+    pub(crate) part: PathBuf,
+    /// Size of the file.
+    pub(crate) bytes: u64,
+    /// Size of every chunk but the last.
+    pub(crate) size: u64,
     done: BTreeMap<u64, String>,
 }
 
@@ -46,21 +49,6 @@ impl Chunks {
     /// Number of bytes recorded as finished.
     pub(crate) fn finished(folder: &Path, name: &str, bytes: u64) -> u64 {
         Self::open(folder, name, bytes, CHUNK_SIZES.start).bytes_done()
-    }
-
-    /// Path of the incomplete file.
-    pub(crate) fn part(&self) -> &Path {
-        &self.part
-    }
-
-    /// Size of the file.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// Size of every chunk but the last.
-    pub(crate) fn size(&self) -> u64 {
-        self.size
     }
 
     /// Number of chunks.
@@ -89,9 +77,6 @@ impl Chunks {
 
     /// Verifies the finished chunks' digests and drops those that differ. Calls `read` with each
     /// chunk's size.
-    ///
-    /// # Errors
-    /// [`HubError::Disk`].
     pub(crate) fn check(
         &mut self,
         read: &mut dyn FnMut(u64) -> Result<(), HubError>,
@@ -113,9 +98,6 @@ impl Chunks {
     }
 
     /// Records a finished chunk.
-    ///
-    /// # Errors
-    /// [`HubError::Disk`].
     pub(crate) fn add(&mut self, index: u64, digest: String) -> Result<(), HubError> {
         let mut file = OpenOptions::new()
             .append(true)
@@ -129,9 +111,6 @@ impl Chunks {
     }
 
     /// Discards the file's contents and its record.
-    ///
-    /// # Errors
-    /// [`HubError::Disk`].
     pub(crate) fn clear(&mut self) -> Result<(), HubError> {
         self.done.clear();
         File::create(&self.part).map_err(HubError::disk(&self.part))?;

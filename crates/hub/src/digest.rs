@@ -38,9 +38,6 @@ impl Digest {
     }
 
     /// Computes this kind of digest over a file. Calls `read` with the size of each piece.
-    ///
-    /// # Errors
-    /// [`HubError::Disk`].
     pub(crate) fn compute(
         &self,
         path: &Path,

@@ -61,9 +61,9 @@ pub(crate) fn download(
         let chunks = &wanted.chunks;
         remotes.push(Remote {
             wanted,
-            part: chunks.part().to_owned(),
-            bytes: chunks.bytes(),
-            size: chunks.size(),
+            part: chunks.part.clone(),
+            bytes: chunks.bytes,
+            size: chunks.size,
             done: (0..chunks.count())
                 .map(|index| AtomicBool::new(chunks.has(index)))
                 .collect(),

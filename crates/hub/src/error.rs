@@ -137,7 +137,7 @@ pub enum HubError {
     Nonsense {
         /// Reference or URL.
         what: String,
-        /// What is invalid.
+        /// Description of the problem.
         why: String,
     },
     /// The folder lacks files of a model, or the choice is ambiguous.
@@ -145,7 +145,7 @@ pub enum HubError {
     NoModel {
         /// Reference.
         what: String,
-        /// What is missing, and what is available.
+        /// Missing files, and available ones.
         why: String,
     },
     /// A file name from the network is unsafe as a path.

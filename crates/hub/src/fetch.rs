@@ -348,7 +348,7 @@ impl Fetching<'_> {
         let mut done = 0;
         let mut mismatch = None;
         for (file, mut wanted) in missing.iter().zip(wanted) {
-            let part = wanted.chunks.part().to_owned();
+            let part = wanted.chunks.part.clone();
             if let Some(digest) = &file.digest {
                 let progress = &mut *self.progress;
                 let found = digest.compute(&part, &mut |bytes| {
@@ -418,7 +418,7 @@ fn same_files(a: &Plan, b: &Plan) -> bool {
 fn missing_bytes(wanted: &[Wanted]) -> u64 {
     wanted
         .iter()
-        .map(|file| file.chunks.bytes() - file.chunks.bytes_done())
+        .map(|file| file.chunks.bytes - file.chunks.bytes_done())
         .sum()
 }
 

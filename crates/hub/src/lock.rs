@@ -22,9 +22,6 @@ impl Drop for Lock {
 
 impl Lock {
     /// Takes the lock if it is free.
-    ///
-    /// # Errors
-    /// [`HubError::Disk`].
     pub(crate) fn try_take(path: &Path) -> Result<Option<Self>, HubError> {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(HubError::disk(folder))?;

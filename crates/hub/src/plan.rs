@@ -108,9 +108,6 @@ impl Plan {
     }
 
     /// Writes the plan atomically.
-    ///
-    /// # Errors
-    /// [`HubError::Disk`].
     pub(crate) fn write(&self, path: &Path) -> Result<(), HubError> {
         let text =
             serde_json::to_vec_pretty(self).map_err(|error| HubError::disk(path)(error.into()))?;

@@ -29,7 +29,7 @@ pub enum Progress {
     },
     /// A request failed and will be retried.
     Trouble {
-        /// What failed.
+        /// Description of the failure.
         what: String,
         /// Wait before the next attempt.
         wait: Duration,

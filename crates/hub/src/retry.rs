@@ -1,7 +1,9 @@
-//! Which failures are temporary, and how long to wait before a retry.
+//! Temporary failures, and the waits before retries.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use httpdate::parse_http_date;
 
 use crate::error::HubError;
 
@@ -127,41 +129,8 @@ pub(crate) fn retry_after(header: &str, date: Option<&str>) -> Option<Duration> 
     if let Ok(seconds) = header.trim().parse() {
         return Some(Duration::from_secs(seconds));
     }
-    let seconds = parse_http_date(header)?.checked_sub(parse_http_date(date?)?)?;
-    u64::try_from(seconds).ok().map(Duration::from_secs)
-}
-
-/// Parses `Wed, 21 Oct 2015 07:28:00 GMT` into seconds since a fixed day.
-fn parse_http_date(date: &str) -> Option<i64> {
-    let mut words = date.split_ascii_whitespace().skip(1);
-    let day: i64 = words.next()?.parse().ok()?;
-    let month = [
-        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-    ];
-    let name = words.next()?;
-    let month = i64::try_from(month.iter().position(|month| *month == name)?).ok()?;
-    let year: i64 = words
-        .next()?
-        .parse()
-        .ok()
-        .filter(|year| (1970..10_000).contains(year))?;
-    let clock: Option<Vec<i64>> = words
-        .next()?
-        .split(':')
-        .map(|part| part.parse().ok())
-        .collect();
-    let [hours, minutes, seconds] = clock?.try_into().ok()?;
-    if !(1..=31).contains(&day) || hours > 24 || minutes > 60 || seconds > 61 {
-        return None;
-    }
-    // Years begin in March here, so that the leap day comes last (Howard Hinnant's civil days).
-    let (year, month) = if month < 2 {
-        (year - 1, month + 10)
-    } else {
-        (year, month - 2)
-    };
-    let days = year * 365 + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day;
-    Some(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+    let (then, now) = (parse_http_date(header).ok()?, parse_http_date(date?).ok()?);
+    then.duration_since(now).ok()
 }
 
 #[cfg(test)]
