@@ -168,7 +168,6 @@ pub enum Models {
     },
 }
 
-/// `conclave chat`.
 #[derive(Debug, Args)]
 pub struct Chat {
     /// The question; without it, questions are read from the terminal, one per line.
@@ -188,18 +187,14 @@ pub struct Chat {
     /// answer's.
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
-    /// Members.
     #[command(flatten)]
     pub members: Members,
-    /// Settings of the method.
     #[command(flatten)]
     pub method: Method,
-    /// Sampling of the drafts.
     #[command(flatten)]
     pub drawing: Drawing,
 }
 
-/// `conclave serve`.
 #[derive(Args)]
 pub struct Serve {
     /// Address to listen on. Any but this machine's own needs a key.
@@ -219,10 +214,8 @@ pub struct Serve {
     /// Maximum waiting requests, at most half of them from one address; more are refused (429).
     #[arg(long, default_value_t = 128, value_name = "REQUESTS", value_parser = count)]
     pub waiting: usize,
-    /// Members.
     #[command(flatten)]
     pub members: Members,
-    /// Settings of the method.
     #[command(flatten)]
     pub method: Method,
     /// Sampling of the drafts, for requests that don't set it. The seed is that of the first
@@ -343,10 +336,8 @@ pub struct Bench {
     /// Start no repeat of a measurement after so many seconds; each runs at least once.
     #[arg(long, default_value_t = 300.0, value_name = "SECONDS", value_parser = |value: &str| within(value, 0.0, 1e6))]
     pub limit_seconds: f32,
-    /// Members.
     #[command(flatten)]
     pub members: Members,
-    /// Sampling of the drafts.
     #[command(flatten)]
     pub drawing: Drawing,
 }
@@ -440,7 +431,6 @@ fn quantised(name: &str) -> Result<Format, String> {
         .ok_or_else(|| "choose q8_0 or q4_0".to_owned())
 }
 
-/// `conclave inspect`.
 #[derive(Debug, Args)]
 pub struct Inspect {
     /// A file, a folder, hf:OWNER/REPO/FILE.gguf, or an address.
@@ -456,10 +446,8 @@ pub struct Inspect {
     pub tensors: bool,
 }
 
-/// `conclave logits`.
 #[derive(Debug, Args)]
 pub struct Logits {
-    /// Model.
     #[command(flatten)]
     pub model: Chosen,
     /// Token ids, comma separated; repeatable for several independent prompts.
@@ -474,10 +462,8 @@ pub struct Logits {
     pub raw: Option<PathBuf>,
 }
 
-/// `conclave generate`.
 #[derive(Debug, Args)]
 pub struct Generate {
-    /// Model.
     #[command(flatten)]
     pub model: Chosen,
     /// Token ids, comma separated.
@@ -489,15 +475,12 @@ pub struct Generate {
     /// Stop at the model's end-of-answer tokens.
     #[arg(long)]
     pub stop: bool,
-    /// Sampling of the tokens.
     #[command(flatten)]
     pub drawing: Drawing,
 }
 
-/// `conclave verify`.
 #[derive(Debug, Args)]
 pub struct Verify {
-    /// Model.
     #[command(flatten)]
     pub model: Chosen,
     /// Token ids of the prefix, comma separated.
@@ -529,7 +512,6 @@ fn token_id(id: &str) -> Result<u32, String> {
         .map_err(|_| format!("`{id}` is no token id; write ids as 3,4,5"))
 }
 
-/// `conclave tokenize`.
 #[derive(Debug, Args)]
 pub struct Tokenize {
     /// A file, a folder, hf:OWNER/REPO/FILE.gguf, or an address.
@@ -544,7 +526,6 @@ pub struct Tokenize {
     pub continuation: bool,
 }
 
-/// `conclave template`.
 #[derive(Debug, Args)]
 pub struct Template {
     /// A file, a folder, hf:OWNER/REPO/FILE.gguf, or an address.
@@ -558,13 +539,11 @@ pub struct Template {
     pub add_generation_prompt: bool,
 }
 
-/// `conclave replay`.
 #[derive(Debug, Args)]
 pub struct Replay {
     /// A recorded run: the page's download, `chat --record`'s file, or `{"members": […], "rounds":
     /// [{"scores": [[…], …]}, …]}`; `-` for standard input.
     pub file: PathBuf,
-    /// Settings of the method.
     #[command(flatten)]
     pub method: Method,
 }

@@ -26,7 +26,7 @@ use alone::MemberReport;
 use counts::{Meter, copy_bytes_per_second};
 use rounds::RoundReport;
 
-/// What is measured at every prefix.
+/// Measurement made at every prefix.
 struct Course<'a> {
     sampling: Sampling,
     segment_tokens: usize,
@@ -84,9 +84,6 @@ struct Workload {
 }
 
 /// Measures; returns JSON and tables.
-///
-/// # Errors
-/// Those of loading or running.
 pub async fn run(args: &Bench, device: &Device) -> Result<(Value, String), Failure> {
     let meter = Meter::new(device.gpu());
     // Before members fill the memory.

@@ -22,9 +22,6 @@ use crate::print;
 use crate::progress::{Reading, tell_late, tell_left, tell_remote};
 
 /// Runs the command on `device`.
-///
-/// # Errors
-/// Those of loading, the method or the terminal.
 pub async fn run(chat: &args::Chat, device: &Device, json: bool) -> Result<(), Failure> {
     let tell = |member: &Remote| {
         if !json {

@@ -26,9 +26,6 @@ pub struct Inspected {
 
 /// Reads the header of a model. A model that can't run is not an error: the reason is part of the
 /// description.
-///
-/// # Errors
-/// Those of opening the files.
 pub async fn run(args: &args::Inspect) -> Result<Inspected, Failure> {
     let source = members::source(&args.model)?;
     let checkpoint = Checkpoint::open(source.as_ref()).await?;

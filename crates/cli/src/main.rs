@@ -136,9 +136,6 @@ fn as_recorded(settings: &Value) -> Result<Settings, serde_json::Error> {
 }
 
 /// Writes to standard output immediately; a closed pipe is an error, where `print!` panics.
-///
-/// # Errors
-/// [`Failure::Output`].
 fn print(text: &str) -> Result<(), Failure> {
     let mut output = std::io::stdout();
     output.write_all(text.as_bytes())?;

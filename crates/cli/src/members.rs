@@ -37,9 +37,6 @@ pub fn load(members: &Members, backend: &dyn Backend) -> Result<Vec<Member>, Fai
 
 /// Loads the members, connects to those behind servers, and autotunes a GPU's kernels for them.
 /// Calls `tell` with each remote member.
-///
-/// # Errors
-/// Those of [`load`]; [`Failure::Remote`], with the server.
 pub fn load_any(
     members: &Members,
     device: &Device,
@@ -193,9 +190,6 @@ pub fn source(path: &Path) -> Result<Box<dyn Source>, Failure> {
 }
 
 /// Reads a whole file; `-` is standard input.
-///
-/// # Errors
-/// [`Failure::File`].
 pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     let bytes = if path == Path::new("-") {
         let mut bytes = Vec::new();

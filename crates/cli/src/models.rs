@@ -11,9 +11,6 @@ use crate::failure::Failure;
 use crate::progress::Line;
 
 /// Replaces all models that the command names by their paths, downloading those that are missing.
-///
-/// # Errors
-/// [`Failure::Hub`].
 pub fn find(cli: &mut Cli) -> Result<(), Failure> {
     let folder = cli.models_dir.clone();
     let quiet = cli.json;
@@ -46,9 +43,6 @@ fn no_file(text: &str, error: conclave_hub::ReferenceError) -> Failure {
 }
 
 /// `conclave models`: returns JSON, and text for people.
-///
-/// # Errors
-/// [`Failure::Hub`].
 pub fn run(command: Option<&Models>, cli: &Cli) -> Result<(Value, String), Failure> {
     match command.unwrap_or(&Models::List) {
         Models::List => {

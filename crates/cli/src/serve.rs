@@ -15,9 +15,6 @@ use crate::progress::tell_remote;
 const KEY: &str = "CONCLAVE_KEY";
 
 /// Runs the command on `device` until a signal ends it.
-///
-/// # Errors
-/// Those of loading, or the reason why there is no server.
 pub fn run(serve: &args::Serve, device: &Device) -> Result<(), Failure> {
     // Fails before gigabytes are read if the address is taken.
     let server = Server::bind(Config {

@@ -21,9 +21,6 @@ pub struct Measured {
 }
 
 /// Writes the file that [`apply`] reads.
-///
-/// # Errors
-/// [`Failure::File`].
 pub fn write(path: &Path, measured: &BTreeMap<String, Measured>) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(measured).map_err(|source| Failure::Json {
         path: path.to_owned(),

@@ -41,9 +41,6 @@ async fn header(path: &Path) -> Result<Checkpoint, Failure> {
 }
 
 /// `conclave logits`.
-///
-/// # Errors
-/// Those of loading or running, and [`Failure::File`] if the file of `--raw` can't be written.
 pub async fn logits(args: &args::Logits, device: &Device) -> Result<Value, Failure> {
     let longest = args.tokens.iter().map(|prompt| prompt.0.len()).max();
     let mut session = session(&args.model, device, longest.unwrap_or_default()).await?;
@@ -81,9 +78,6 @@ pub async fn logits(args: &args::Logits, device: &Device) -> Result<Value, Failu
 }
 
 /// `conclave generate`.
-///
-/// # Errors
-/// Those of loading or running.
 pub async fn generate(args: &args::Generate, device: &Device) -> Result<Value, Failure> {
     let count = args.count as usize;
     let source = members::source(&args.model.path)?;
@@ -104,9 +98,6 @@ pub async fn generate(args: &args::Generate, device: &Device) -> Result<Value, F
 }
 
 /// `conclave verify`.
-///
-/// # Errors
-/// Those of loading or running.
 pub async fn verify(args: &args::Verify, device: &Device) -> Result<Value, Failure> {
     let candidates: Vec<Vec<u32>> = args.candidate_tokens.iter().map(|c| c.0.clone()).collect();
     // Room for all of them: in one pass they lie side by side.
@@ -130,9 +121,6 @@ pub async fn verify(args: &args::Verify, device: &Device) -> Result<Value, Failu
 }
 
 /// `conclave tokenize`.
-///
-/// # Errors
-/// Those of reading the file's tokenizer.
 pub async fn tokenize(args: &args::Tokenize) -> Result<Value, Failure> {
     let checkpoint = header(&args.model).await?;
     let tokenizer = Tokenizer::from_checkpoint(checkpoint.description())?;
@@ -145,9 +133,6 @@ pub async fn tokenize(args: &args::Tokenize) -> Result<Value, Failure> {
 }
 
 /// `conclave template`.
-///
-/// # Errors
-/// Those of reading the messages or rendering.
 pub async fn template(args: &args::Template) -> Result<Value, Failure> {
     let messages = members::read(&args.messages)?;
     let messages: Vec<Message> =

@@ -46,7 +46,7 @@ fn on_the_cpu_there_are_times_and_no_counts() {
         assert_eq!(member["draftStep"]["ms"]["count"], 2);
         assert!(number(&member["draftStep"]["ms"]["median"]) > 0.0);
         assert!(member["draftStep"]["counts"].is_null() && member["cold"] == false);
-        assert_eq!(member["verify"]["tokens"], 20, "nobody drafted them");
+        assert_eq!(member["verify"]["tokens"], 20, "no member drafted them");
     }
     let round = &workload["rounds"][0];
     assert_eq!(

@@ -288,9 +288,6 @@ impl Server {
     }
 
     /// Continues `prefix` by at most `limit` tokens.
-    ///
-    /// # Errors
-    /// [`RemoteError`].
     pub(crate) fn draft(
         &self,
         prefix: &Prefix,
@@ -338,9 +335,6 @@ impl Server {
     }
 
     /// Asks a question and returns the letter named, out of `count`.
-    ///
-    /// # Errors
-    /// [`RemoteError`].
     pub(crate) fn choose(
         &self,
         asked: &str,

@@ -182,9 +182,6 @@ impl<'a> Random<'a> {
 }
 
 /// Measures and prints tables.
-///
-/// # Errors
-/// If something can't be set up or built, or a run fails.
 pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     if options.peer && !options.browser && options.on == On::Gpu {
         bail!(

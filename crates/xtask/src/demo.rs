@@ -11,9 +11,6 @@ use crate::workspace::Workspace;
 use crate::{policy, process, setup, wasm};
 
 /// Sets up, builds, and serves until Ctrl-C.
-///
-/// # Errors
-/// If anything before serving fails.
 pub fn run(workspace: &Workspace, port: u16, open: bool) -> Result<()> {
     let toolchain = Toolchain::ready(workspace)?;
     setup::web(workspace)?;
@@ -104,9 +101,6 @@ fn open_core(workspace: &Workspace, toolchain: &Toolchain) {
 }
 
 /// Builds the page into `web/dist`.
-///
-/// # Errors
-/// If npm fails.
 pub fn page(workspace: &Workspace) -> Result<()> {
     process::run(
         Command::new("npm")

@@ -60,9 +60,6 @@ pub fn make(workspace: &Workspace, out: &Path) -> Result<()> {
 }
 
 /// Packs the package for a registry like npm's into the folder `out`, and prints its contents.
-///
-/// # Errors
-/// If a build fails, or npm can't pack it.
 pub fn package(workspace: &Workspace, out: &Path) -> Result<()> {
     let out = std::path::absolute(out)?;
     build(workspace)?;

@@ -81,8 +81,7 @@ enum Chore {
         after_help = "Examples: cargo xtask dist --out /srv/www/conclave\n          cargo xtask dist --package"
     )]
     Dist {
-        /// Where the folder goes (web/dist if not given); it is replaced if it was made by an
-        /// earlier run
+        /// Folder to write (web/dist if not given); replaced if it was made by an earlier run
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
 

@@ -36,9 +36,6 @@ pub fn check_constructors(module: &[u8]) -> Result<()> {
 
 /// Removes the custom sections (WebAssembly core, 5.5.3): function names, used only in stack
 /// traces.
-///
-/// # Errors
-/// If it is not wasm.
 pub fn without_names(module: &[u8]) -> Result<Vec<u8>> {
     let mut kept = Vec::new();
     let mut end = 0;

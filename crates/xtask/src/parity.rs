@@ -72,9 +72,6 @@ pub struct Options {
 }
 
 /// Makes, compares and prints the table. Returns whether every comparison stayed within its limit.
-///
-/// # Errors
-/// If the tools can't be set up, or no model was made.
 pub fn run(workspace: &Workspace, options: &Options) -> Result<bool> {
     let out = match &options.out {
         Some(folder) => folder.clone(),

@@ -34,9 +34,6 @@ pub fn describe(command: &Command) -> String {
 }
 
 /// Runs a command with its output shown.
-///
-/// # Errors
-/// If it can't start or does not succeed.
 pub fn run(command: &mut Command) -> Result<()> {
     let words = describe(command);
     let status = command
@@ -50,9 +47,6 @@ pub fn run(command: &mut Command) -> Result<()> {
 }
 
 /// Runs a command with its output shown, and kills it after `limit`.
-///
-/// # Errors
-/// Those of [`run`], and if the limit is reached.
 pub fn run_within(command: &mut Command, limit: Duration) -> Result<()> {
     let words = describe(command);
     let mut child = command

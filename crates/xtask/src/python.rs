@@ -44,9 +44,6 @@ pub fn ready(workspace: &Workspace, name: &str) -> Result<PathBuf> {
 }
 
 /// Interpreter of an environment with pip only, made on first use.
-///
-/// # Errors
-/// If Python has no `venv`.
 pub fn plain(workspace: &Workspace) -> Result<PathBuf> {
     let folder = workspace.target.join("python");
     let python = folder.join("bin/python");

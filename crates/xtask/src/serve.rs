@@ -25,9 +25,6 @@ pub struct Server {
 
 impl Server {
     /// Starts a built `conclave` on a free port.
-    ///
-    /// # Errors
-    /// If it does not start.
     pub fn start(conclave: &Path) -> Result<Self> {
         let mut command = Command::new(conclave);
         command.args(["serve", "--device", "cpu", "--port", "0"]);
@@ -62,9 +59,6 @@ impl Drop for Server {
 }
 
 /// Path of the tool as Cargo builds it for tests; builds it first if `build`.
-///
-/// # Errors
-/// If it does not compile.
 pub fn tool(workspace: &Workspace, build: bool) -> Result<PathBuf> {
     if build {
         let mut cargo = Command::new(process::cargo());

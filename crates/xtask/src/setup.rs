@@ -36,9 +36,6 @@ pub fn everything(workspace: &Workspace) -> Result<()> {
 }
 
 /// Checks Node and npm, and installs the packages of web/.
-///
-/// # Errors
-/// If Node is missing or too old, or npm fails.
 pub fn web(workspace: &Workspace) -> Result<()> {
     let node = process::capture(Command::new("node").arg("--version"))
         .with_context(|| format!("Node {NODE} or newer with npm is needed: https://nodejs.org"))?;
@@ -69,9 +66,6 @@ pub fn web(workspace: &Workspace) -> Result<()> {
 }
 
 /// Checks Firefox, WebKit's driver with its browser, and a display for it.
-///
-/// # Errors
-/// If one is missing and can't be installed.
 pub fn other_browsers() -> Result<()> {
     let programs = [
         ("firefox-esr", "firefox-esr"),
@@ -90,9 +84,6 @@ pub fn other_browsers() -> Result<()> {
 }
 
 /// Finds or installs the Chromium of the browser tests.
-///
-/// # Errors
-/// If there is none and none can be installed.
 pub fn chromium() -> Result<PathBuf> {
     if let Some(named) = std::env::var_os("CONCLAVE_CHROMIUM") {
         let named = PathBuf::from(named);
@@ -121,9 +112,6 @@ pub struct Vulkan {
 
 impl Vulkan {
     /// Finds lavapipe and the Vulkan loader, or installs them.
-    ///
-    /// # Errors
-    /// If they are missing and can't be installed.
     pub fn ready() -> Result<Self> {
         if !has_loader() || lavapipe().is_none() {
             apt_install(&VULKAN_PACKAGES)?;

@@ -167,9 +167,6 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
 }
 
 /// Checks formatting, clippy, TypeScript's types, Biome, and `docs/library.md`.
-///
-/// # Errors
-/// At the first check that fails.
 pub fn lint(workspace: &Workspace) -> Result<()> {
     let cargo = |arguments: &[&str]| {
         process::run(

@@ -7,7 +7,6 @@ use crate::counts::Counts;
 
 /// Finished stage of a run.
 pub struct Stage {
-    /// Name of the stage.
     pub name: String,
     /// Counts of its tests; `None` for a build or a check.
     pub counts: Option<Counts>,

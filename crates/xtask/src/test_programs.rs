@@ -14,16 +14,11 @@ use crate::workspace::Workspace;
 pub struct TestProgram {
     /// Name of the test file, or of the crate for unit tests.
     pub name: String,
-    /// The executable.
     pub file: PathBuf,
-    /// Folder of the crate.
     pub folder: PathBuf,
 }
 
 /// Builds all tests of the workspace and returns their programs.
-///
-/// # Errors
-/// If they do not compile.
 pub fn built(workspace: &Workspace) -> Result<Vec<TestProgram>> {
     let output = Command::new(process::cargo())
         .args(["test", "--workspace", "--no-run"])

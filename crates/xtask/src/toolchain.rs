@@ -43,9 +43,7 @@ pub enum Toolchain {
     Rustup,
     /// The distribution's Rust compiles the standard library itself.
     Distribution {
-        /// Compiler.
         rustc: PathBuf,
-        /// Cargo.
         cargo: PathBuf,
         /// LLD for wasm, from the running toolchain or the distribution.
         linker: PathBuf,

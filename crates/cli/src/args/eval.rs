@@ -31,7 +31,6 @@ pub const HELP: &str = "Examples:\n  \
     Code runs in a process of its own in an empty folder, for 10 s, with 1 GB of memory, without\n\
     a network or child processes. That stops accidents, not attacks: it can read your files.";
 
-/// `conclave eval`.
 #[derive(Debug, Args)]
 pub struct Eval {
     /// Files of questions, one JSON object per line: `{"question": …, "answer": …}`. Without it,
@@ -108,10 +107,8 @@ pub struct Eval {
     /// on the CPU, one on a GPU.
     #[arg(long, value_parser = count)]
     pub workers: Option<usize>,
-    /// Members.
     #[command(flatten)]
     pub members: Members,
-    /// Settings of the method.
     #[command(flatten)]
     pub method: Method,
     /// Sampling of the drafts; the seed is also that of generated questions. With --greedy only the

@@ -3,7 +3,6 @@
 use clap::Args;
 use conclave_ensemble::{Exit, Leader, Rate, Reward, Rule, Scoring, Settings, Update};
 
-/// Settings of the method.
 #[derive(Debug, Clone, Args)]
 pub struct Method {
     /// Preset of all settings below: `harmonic` (the default, best in our measurements), `leader`

@@ -56,9 +56,6 @@ pub struct Verify {
 }
 
 /// Measures a member at a prefix of about `prefix` tokens.
-///
-/// # Errors
-/// Those of running.
 pub async fn measure(
     member: &mut Member,
     prefix: usize,

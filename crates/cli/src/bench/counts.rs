@@ -107,9 +107,6 @@ fn thread_time() -> Duration {
 
 /// Bytes read and written per second in a copy between GPU buffers: an upper bound for a product
 /// that reads all weights once.
-///
-/// # Errors
-/// Those of the GPU, if it can't hold two buffers of 128 MiB.
 pub async fn copy_bytes_per_second(gpu: &Gpu) -> Result<f64, GpuError> {
     /// Larger than any cache of today's GPUs.
     const BYTES: usize = 128 << 20;

@@ -49,9 +49,6 @@ pub struct RoundReport {
 }
 
 /// Measures the ensemble of all `members` at a prefix of about `prefix` tokens.
-///
-/// # Errors
-/// Those of running.
 pub async fn measure(
     members: &mut [Member],
     drafting: Drafting,

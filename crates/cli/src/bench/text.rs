@@ -11,9 +11,6 @@ use crate::failure::Failure;
 const OTHERS: [&str; 2] = ["a b c d e f g h i j", "j i h g f e d c b a"];
 
 /// Begins another conversation, so that the next one is run in full: earlier ones are not kept.
-///
-/// # Errors
-/// Those of running.
 pub async fn forget(member: &mut Member, sampling: Sampling) -> Result<(), Failure> {
     member.set_room_for_kept(0);
     member.begin(&user("~".to_owned()), sampling, 0).await?;
@@ -21,9 +18,6 @@ pub async fn forget(member: &mut Member, sampling: Sampling) -> Result<(), Failu
 }
 
 /// Conversation of about `tokens` tokens for this member; the tokens per word are found by trial.
-///
-/// # Errors
-/// Those of running.
 pub async fn conversation(
     member: &mut Member,
     tokens: usize,

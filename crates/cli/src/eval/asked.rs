@@ -30,9 +30,6 @@ pub enum Asked {
 }
 
 /// Collects the questions that the command line selects.
-///
-/// # Errors
-/// Errors in a task file.
 pub fn all(args: &args::Eval) -> Result<Vec<Asked>, Failure> {
     if args.tasks.is_empty() {
         let generated = |index| Asked::Generated {
@@ -157,9 +154,6 @@ impl Asked {
 
     /// Judges every recorded answer by the present check, whatever the recorded verdict. Code that
     /// was run with the same test is not run again.
-    ///
-    /// # Errors
-    /// Those of [`judge`](Self::judge).
     pub fn judge_again(
         &self,
         outcome: &mut Outcome,

@@ -10,9 +10,6 @@ use crate::wire::{Pieces, Rendered, Tokens};
 
 impl Server {
     /// Renders the conversation up to where the answer begins.
-    ///
-    /// # Errors
-    /// [`RemoteError`].
     pub(crate) fn prefix(
         &self,
         messages: &[ChatMessage],
@@ -61,9 +58,6 @@ impl Server {
     }
 
     /// Tokenises a text without special tokens.
-    ///
-    /// # Errors
-    /// [`RemoteError`].
     pub(crate) fn ids_of(&self, text: &str, deadline: Deadline) -> Result<Vec<u32>, RemoteError> {
         let body = match self.kind {
             Kind::LlamaCpp => {

@@ -34,9 +34,6 @@ impl Server {
 
     /// Scores each of `texts` after `prefix`; where `ends` is set or the text is empty, including
     /// the end of the turn.
-    ///
-    /// # Errors
-    /// [`RemoteError`].
     pub(crate) fn score(
         &self,
         prefix: &Prefix,

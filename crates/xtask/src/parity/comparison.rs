@@ -82,9 +82,6 @@ impl fmt::Display for Outcome {
 }
 
 /// Reads all entries of `models.json` in `folder`.
-///
-/// # Errors
-/// If it can't be read or an entry lacks a field.
 pub fn listed(folder: &Path) -> Result<Vec<Comparison>> {
     let entries = json(&folder.join("models.json"))?;
     let entries = entries.as_array().context("models.json holds no list")?;
