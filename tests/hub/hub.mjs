@@ -92,7 +92,7 @@ async function digestsOf(path, { ino, size, mtimeMs }) {
 }
 
 /**
- * A repository's files with sizes and ids, and the commit these make. Undefined if there is none.
+ * A repository's files with sizes and ids, and a commit computed from them; undefined if missing.
  */
 async function repository(id) {
   const folder = join(root, id);
@@ -110,7 +110,7 @@ async function repository(id) {
   return { commit, files };
 }
 
-/** The fault that applies to this answer, if one does; counts it. */
+/** The fault that applies to this response, if any; counts it. */
 function faultFor(on, name) {
   for (const fault of faults) {
     const usual = ["401", "403", "404"].includes(String(fault.kind)) ? "resolve" : "bytes";
@@ -129,7 +129,7 @@ function faultFor(on, name) {
   return undefined;
 }
 
-/** Waits until the client has taken what was written, or is gone. */
+/** Waits until the written data is flushed or the client disconnects. */
 function drained(response) {
   return new Promise((resolve) => {
     const settle = () => {
@@ -167,12 +167,12 @@ class Answer {
     this.end(body);
   }
 
-  /** The hub's way to say no. */
+  /** Sends an error as the hub does. */
   error(status, code, message, headers = {}) {
     this.json(status, { error: message }, { ...(code ? { "x-error-code": code, "x-error-message": message } : {}), ...headers });
   }
 
-  /** Answers by a fault that is a status; false if it is none. */
+  /** Sends the status of a fault; false if it has none. */
   status(fault, size) {
     const retry = fault.retryAfter === undefined ? {} : { "retry-after": fault.retryAfter };
     switch (String(fault.kind)) {
@@ -206,8 +206,7 @@ class Answer {
   }
 
   /**
-   * Answers with a file's bytes, or the range of them that was asked for, as well as the fault lets
-   * it.
+   * Sends a file's bytes, or the requested range, subject to the fault.
    */
   async bytes(file, headers) {
     const fault = faultFor("bytes", file.name);
@@ -307,7 +306,7 @@ async function serve(answer, url) {
   return answer.error(404, undefined, `Not found: ${request.url}`);
 }
 
-/** The repository at a revision, or undefined after saying why not. */
+/** The repository at a revision, or undefined after sending an error. */
 async function atRevision(answer, id, revision) {
   const found = await repository(id);
   // The hub does not reveal whether a repository is private or missing.

@@ -59,7 +59,6 @@ pub struct Cli {
     /// Folder of downloaded models; else `CONCLAVE_MODELS`, else one in the cache folder.
     #[arg(long, global = true, value_name = "FOLDER")]
     pub models_dir: Option<PathBuf>,
-    /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -86,7 +85,6 @@ impl Cli {
     }
 }
 
-/// Subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Ask the ensemble, or one member alone.
@@ -491,7 +489,6 @@ pub struct Verify {
     pub candidate_tokens: Vec<TokenList>,
 }
 
-/// Comma-separated token ids.
 #[derive(Debug, Clone)]
 pub struct TokenList(pub Vec<u32>);
 

@@ -36,7 +36,6 @@ struct Course<'a> {
     tell: &'a dyn Fn(&str),
 }
 
-/// Figures of a loaded member.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Loaded {
@@ -67,7 +66,6 @@ impl Loaded {
     }
 }
 
-/// A set of members loaded together.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Workload {
@@ -182,7 +180,6 @@ fn names(members: &[Member]) -> String {
     names.join(", ")
 }
 
-/// Formats of the members' weights.
 fn format_of(members: &[Member]) -> String {
     let mut formats: Vec<&str> = members
         .iter()

@@ -21,7 +21,6 @@ use crate::members;
 use crate::print;
 use crate::progress::{Reading, tell_late, tell_left, tell_remote};
 
-/// Runs the command on `device`.
 pub async fn run(chat: &args::Chat, device: &Device, json: bool) -> Result<(), Failure> {
     let tell = |member: &Remote| {
         if !json {

@@ -6,11 +6,9 @@ use conclave_model::{Backend, Cpu, Threads};
 
 use crate::failure::Failure;
 
-/// Device that models run on.
 #[derive(Debug)]
 pub struct Device {
     runs: Runs,
-    /// Name for people.
     pub name: String,
 }
 
@@ -95,9 +93,6 @@ impl Device {
 
     /// Autotunes a GPU's kernels for these members, by the format of the first; software adapters
     /// use fixed rules. The choice may vary between runs, and with it the last bits of logits.
-    ///
-    /// # Errors
-    /// [`Failure::Gpu`] of the device.
     pub async fn tune(&self, members: &[Member]) -> Result<(), Failure> {
         let most = members.first().and_then(|one| one.about().most_on_gpu());
         if let (Runs::Gpu(gpu), Some(format)) = (&self.runs, most) {
@@ -116,13 +111,11 @@ impl Device {
         }
     }
 
-    /// Returns whether it is the CPU.
     pub fn is_cpu(&self) -> bool {
         matches!(self.runs, Runs::Cpu(_))
     }
 }
 
-/// Number of cores.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -25,7 +25,6 @@ use crate::failure::Failure;
 use crate::members;
 use crate::strengths::{self, Measured};
 
-/// The report as JSON and as Markdown.
 pub struct Evaluated {
     /// All figures, and a description of the run.
     pub report: Value,

@@ -52,7 +52,6 @@ fn has_template(description: &Description) -> Result<bool, TextError> {
 }
 
 impl Inspected {
-    /// The description as JSON.
     pub fn json(&self) -> Value {
         let tensors = self.tensors.iter().map(|t| {
             json!({"name": t.name, "shape": t.shape, "format": t.format.name(), "bytes": t.bytes})
@@ -136,7 +135,6 @@ fn mixers(config: &Config) -> String {
     }
 }
 
-/// Mixtures of experts, if any.
 fn experts(config: &Config) -> String {
     let layers = config.experts().count();
     config.experts().next().map_or_else(String::new, |of| {

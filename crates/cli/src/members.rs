@@ -128,7 +128,6 @@ fn load_all(members: &Members, backend: &dyn Backend) -> Result<Vec<Member>, Fai
         .collect()
 }
 
-/// Names of the members.
 pub fn names(members: &Members) -> Vec<String> {
     if members.bundled() {
         return BUNDLED.map(|(name, _)| name.to_owned()).to_vec();
@@ -179,9 +178,6 @@ fn load_from(
 
 /// Opens the files of the model at `path`: a GGUF file with its other parts, or a Hugging Face
 /// folder; `-` is a GGUF file on standard input.
-///
-/// # Errors
-/// [`Failure::File`] and [`Failure::Source`].
 pub fn source(path: &Path) -> Result<Box<dyn Source>, Failure> {
     if path == Path::new("-") {
         return Ok(Box::new(Memory::file("input.gguf", read(path)?)));

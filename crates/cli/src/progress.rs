@@ -25,7 +25,6 @@ impl Line {
         }
     }
 
-    /// Shows a step.
     pub fn show(&mut self, progress: &Progress) {
         if !self.watched {
             return;
@@ -42,7 +41,6 @@ impl Line {
         let _ = write!(std::io::stderr(), "\r{text}\x1b[K{end}");
     }
 
-    /// Ends the line, if one was drawn.
     pub fn end(&mut self) {
         if std::mem::take(&mut self.drawn) {
             let _ = writeln!(std::io::stderr());

@@ -14,9 +14,7 @@ use crate::members::read;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
-    /// Right answers.
     pub right: usize,
-    /// Questions.
     pub asked: usize,
 }
 

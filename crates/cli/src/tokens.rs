@@ -34,7 +34,6 @@ async fn start(
     Ok(Session::new(model))
 }
 
-/// Reads the header of the model at `path`.
 async fn header(path: &Path) -> Result<Checkpoint, Failure> {
     let source = members::source(path)?;
     Ok(Checkpoint::open(source.as_ref()).await?)

@@ -162,7 +162,6 @@ fn a_signal_ends_it_once_the_answer_on_its_way_is_told() {
     }
 }
 
-/// File of a bundled member.
 fn bundled(name: &str) -> String {
     format!(
         "{}/../../web/members/{name}.gguf",

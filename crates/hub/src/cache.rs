@@ -149,12 +149,10 @@ impl ModelDir {
     }
 }
 
-/// Path of a stored model's plan.
 pub(crate) fn plan_in(folder: &Path) -> PathBuf {
     folder.join("plan.json")
 }
 
-/// Folder of a stored model's files.
 pub(crate) fn files_in(folder: &Path) -> PathBuf {
     folder.join("files")
 }

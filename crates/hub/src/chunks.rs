@@ -15,7 +15,6 @@ use crate::error::HubError;
 /// Accepted chunk sizes.
 const CHUNK_SIZES: Range<u64> = 1 << 10..1 << 31;
 
-/// Finished chunks of one file.
 #[derive(Debug, Clone)]
 pub(crate) struct Chunks {
     record: PathBuf,
@@ -51,22 +50,18 @@ impl Chunks {
         Self::open(folder, name, bytes, CHUNK_SIZES.start).bytes_done()
     }
 
-    /// Number of chunks.
     pub(crate) fn count(&self) -> u64 {
         self.bytes.div_ceil(self.size)
     }
 
-    /// Byte range of a chunk.
     pub(crate) fn range(&self, index: u64) -> Range<u64> {
         range(index, self.size, self.bytes)
     }
 
-    /// Returns whether a chunk is finished.
     pub(crate) fn has(&self, index: u64) -> bool {
         self.done.contains_key(&index)
     }
 
-    /// Number of finished bytes.
     pub(crate) fn bytes_done(&self) -> u64 {
         self.done
             .keys()
@@ -133,7 +128,6 @@ impl Chunks {
     }
 }
 
-/// Byte range of a chunk.
 pub(crate) fn range(index: u64, size: u64, bytes: u64) -> Range<u64> {
     let start = index.saturating_mul(size).min(bytes);
     start..start.saturating_add(size).min(bytes)

@@ -69,7 +69,6 @@ impl Client {
         }
     }
 
-    /// Base URL of the hub.
     pub(crate) fn endpoint(&self) -> &str {
         &self.endpoint
     }
@@ -187,7 +186,6 @@ impl Client {
 }
 
 impl Answer {
-    /// Header of the final response.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         text(&self.headers, name)
     }

@@ -31,7 +31,6 @@ impl Digest {
         hexadecimal(text, 40).map(Self::GitBlob)
     }
 
-    /// Hexadecimal digits.
     pub(crate) fn text(&self) -> &str {
         let (Self::Sha256(text) | Self::GitBlob(text)) = self;
         text
@@ -65,7 +64,6 @@ impl Digest {
     }
 }
 
-/// Incremental SHA-256.
 #[derive(Clone)]
 pub(crate) struct Sha256(Context);
 
@@ -78,7 +76,6 @@ impl Sha256 {
         self.0.update(bytes);
     }
 
-    /// Returns the digest in hexadecimal.
     pub(crate) fn finish(self) -> String {
         hex(self.0.finish().as_ref())
     }

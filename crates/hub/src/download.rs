@@ -19,11 +19,8 @@ use crate::worker::{Event, MAX_IGNORED_RANGES, Remote, Worker};
 /// Interval at which progress is reported and cancellation checked.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// A file with missing chunks.
 pub(crate) struct Wanted {
-    /// URL of the file.
     pub(crate) address: String,
-    /// URL for display.
     pub(crate) shown: String,
     /// Strong entity tag or date for `If-Range`.
     pub(crate) tag: Option<String>,
@@ -31,7 +28,6 @@ pub(crate) struct Wanted {
     pub(crate) digested: bool,
     /// Whether the server is known to ignore ranges.
     pub(crate) no_ranges: bool,
-    /// Finished chunks.
     pub(crate) chunks: Chunks,
 }
 

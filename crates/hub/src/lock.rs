@@ -45,9 +45,6 @@ impl Lock {
     }
 
     /// Waits for the lock; calls `waiting` once if it is taken.
-    ///
-    /// # Errors
-    /// [`HubError::Disk`] and [`HubError::Stopped`].
     pub(crate) fn take(
         path: &Path,
         cancel: &AtomicBool,

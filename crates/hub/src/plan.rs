@@ -29,7 +29,6 @@ pub(crate) struct Planned {
     pub(crate) name: String,
     /// URL, or path in the repository.
     pub(crate) from: String,
-    /// Size.
     pub(crate) bytes: u64,
     /// Digest of the bytes, if known.
     pub(crate) digest: Option<Digest>,
@@ -56,15 +55,11 @@ impl Planned {
 }
 
 impl Plan {
-    /// Size of all files.
     pub(crate) fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
     }
 
     /// Checks names, sizes and duplicates of a plan from the network.
-    ///
-    /// # Errors
-    /// [`HubError::Name`] and [`HubError::Nonsense`].
     pub(crate) fn check(&self, what: &str) -> Result<(), HubError> {
         let nonsense = |why: String| {
             Err(HubError::Nonsense {

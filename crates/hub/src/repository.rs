@@ -26,7 +26,6 @@ const TOKENIZER: &str = "tokenizer.json";
 pub(crate) const WEIGHTS: &str = "model.safetensors";
 pub(crate) const INDEX: &str = "model.safetensors.index.json";
 
-/// File of a repository.
 pub(crate) struct Listed {
     pub(crate) path: String,
     pub(crate) bytes: u64,

@@ -10,7 +10,6 @@ use crate::error::HubError;
 /// Longest wait accepted from a server; for longer ones the user decides.
 const MAX_WAIT: Duration = Duration::from_secs(120);
 
-/// A failed request.
 #[derive(Debug)]
 pub(crate) enum RequestError {
     /// Temporary: a broken or stalled connection.
@@ -40,7 +39,6 @@ pub(crate) struct RetryPolicy {
     pub(crate) pause: Duration,
 }
 
-/// Counter of failures in a row.
 pub(crate) struct Failures<'a> {
     policy: &'a RetryPolicy,
     what: &'a str,

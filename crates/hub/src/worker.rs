@@ -32,7 +32,6 @@ pub(crate) struct Remote<'a> {
     pub(crate) stream: Mutex<()>,
 }
 
-/// Message from a worker.
 pub(crate) enum Event {
     Arrived(u64),
     Lost(u64),

@@ -25,7 +25,6 @@ const FIRST_WAIT: Duration = Duration::from_millis(200);
 /// Longest wait accepted from a server.
 const MAX_WAIT: Duration = Duration::from_secs(120);
 
-/// HTTP client for one server.
 #[derive(Debug)]
 pub(crate) struct Client {
     agent: Agent,
@@ -53,7 +52,6 @@ impl Deadline {
     }
 }
 
-/// Reason why an attempt failed.
 enum Failure {
     /// Temporary, with the server's requested wait if any.
     Passing(String, Option<Duration>),
@@ -86,17 +84,11 @@ impl Client {
     }
 
     /// Sends a GET request.
-    ///
-    /// # Errors
-    /// [`RemoteError`].
     pub fn get(&self, url: &str, deadline: Deadline) -> Result<Value, RemoteError> {
         self.ask(url, None, deadline)
     }
 
     /// Posts `body` as JSON.
-    ///
-    /// # Errors
-    /// [`RemoteError`].
     pub fn post(&self, url: &str, body: &Value, deadline: Deadline) -> Result<Value, RemoteError> {
         self.ask(url, Some(body.to_string()), deadline)
     }

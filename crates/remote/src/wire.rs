@@ -3,7 +3,6 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Model in a server's list.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Model {
     pub id: String,

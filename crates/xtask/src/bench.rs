@@ -122,7 +122,6 @@ pub struct Options {
     tool: Option<PathBuf>,
 }
 
-/// Device of the members.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum On {
     Gpu,
@@ -181,7 +180,6 @@ impl<'a> Random<'a> {
     }
 }
 
-/// Measures and prints tables.
 pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     if options.peer && !options.browser && options.on == On::Gpu {
         bail!(

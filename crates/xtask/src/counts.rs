@@ -2,10 +2,8 @@
 
 use std::ops::AddAssign;
 
-/// Tests by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Passed tests.
     pub passed: usize,
     /// Failed or cancelled tests.
     pub failed: usize,

@@ -12,9 +12,6 @@ use crate::workspace::Workspace;
 
 /// Interpreter of the environment for `tests/NAME/requirements.txt`, made on first use and after
 /// changes of the requirements.
-///
-/// # Errors
-/// If Python has no `venv`, or pip can't install the packages.
 pub fn ready(workspace: &Workspace, name: &str) -> Result<PathBuf> {
     let wanted = workspace
         .root

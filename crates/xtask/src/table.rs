@@ -5,14 +5,10 @@ use std::time::Duration;
 
 use crate::counts::Counts;
 
-/// Finished stage of a run.
 pub struct Stage {
     pub name: String,
-    /// Counts of its tests; `None` for a build or a check.
     pub counts: Option<Counts>,
-    /// Reason of a failure, if it failed.
     pub failure: Option<String>,
-    /// Duration of the stage.
     pub time: Duration,
 }
 

@@ -153,9 +153,6 @@ impl Toolchain {
 
     /// Like [`Self::build`], for memory shared between threads, which needs its own standard
     /// library.
-    ///
-    /// # Errors
-    /// If the library's source is missing and can't be fetched.
     pub fn build_shared(&self, workspace: &Workspace) -> Result<(Command, PathBuf)> {
         let (mut command, _) = self.build(workspace);
         if let Self::Rustup = self {
@@ -177,7 +174,6 @@ impl Toolchain {
         Ok((command, folder))
     }
 
-    /// Description for people.
     pub fn describe(&self) -> &'static str {
         match self {
             Self::Rustup => "the running toolchain",

@@ -15,9 +15,7 @@ use crate::workspace::Workspace;
 /// Wasm module of the page.
 #[derive(Clone, Copy)]
 pub struct Module {
-    /// Crate that it is built from.
     package: &'static str,
-    /// Cargo profile.
     profile: &'static str,
     /// Name of the bindings.
     name: &'static str,
@@ -67,7 +65,6 @@ impl Module {
         relaxed: false,
     };
 
-    /// All modules.
     pub const ALL: [Self; 4] = [Self::FUSED, Self::SHARED, Self::GRAMMAR, Self::BURN];
 
     /// Wasm files of the bindings: the one for every browser, and the one with relaxed SIMD if any.

@@ -17,13 +17,10 @@ pub struct Workspace {
     pub target: PathBuf,
     /// Minimum supported Rust version, as (major, minor).
     pub rust: (u32, u32),
-    /// Crates of the workspace by name.
     crates: BTreeMap<String, Crate>,
 }
 
-/// Crate of the workspace.
 struct Crate {
-    /// Folder of its Cargo.toml.
     folder: PathBuf,
     /// Names of its direct dependencies of every kind.
     dependencies: BTreeSet<String>,
@@ -111,7 +108,6 @@ impl Workspace {
             .collect()
     }
 
-    /// Folder of a crate, if it is in the workspace.
     pub fn folder(&self, name: &str) -> Option<&PathBuf> {
         self.crates.get(name).map(|member| &member.folder)
     }

@@ -135,7 +135,6 @@ pub async fn measure(
     })
 }
 
-/// Milliseconds since `started`.
 pub fn ms_since(started: Instant) -> f64 {
     started.elapsed().as_secs_f64() * 1e3
 }

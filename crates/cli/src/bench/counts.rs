@@ -41,7 +41,6 @@ impl Counts {
     }
 }
 
-/// Counters of a GPU, if there is one.
 #[derive(Clone, Copy)]
 pub struct Meter<'a>(Option<&'a Gpu>);
 
@@ -54,12 +53,10 @@ impl<'a> Meter<'a> {
         self.0
     }
 
-    /// All counts so far.
     pub fn read(&self) -> Option<GpuCounters> {
         self.0.map(Gpu::counters)
     }
 
-    /// Counts since `before`.
     pub fn since(&self, before: Option<GpuCounters>) -> Option<GpuCounters> {
         Some(self.read()? - before?)
     }

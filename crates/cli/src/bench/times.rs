@@ -10,11 +10,8 @@ pub struct Times(pub Vec<f64>);
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Spread {
     pub median: f64,
-    /// First quartile.
     pub low: f64,
-    /// Third quartile.
     pub high: f64,
-    /// Number of values.
     pub count: usize,
 }
 

@@ -13,18 +13,13 @@ use crate::failure::Failure;
 
 /// A question, and how its answers are checked.
 pub enum Asked {
-    /// A generated question.
     Generated {
-        /// Its number.
         index: u64,
-        /// The question.
         question: Question,
     },
-    /// A question of a file.
     Task {
         /// The file's name without its extension.
         file: String,
-        /// The question.
         task: Task,
     },
 }
@@ -129,7 +124,6 @@ impl Asked {
         Some(format!("{:016x}", fnv1a(parts.into_iter())))
     }
 
-    /// Outcome without answers.
     pub fn outcome(&self) -> Outcome {
         let turns = match self {
             Self::Task { task, .. } if task.messages.len() > 1 => task.messages.clone(),

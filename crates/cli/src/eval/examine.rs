@@ -24,9 +24,7 @@ const TASK_TOKENS: usize = 60;
 
 /// Procedure applied to every question.
 pub struct Exam {
-    /// Rules of the ensemble, by name.
     pub rules: Vec<(String, Settings)>,
-    /// Maximum tokens of an answer.
     pub tokens: usize,
     /// Samples of each member that vote.
     pub samples: Option<Samples>,
@@ -36,7 +34,6 @@ pub struct Exam {
     pub reference: Option<String>,
     /// Whether to measure how much the question surprises each member.
     surprise: bool,
-    /// Sampling of the ensemble.
     ensemble: Sampling,
     /// Sampling of single members, even if the ensemble is greedy; `None` at temperature 0.
     pub drawn: Option<Sampling>,
@@ -198,7 +195,6 @@ impl Exam {
         }
     }
 
-    /// Answer of one member alone.
     async fn alone(
         &self,
         member: &mut Member,
@@ -286,7 +282,6 @@ impl Exam {
     }
 }
 
-/// Records the rounds of an answer.
 struct Recorder {
     clock: Instant,
     together: Together,

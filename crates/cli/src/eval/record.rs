@@ -17,7 +17,6 @@ use crate::failure::Failure;
 /// Settings in which records of one report may differ: the limit of answers depends on the tasks.
 const FREE: [&str; 3] = ["device", "tokens", "reference"];
 
-/// A record being written.
 pub struct Record {
     path: PathBuf,
     file: Mutex<File>,
@@ -117,9 +116,7 @@ fn read(path: &Path, bytes: &[u8]) -> Result<Option<(Value, Vec<Outcome>)>, Fail
 
 /// Records of one run, such as of several task files.
 pub struct Recorded {
-    /// Settings of the first record.
     pub what: Value,
-    /// Outcomes of all records.
     pub outcomes: Vec<Outcome>,
 }
 

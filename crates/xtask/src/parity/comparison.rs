@@ -7,7 +7,6 @@ use std::process::Command;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde_json::Value;
 
-/// Entry of `models.json`.
 #[derive(Debug, Clone)]
 pub struct Comparison {
     /// Family, as listed in `docs/measurements.md`.
@@ -20,16 +19,13 @@ pub struct Comparison {
     path: PathBuf,
     /// Stem of the reference files `.json` and `.f32`.
     reference: PathBuf,
-    /// Maximum relative error.
     limit: f64,
     /// Format to quantise to while loading.
     quantise: Option<String>,
 }
 
-/// Outcome of a comparison.
 #[derive(Debug, Clone)]
 pub enum Outcome {
-    /// The model ran.
     Compared {
         /// Largest difference of a logit relative to its row's largest magnitude, over all rows.
         error: f64,
@@ -81,7 +77,6 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Reads all entries of `models.json` in `folder`.
 pub fn listed(folder: &Path) -> Result<Vec<Comparison>> {
     let entries = json(&folder.join("models.json"))?;
     let entries = entries.as_array().context("models.json holds no list")?;

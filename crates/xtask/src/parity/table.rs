@@ -26,7 +26,6 @@ const COLUMNS: [(&str, &[&str]); 11] = [
     ),
 ];
 
-/// Renders the table as Markdown, with the columns that were run and a line of explanation.
 pub fn markdown(outcomes: &[(&Comparison, Outcome)], devices: &[String]) -> String {
     let columns: Vec<_> = COLUMNS
         .iter()
