@@ -6,7 +6,7 @@ use conclave_member::{
     Begun, Draft, Judged, JudgedToken, Member, MemberError, Message, Thought, VerifiedScore,
 };
 use conclave_model::{ModelError, Sampling};
-use conclave_remote::{Drafted, Drawing, Remote, RemoteError, ChatMessage};
+use conclave_remote::{ChatMessage, Drafted, Drawing, Remote, RemoteError};
 
 use crate::form::FormOf;
 
