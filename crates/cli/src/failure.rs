@@ -1,4 +1,4 @@
-//! Anything a command can fail with, in one line that says what to do next.
+//! Errors of commands, each one line that says what to do next.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,6 @@ use conclave_serve::ServeError;
 use conclave_text::TextError;
 use conclave_weights::{CheckpointError, SourceError};
 
-/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     #[error("{path}: {source}")]
@@ -70,7 +69,6 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// A failed read or write of `path`.
     pub fn file(path: &Path, source: std::io::Error) -> Self {
         Self::File {
             path: path.to_owned(),

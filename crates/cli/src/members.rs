@@ -1,4 +1,4 @@
-//! The members that take part: files the user names, or the bundled three.
+//! Members that take part: models named by the user, or the bundled three.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,18 +14,18 @@ use crate::device::Device;
 use crate::failure::Failure;
 use crate::strengths;
 
-/// The bundled members: name and GGUF file.
+/// Bundled members: name and GGUF file.
 const BUNDLED: [(&str, &[u8]); 3] = [
     ("Ada", include_bytes!("../../../web/members/ada.gguf")),
     ("Quill", include_bytes!("../../../web/members/quill.gguf")),
     ("Juno", include_bytes!("../../../web/members/juno.gguf")),
 ];
 
-/// Loads the members asked for, where all of them run here.
+/// Loads the members, all of which must run here.
 ///
 /// # Errors
-/// [`Failure::File`] and [`Failure::Model`], naming the file; [`Failure::Usage`] where one lives
-/// behind a server.
+/// [`Failure::File`] and [`Failure::Model`], with the file; [`Failure::Usage`] if one is behind a
+/// server.
 pub fn load(members: &Members, backend: &dyn Backend) -> Result<Vec<Member>, Failure> {
     if let Some((_, address)) = members.remote.first() {
         return Err(Failure::Usage(format!(
@@ -35,17 +35,14 @@ pub fn load(members: &Members, backend: &dyn Backend) -> Result<Vec<Member>, Fai
     local(members, backend)
 }
 
-/// Loads the members asked for, and asks the servers of those behind them what they can do. `tell`
-/// hears of each. A GPU's kernels are chosen for them.
-///
-/// # Errors
-/// As [`load`]; [`Failure::Remote`], naming the server.
+/// Loads the members, connects to those behind servers, and autotunes a GPU's kernels for them.
+/// Calls `tell` with each remote member.
 pub fn load_any(
     members: &Members,
     device: &Device,
     mut tell: impl FnMut(&Remote),
 ) -> Result<Vec<AnyMember>, Failure> {
-    // A server that can't be asked is told before gigabytes are read.
+    // Fails before gigabytes are read if a server can't be reached.
     let mut remote = Vec::new();
     for (place, text) in &members.remote {
         let member = connect(text, members)?;
@@ -62,7 +59,7 @@ pub fn load_any(
     if !all.iter().any(TakePart::drafts) {
         let names: Vec<&str> = all.iter().map(TakePart::name).collect();
         return Err(Failure::Usage(format!(
-            "nobody drafts: {} can only judge; name a member beside it that writes, a model's file or another server",
+            "no member drafts: {} can only judge; also name a member that writes, a model's file or another server",
             names.join(", ")
         )));
     }
@@ -131,7 +128,6 @@ fn load_all(members: &Members, backend: &dyn Backend) -> Result<Vec<Member>, Fai
         .collect()
 }
 
-/// What the members asked for are called.
 pub fn names(members: &Members) -> Vec<String> {
     if members.bundled() {
         return BUNDLED.map(|(name, _)| name.to_owned()).to_vec();
@@ -139,7 +135,7 @@ pub fn names(members: &Members) -> Vec<String> {
     members.names.clone()
 }
 
-/// Bytes of the members' files, which tell one `model.gguf` from another; 0 of what can't be asked.
+/// Sizes of the members' files, which distinguish one `model.gguf` from another; 0 if unknown.
 pub fn bytes(members: &Members) -> Vec<u64> {
     if members.bundled() {
         return BUNDLED.map(|(_, file)| file.len() as u64).to_vec();
@@ -157,7 +153,7 @@ pub fn bytes(members: &Members) -> Vec<u64> {
 /// Loads one member from a file.
 ///
 /// # Errors
-/// [`Failure::File`] and [`Failure::Model`], naming the file.
+/// [`Failure::File`] and [`Failure::Model`], with the file.
 pub fn open(
     path: &Path,
     name: &str,
@@ -180,11 +176,8 @@ fn load_from(
     pollster::block_on(Member::load(name, source, backend, options, &mut |_| ()))
 }
 
-/// The files of the model at `path`: a GGUF file with its other parts, or a Hugging Face folder;
-/// `-` is a GGUF file on standard input.
-///
-/// # Errors
-/// [`Failure::File`] and [`Failure::Source`].
+/// Opens the files of the model at `path`: a GGUF file with its other parts, or a Hugging Face
+/// folder; `-` is a GGUF file on standard input.
 pub fn source(path: &Path) -> Result<Box<dyn Source>, Failure> {
     if path == Path::new("-") {
         return Ok(Box::new(Memory::file("input.gguf", read(path)?)));
@@ -192,10 +185,7 @@ pub fn source(path: &Path) -> Result<Box<dyn Source>, Failure> {
     Ok(Box::new(Disk::open(path)?))
 }
 
-/// Reads a file whole; `-` is standard input.
-///
-/// # Errors
-/// [`Failure::File`].
+/// Reads a whole file; `-` is standard input.
 pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     let bytes = if path == Path::new("-") {
         let mut bytes = Vec::new();

@@ -6,7 +6,7 @@ use conclave_member::{
     Begun, Draft, Judged, JudgedToken, Member, MemberError, Message, Thought, VerifiedScore,
 };
 use conclave_model::{ModelError, Sampling};
-use conclave_remote::{Drafted, Drawing, Remote, RemoteError, Said};
+use conclave_remote::{ChatMessage, Drafted, Drawing, Remote, RemoteError};
 
 use crate::form::FormOf;
 
@@ -276,7 +276,7 @@ impl TakePart for Remote {
         stream: u64,
         _go_on: impl AsyncFnMut(usize, usize) -> bool,
     ) -> Result<Begun, MoveError> {
-        let said = messages.iter().map(|message| Said {
+        let said = messages.iter().map(|message| ChatMessage {
             role: message.role.clone(),
             content: message.content.clone(),
         });
