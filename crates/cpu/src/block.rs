@@ -28,7 +28,7 @@ const fn table(levels: Levels) -> Option<[u8; 16]> {
 /// What is to be taken from codes, or from what they look up.
 const fn less(levels: Levels) -> u8 {
     match levels {
-        Levels::Less(less) => less,
+        Levels::Offset(less) => less,
         Levels::Table(_) => 0x80,
     }
 }
