@@ -96,7 +96,7 @@ macro_rules! per_format {
         [$($crate::block::per_format!(@one $kernel, $pieces, $params, $name $module)),+]
     };
     (@one $kernel:literal, [$first:expr $(, $piece:expr)*], $params:ty, $name:ident $module:ident) => {
-        conclave_gpu::Shader::of::<$params>(
+        conclave_gpu::Shader::new::<$params>(
             concat!($kernel, "_", stringify!($module)),
             const { &[$first, $($piece,)* $crate::block::WORDS, $crate::Format::$name.layout().wgsl] },
         )

@@ -42,7 +42,7 @@ macro_rules! both {
         ]
     };
     (@one $name:expr, $entry:expr, [$($piece:expr),+], $params:ty) => {
-        conclave_gpu::Shader::of::<$params>($name, &[$entry, $($piece),+])
+        conclave_gpu::Shader::new::<$params>($name, &[$entry, $($piece),+])
     };
 }
 pub(crate) use both;

@@ -52,17 +52,17 @@ struct CombineParams {
 /// exact ones.
 pub(crate) static SHADERS: [[Shader; 2]; 2] = [
     [
-        Shader::of::<Params>("attention", &[WGSL, SHARE, SHORT, NARROW]),
-        Shader::of::<Params>("attention_exact", &[WGSL, SHARE, EXACT, NARROW]),
+        Shader::new::<Params>("attention", &[WGSL, SHARE, SHORT, NARROW]),
+        Shader::new::<Params>("attention_exact", &[WGSL, SHARE, EXACT, NARROW]),
     ],
     [
-        Shader::of::<Params>("attention_wide", &[WGSL, SHARE, SHORT, WIDE]),
-        Shader::of::<Params>("attention_wide_exact", &[WGSL, SHARE, EXACT, WIDE]),
+        Shader::new::<Params>("attention_wide", &[WGSL, SHARE, SHORT, WIDE]),
+        Shader::new::<Params>("attention_wide_exact", &[WGSL, SHARE, EXACT, WIDE]),
     ],
 ];
 
 pub(crate) static COMBINE_SHADER: Shader =
-    Shader::of::<CombineParams>("attention_combine", &[COMBINE, JOIN]);
+    Shader::new::<CombineParams>("attention_combine", &[COMBINE, JOIN]);
 
 /// How scores are made and which count.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -18,7 +18,7 @@ struct Params {
     spare: [u32; 3],
 }
 
-pub(crate) static SHADER: Shader = Shader::of::<Params>("gated", &[WGSL]);
+pub(crate) static SHADER: Shader = Shader::new::<Params>("gated", &[WGSL]);
 
 /// The curve of a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

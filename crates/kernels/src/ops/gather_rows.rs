@@ -16,7 +16,7 @@ struct Params {
     spare: u32,
 }
 
-pub(crate) static SHADER: Shader = Shader::of::<Params>("gather_rows", &[WGSL]);
+pub(crate) static SHADER: Shader = Shader::new::<Params>("gather_rows", &[WGSL]);
 
 /// `out[i] = x[picked[i]]`: x `[rows, width]`, `picked` `[wanted]` (u32), out
 /// `[wanted, width]`; width a multiple of 4. A number past the last row gives zeros.

@@ -21,7 +21,7 @@ struct Params {
     spare: [u32; 2],
 }
 
-pub(crate) static SHADER: Shader = Shader::of::<Params>("group_choices", &[WGSL]);
+pub(crate) static SHADER: Shader = Shader::new::<Params>("group_choices", &[WGSL]);
 
 /// Groups of four that the choices of `tokens` tokens may make.
 pub fn choice_groups(tokens: usize, of: ExpertCounts) -> usize {

@@ -19,7 +19,7 @@ struct Params {
     spare: [u32; 2],
 }
 
-pub(crate) static SHADER: Shader = Shader::of::<Params>("join_experts", &[WGSL]);
+pub(crate) static SHADER: Shader = Shader::new::<Params>("join_experts", &[WGSL]);
 
 /// How experts are joined.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -19,8 +19,8 @@ struct Params {
 
 /// Of one cache, and of two.
 pub(crate) static SHADERS: [Shader; 2] = [
-    Shader::of::<Params>("keep_rows_of_one", &[WGSL, ONE]),
-    Shader::of::<Params>("keep_rows", &[WGSL, PAIR]),
+    Shader::new::<Params>("keep_rows_of_one", &[WGSL, ONE]),
+    Shader::new::<Params>("keep_rows", &[WGSL, PAIR]),
 ];
 
 /// What a block's tokens leave, as [`Heads`] says.

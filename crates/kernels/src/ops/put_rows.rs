@@ -16,7 +16,7 @@ struct Params {
     index: u32,
 }
 
-pub(crate) static SHADER: Shader = Shader::of::<Params>("put_rows", &[WGSL]);
+pub(crate) static SHADER: Shader = Shader::new::<Params>("put_rows", &[WGSL]);
 
 /// `out[at[index] + i] = x[i]` for the first `count` rows of x: x `[count, width]`, `at` (u32),
 /// out `[rows, width]`; width a multiple of 4. Rows beyond the end of out are not written.

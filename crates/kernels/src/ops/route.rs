@@ -19,7 +19,7 @@ struct Params {
     biased: u32,
 }
 
-pub(crate) static SHADER: Shader = Shader::of::<Params>("route", &[WGSL]);
+pub(crate) static SHADER: Shader = Shader::new::<Params>("route", &[WGSL]);
 
 /// How many experts there are, and how many of them a token goes through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

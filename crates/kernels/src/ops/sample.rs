@@ -33,8 +33,8 @@ struct Params {
 
 /// By many threads, and by few.
 pub(crate) static SHADERS: Both = [
-    Shader::of::<Params>("sample", &[MANY, WGSL]),
-    Shader::of::<Params>("sample_few", &[FEW, WGSL]),
+    Shader::new::<Params>("sample", &[MANY, WGSL]),
+    Shader::new::<Params>("sample_few", &[FEW, WGSL]),
 ];
 
 /// What [`sample`] gives for a row of logits of which one is no number, or none is finite.

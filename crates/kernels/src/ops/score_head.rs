@@ -43,7 +43,8 @@ pub(crate) static TARGET_SHADERS: [Family; 2] = [
     per_format!("target_logit", [COOPERATIVE, TARGET], TargetParams),
     per_format!("target_logit_serial", [SERIAL, TARGET], TargetParams),
 ];
-pub(crate) static COMBINE_SHADER: Shader = Shader::of::<CombineParams>("score_combine", &[COMBINE]);
+pub(crate) static COMBINE_SHADER: Shader =
+    Shader::new::<CombineParams>("score_combine", &[COMBINE]);
 
 /// How logits are made of hidden states.
 #[derive(Debug, Clone, Copy)]

@@ -9,8 +9,8 @@ const WGSL: &str = wgsl!("attention/serial.wgsl");
 
 /// For caches of 16 bits a number, and for exact ones.
 pub(crate) static SHADERS: [Shader; 2] = [
-    Shader::of::<Params>("attention_serial", &[WGSL, SHARE, SHORT, JOIN]),
-    Shader::of::<Params>("attention_exact_serial", &[WGSL, SHARE, EXACT, JOIN]),
+    Shader::new::<Params>("attention_serial", &[WGSL, SHARE, SHORT, JOIN]),
+    Shader::new::<Params>("attention_exact_serial", &[WGSL, SHARE, EXACT, JOIN]),
 ];
 
 /// Keys of a chunk, at least: fewer than elsewhere, since chunks are joined at once.
