@@ -1,9 +1,9 @@
-//! From GGUF's blocks to planes: bits change places, once, at load; no number changes.
+//! Repacks GGUF's blocks into planes at load: bits move, numbers do not change.
 
 use conclave_weights::Format;
 use conclave_weights::quantised::{Plane, RUN, RunPart};
 
-/// Takes whole blocks apart: appends their bytes of each plane to those it is given.
+/// Splits whole blocks: appends their bytes of each plane to `planes`.
 pub(crate) fn pack(format: Format, blocks: &[u8], planes: &mut [Vec<u8>]) {
     if format.planes().is_empty() {
         planes[0].extend_from_slice(blocks);

@@ -18,8 +18,8 @@ struct Params {
 
 pub(crate) static SHADER: Shader = Shader::new::<Params>("gather_rows", &[WGSL]);
 
-/// `out[i] = x[picked[i]]`: x `[rows, width]`, `picked` `[wanted]` (u32), out
-/// `[wanted, width]`; width a multiple of 4. A number past the last row gives zeros.
+/// `out[i] = x[picked[i]]`: x `[rows, width]`, `picked` `[wanted]` (u32), out `[wanted, width]`;
+/// width a multiple of 4. An index past the last row gives zeros.
 pub fn gather_rows(
     gpu: &Gpu,
     x: &Buffer,
