@@ -1,12 +1,12 @@
-//! The perplexity of some 2,000 tokens of a book, taken in as the winning candidates of a
-//! conversation are: verified in line and kept.
+//! The perplexity of some 2,000 tokens of a book, read like winning candidates: verified in line
+//! and kept.
 
 use crate::fixture::Published;
 
-/// Tokens a candidate.
+/// Tokens of a candidate.
 const SEGMENT: usize = 64;
 
-/// How far the perplexity may be from llama.cpp's, relative to it.
+/// Largest relative difference from llama.cpp's perplexity.
 const LIMIT: f64 = 2e-3;
 
 pub fn hold(model: &Published) {
