@@ -203,7 +203,7 @@ impl WeightSink for BurnWeights<'_> {
     }
 
     fn begin(&self, format: Format, rows: usize, cols: usize) -> Result<Upload, ModelError> {
-        let of_kernels = GpuFormat::of(format)
+        let of_kernels = GpuFormat::from_stored(format)
             .ok_or_else(|| ModelError::Burn(format!("no kernel reads {}", format.name())))?;
         Ok(Upload {
             shape: [rows, cols],

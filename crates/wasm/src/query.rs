@@ -24,8 +24,8 @@ impl Query {
         Ok(Self { query })
     }
 
-    /// Says how strong each member is, before the first round, NaN where nothing is known; and
-    /// whether it chats (1) or is a base model (0).
+    /// Sets each member's strength, NaN if unknown, and whether it chats (1) or is a base model
+    /// (0), before the first round.
     pub fn trust(&mut self, strengths: Vec<f64>, chats: Vec<u8>) -> Result<(), Failure> {
         let chats: Vec<bool> = chats.iter().map(|&chats| chats != 0).collect();
         Ok(self.query.trust(&strengths, &chats)?)
@@ -45,23 +45,24 @@ impl Query {
         self.query.weights().to_vec()
     }
 
-    /// Position of the member that drafts alone now, where one does.
+    /// Position of the member that drafts alone now, if any.
     pub fn leader(&self) -> Option<u32> {
         self.query.leader().map(|position| position as u32)
     }
 
-    /// Says what was said so far, before the first round: the texts of the conversation's turns.
+    /// Sets the text so far, before the first round: the texts of the conversation's turns.
     pub fn ask(&mut self, turns: Vec<String>) {
         self.query.ask(turns.iter().map(String::as_str));
     }
 
-    /// Says who has drafted which of this round's candidates, by position.
+    /// Records which members, by position, drafted this round's candidates.
     pub fn drafted(&mut self, positions: Vec<usize>, candidates: JsValue) -> Result<(), Failure> {
         let candidates: Vec<Candidate> = from_value(candidates)?;
         Ok(self.query.drafted(&positions, &candidates)?)
     }
 
-    /// Whether those that verify the leader's candidate, a row of one score each, take it as it is.
+    /// Whether the verifiers of the leader's candidate, a row of one score each, accept it as it
+    /// is.
     pub fn trusts(&self, scores: JsValue) -> Result<bool, Failure> {
         let scores: Vec<Vec<Score>> = from_value(scores)?;
         Ok(self.query.trusts(&scores)?)
@@ -77,7 +78,7 @@ impl Query {
             .map(|position| position as u32))
     }
 
-    /// Scores to shares, a row a verifier; empty where it abstains.
+    /// Converts scores to shares, a row for each verifier; empty where it abstains.
     pub fn normalise(&mut self, scores: JsValue) -> Result<JsValue, Failure> {
         let scores: Vec<Vec<Score>> = from_value(scores)?;
         to_js(&self.query.normalise(&scores)?)
@@ -101,12 +102,12 @@ impl Query {
         Ok(leaving.into_iter().map(|index| index as u32).collect())
     }
 
-    /// Takes a member (by index) out that failed. Throws where no other would be left.
+    /// Removes a failed member (by index). Throws where no other would be left.
     pub fn leave(&mut self, member: u32) -> Result<(), Failure> {
         Ok(self.query.leave(&[member as usize])?)
     }
 
-    /// Ends the round; `ended`, `rounds`, `length` or `silence` if that ends the answer.
+    /// Ends the round; returns `ended`, `rounds`, `length` or `silence` if that ends the answer.
     pub fn stop(&mut self, winner: JsValue) -> Result<Option<String>, Failure> {
         let winner: Candidate = from_value(winner)?;
         Ok(self.query.stop(&winner).map(|stop| stop.name().to_owned()))
@@ -119,8 +120,7 @@ pub fn cut(text: &str, ended: bool) -> String {
     conclave_ensemble::cut(text, ended).to_owned()
 }
 
-/// The settings of the method under each rule, by its name: `{harmonic: {…}, leader: {…}, paper:
-/// {…}}`.
+/// The method's settings by each rule's name: `{harmonic: {…}, leader: {…}, paper: {…}}`.
 #[wasm_bindgen]
 pub fn rules() -> Result<JsValue, Failure> {
     let rules: BTreeMap<&str, Settings> = Rule::ALL
@@ -130,7 +130,7 @@ pub fn rules() -> Result<JsValue, Failure> {
     to_js(&rules)
 }
 
-/// What each number of the settings may be: `{"segmentTokens": {low, high}, "exit.warmup": {…},
+/// The range of each number in the settings: `{"segmentTokens": {low, high}, "exit.warmup": {…},
 /// …}`.
 #[wasm_bindgen]
 pub fn ranges() -> Result<JsValue, Failure> {

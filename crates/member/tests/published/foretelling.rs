@@ -1,18 +1,18 @@
-//! The perplexity of some 2,000 tokens of a book, taken in as the winning candidates of a
-//! conversation are: verified in line and kept.
+//! The perplexity of some 2,000 tokens of a book, read like winning candidates: verified in line
+//! and kept.
 
 use crate::fixture::Published;
 
-/// Tokens a candidate.
+/// Tokens of a candidate.
 const SEGMENT: usize = 64;
 
-/// How far the perplexity may be from that of transformers, relative to it.
+/// Largest relative difference from the perplexity of transformers.
 const LIMIT: f64 = 2e-4;
 
-/// How far from llama.cpp's, which rounds activations to eight bits.
+/// Largest relative difference from llama.cpp's, which rounds activations to eight bits.
 const LIMIT_OF_LLAMA_CPP: f64 = 2e-3;
 
-/// Models with which llama.cpp itself is farther from transformers: by 2.1e-3.
+/// Models for which llama.cpp itself differs more from transformers: by 2.1e-3.
 const NOT_AS_LLAMA_CPP: [&str; 1] = ["qwen_coder"];
 
 pub fn hold(model: &Published) {

@@ -1,14 +1,14 @@
 //! Three published models, SmolLM2-135M-Instruct in Q4_1, Gemma 3 270M and
-//! Qwen2.5-Coder-0.5B-Instruct in Q4_K_M, against what transformers and llama.cpp compute from the
-//! same files (`tests/published/make_fixtures.py`):
-//! ids and text, logits, greedy texts, scores in line, and how well they foretell a book.
+//! Qwen2.5-Coder-0.5B-Instruct in Q4_K_M, against results of transformers and llama.cpp for the
+//! same files (`tests/published/make_fixtures.py`): ids and text, logits, greedy texts, scores in
+//! line, and the perplexity of a book.
 //!
 //! On lavapipe run the prompts of up to 128 tokens and one of 640, beyond Gemma's window; on
 //! SwiftShader those of up to 40; the book on the CPU alone (`fixture.rs`).
 //!
-//! The models are no part of the repository. `cargo xtask test --only real` fetches them and runs
+//! The models are not part of the repository. `cargo xtask test --only real` fetches them and runs
 //! these tests, on the CPU, on three of its threads and on two software GPUs; a plain `cargo test`
-//! leaves them out.
+//! omits them.
 
 mod fixture;
 mod foretelling;

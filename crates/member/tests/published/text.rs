@@ -34,7 +34,7 @@ fn with_bos(tokenizer: &Tokenizer, reference: &Reference, text: &str) -> Vec<u32
 #[ignore = "needs the published models: cargo xtask test --only real"]
 fn text_becomes_the_ids_of_llama_cpp_and_ids_become_text() {
     for name in MODELS {
-        let reference = Reference::of(name);
+        let reference = Reference::read(name);
         let (tokenizer, _) = tokenizer(&reference);
         for prompt in &reference.prompts {
             let what = format!("{name}: {}", prompt.name);
@@ -59,7 +59,7 @@ fn text_becomes_the_ids_of_llama_cpp_and_ids_become_text() {
 #[ignore = "needs the published models: cargo xtask test --only real"]
 fn conversations_become_the_ids_of_their_template() {
     for name in MODELS {
-        let reference = Reference::of(name);
+        let reference = Reference::read(name);
         let (tokenizer, template) = tokenizer(&reference);
         assert_eq!(
             template.is_own(),

@@ -502,7 +502,7 @@ fn attend(
     s.attended.resize(s.query.len(), 0.0);
     attention.run(cache, &s.query, seen, &mut s.scores, &mut s.attended);
     if of.gate {
-        rows::let_through(&mut s.attended, &s.gate);
+        rows::mul_sigmoid(&mut s.attended, &s.gate);
     }
     s.input.set(&s.attended, query);
     product(&block.output, &s.input, &mut s.added)

@@ -10,7 +10,7 @@
 use conclave_kernels::{
     Activation as GpuActivation, Attention, Buffer, Caches, Chosen, Columns, DrawBuffers, Draws,
     Fused, GatedHeads, GatedNorm, Head, HeadNorm, Joined, Launcher, Matrix, NO_SLOT, NO_TOKEN,
-    Norm, NormBehind, NormOf, Place, Projected, QkNorm as GpuQkNorm, Rotary, Rows, Scores, Taps,
+    Norm, PostNorm, NormOf, Place, Projected, QkNorm as GpuQkNorm, Rotary, Rows, Scores, Taps,
     append, attention, convolve, embed, experts, gate_heads, gated, gather_rows, group_choices,
     join_experts, keep_rows, norm_add, pick_norm, product, put_rows, recurrence_mix,
     recurrence_rule, rms_norm, route, sample, score_head, target_logits,
@@ -193,7 +193,7 @@ impl GpuDecoder {
         embed(gpu, run.ids, count, embedding, factor, &room.parts)?;
         let (product_of, fused) = ([&weights.projection], Fused::default());
         product(gpu, &s.stream, run.rows, &product_of, fused, &room.product)?;
-        let norm = NormBehind {
+        let norm = PostNorm {
             weight: &weights.norm,
             epsilon: c.per_layer_epsilon(),
             width,
@@ -286,7 +286,7 @@ impl GpuDecoder {
         let norm = GatedNorm {
             weight: &block.norm,
             epsilon: self.config.norm_epsilon,
-            behind: block.of.rule == Rule::StateSpace,
+            after_gate: block.of.rule == Rule::StateSpace,
         };
         gate_heads(gpu, mixed, count, gated, projected, Some(norm), &s.mixed)?;
         Ok(&s.mixed)
@@ -554,7 +554,7 @@ impl GpuDecoder {
                 None => Ok(()),
             };
         };
-        let norm = NormBehind {
+        let norm = PostNorm {
             weight,
             epsilon: c.norm_epsilon,
             width: c.hidden,

@@ -265,7 +265,7 @@ impl WeightSink for GpuWeights<'_> {
 
     fn begin(&self, format: Format, rows: usize, cols: usize) -> Result<MatrixUpload, ModelError> {
         let format =
-            GpuFormat::of(format).ok_or(ModelError::Order("no kernel reads that format"))?;
+            GpuFormat::from_stored(format).ok_or(ModelError::Order("no kernel reads that format"))?;
         Ok(Matrix::begin(self.gpu, format, rows, cols)?)
     }
 
