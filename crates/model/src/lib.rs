@@ -16,6 +16,7 @@
 //! The crate knows tokens, not text, and nothing of other members.
 
 mod about;
+pub mod cache;
 pub mod config;
 mod cpu;
 pub mod decoder;
@@ -24,12 +25,15 @@ mod expert_keys;
 mod families;
 pub mod family;
 pub mod formats;
+pub mod forward;
+pub mod fused;
 mod gpu;
 pub mod keys;
 mod line;
 mod mask;
 pub mod memory;
 pub mod model;
+pub mod operations;
 pub mod pass;
 mod plan;
 pub mod prefill;

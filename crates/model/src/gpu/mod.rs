@@ -2,6 +2,7 @@
 
 mod decoder;
 mod launched;
+mod operations;
 pub(crate) mod scratch;
 mod weights;
 
