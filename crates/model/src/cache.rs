@@ -1,4 +1,4 @@
-//! What the tokens of a text leave in a layer, whatever a backend keeps it in.
+//! A layer's memory of the tokens before, whatever a backend keeps it in.
 
 use crate::error::ModelError;
 

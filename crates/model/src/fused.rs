@@ -127,7 +127,7 @@ pub enum FusedMixer<V> {
 pub struct FusedConvolution<V> {
     /// Its taps.
     pub of: config::Convolution,
-    /// Of each channel the factor on the oldest token first, `[hidden, taps]`.
+    /// Factors of each channel, of the oldest token first, `[hidden, taps]`.
     pub taps: V,
     /// `[hidden]`.
     pub bias: Option<V>,
@@ -142,9 +142,9 @@ pub struct FusedRecurrence<V> {
     pub decay_bias: V,
     /// Factor on its softplus, all below 0, `[value_heads]`.
     pub decay_rate: V,
-    /// Of each channel the factor on the oldest token first, `[channels, taps]`.
+    /// Factors of each channel, of the oldest token first, `[channels, taps]`.
     pub taps: V,
-    /// Of the convolution, `[channels]`.
+    /// Bias of the convolution, `[channels]`.
     pub taps_bias: Option<V>,
     /// Factor on a value that each value head gives beside the state, `[value_heads]`.
     pub skip: Option<V>,
@@ -195,7 +195,7 @@ impl<L: WeightLayout> FusedWeights<L> {
         })
     }
 
-    /// What makes logits of the stream after the last block.
+    /// Makes logits of the stream after the last block.
     pub fn output(&self, config: &Config) -> Output<'_, L::Matrix, L::Vector> {
         let (weight, bias) = match &self.head {
             Some(head) => (&head.weight, head.bias.as_ref()),

@@ -24,7 +24,7 @@ pub struct Norm<'a, V> {
 /// Linear maps of the residual stream, normalised first where there is a norm.
 #[derive(Debug)]
 pub struct Projection<'a, P, V> {
-    /// Of the stream.
+    /// Norm of the stream.
     pub norm: Option<Norm<'a, V>>,
     /// The maps.
     pub weights: &'a P,
@@ -33,7 +33,7 @@ pub struct Projection<'a, P, V> {
 /// How a branch's last product y is added to the stream x: `x = (x + norm(y)) · scale`.
 #[derive(Debug)]
 pub struct Residual<'a, V> {
-    /// Of the product.
+    /// Norm of the product.
     pub norm: Option<Norm<'a, V>>,
     /// One number; only where there is a norm on a GPU.
     pub scale: Option<&'a V>,
@@ -59,9 +59,9 @@ pub struct Attention<'a, V> {
 pub struct HeadNorms<'a, V> {
     /// Over what queries and keys are normalised, before they rotate or after.
     pub kind: QkNorm,
-    /// Of queries, `[head_dim]` or all heads together.
+    /// Weight for queries, `[head_dim]` or all heads together.
     pub query: Option<&'a V>,
-    /// Of keys likewise; `None` as well where the layer has no keys.
+    /// Weight for keys likewise; `None` as well where the layer has no keys.
     pub key: Option<&'a V>,
     /// Whether each head of values is normalised, without a weight.
     pub values: bool,
@@ -140,7 +140,7 @@ pub trait Operations {
     ) -> Result<(), ModelError>;
 
     /// Stream → branch: queries, keys and values; their norms and rotation; the append to the
-    /// cache; attention, behind its gates where it has them.
+    /// cache; attention, times its gates where it has them.
     fn attend(
         &mut self,
         input: Projection<'_, ProductOf<Self>, VectorOf<Self>>,
@@ -172,7 +172,7 @@ pub trait Operations {
         activation: Activation,
     ) -> Result<(), ModelError>;
 
-    /// Stream → branch: the input of `layer` behind its gate, `activation(x · gateᵀ) · input`.
+    /// Stream → branch: the input of `layer` times its gate, `activation(x · gateᵀ) · input`.
     fn gate_layer_input(
         &mut self,
         gate: &ProductOf<Self>,

@@ -21,7 +21,7 @@ use crate::prefill::CPU_CHUNK;
 use crate::slots::{PREFIX, SLOTS};
 use crate::weights::Weights;
 
-/// Weights of a model whose steps take longer than threads take to start.
+/// Weights of the smallest model whose steps take longer than threads take to start.
 const WORTH_THREADS: usize = 1 << 24;
 
 /// A layer's cache: keys and values, rows of a convolution, states of a recurrence by slot, each
@@ -42,10 +42,10 @@ pub struct CpuDecoder {
     /// Empty while released.
     caches: Vec<Cache>,
     scratch: Scratch,
-    /// The residual stream behind the last block by slot, `[SLOTS, hidden]`; empty while released.
+    /// The residual stream after the last block by slot, `[SLOTS, hidden]`; empty while released.
     states: Vec<f32>,
-    /// ln Σ exp of all logits behind a state, where they were computed: what a draft was drawn by
-    /// need not be computed again to judge it.
+    /// ln Σ exp of all logits after a state, where they were computed: those that a draft was drawn
+    /// by need not be computed again to judge it.
     log_sums: Vec<Option<f32>>,
 }
 
@@ -85,7 +85,7 @@ impl CpuDecoder {
         self.ropes = tables.map(|rope| rope.table(self.context, long)).collect();
     }
 
-    /// Carries a part of what a text left, layer by layer.
+    /// Carries a part of a text's footprint, layer by layer.
     fn carry(&mut self, part: Part, mut carry: Carry<'_>) {
         self.reserve();
         for (cache, layer) in self.caches.iter_mut().zip(&self.config.layers) {
@@ -139,7 +139,7 @@ impl CpuDecoder {
         Ok(())
     }
 
-    /// Logits of the states in these slots, one behind another.
+    /// Logits of the states in these slots, in their order.
     fn logits_of(&mut self, slots: &[usize]) -> Result<Vec<Vec<f32>>, ModelError> {
         self.pick(slots.iter().copied())?;
         let Scratch { input, added, .. } = &mut self.scratch;
@@ -218,7 +218,7 @@ pub fn scratch_bytes(c: &Config) -> u64 {
     // As input of a product, numbers are there once more in 16 bits with their sums.
     let input = 2 * c.hidden.max(attended).max(c.feed_forward());
     let parts = c.layers.len() * c.per_layer.unwrap_or_default();
-    // A router's logits, the tokens' rows, and what an expert makes of its own.
+    // A router's logits, the tokens' rows, and an expert's results.
     let of_experts = |of: &config::Experts| of.count + 2 * c.hidden;
     let experts = c.experts().map(of_experts).max().unwrap_or_default();
     let a_token = 3 * c.hidden + wide + 2 * kv + attended + gates + input + parts;

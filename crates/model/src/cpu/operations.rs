@@ -21,7 +21,7 @@ use crate::weights::{Experts, Linear, PerLayer};
 #[derive(Debug, Default)]
 pub struct Scratch {
     pub stream: Vec<f32>,
-    /// Of the next product: the normalised stream, or the branch.
+    /// Input of the next product: the normalised stream, or the branch.
     pub input: Input,
     pub normed: Vec<f32>,
     query: Vec<f32>,

@@ -17,7 +17,7 @@ pub type CpuLayout = Unjoined<Matrix, Vector>;
 /// Keeps weights as the CPU's products read them.
 #[derive(Debug)]
 pub struct CpuWeights {
-    /// What plain numbers are rounded to.
+    /// Format that plain numbers are rounded to.
     pub quantise: Option<Format>,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Weights stay quantised on the GPU, keys and values have 16 bits a number (32 where no weight is
 //! quantised), activations f32. A step of one token takes six launches a block (one more over a
-//! long prefix, one more for each norm behind a product, three more where a block is given a part
-//! of each token besides the stream, six more for experts in place of an MLP; on software adapters
+//! long prefix, one more for each norm after a product, three more where a block has an input
+//! of its own besides the stream, six more for experts in place of an MLP; on software adapters
 //! eight, since they keep two norms apart). Launches only queue work: the CPU waits where ids,
 //! logits or scores are read, once for a whole draft and once for a whole verify pass.
 
@@ -13,11 +13,12 @@ use conclave_kernels::{
     score_head, target_logits,
 };
 
+use super::caches::Cache;
 use super::operations::{GpuPass, RunStates, Step};
-use super::scratch::{SCORED, Scratch, TOKENS, channels, heads, recurrence};
+use super::scratch::{SCORED, Scratch, TOKENS, channels, heads};
 use super::weights::Gate;
-use crate::cache::{self, OTHER_CACHE};
-use crate::config::{self, Config, Layer, Mixer};
+use crate::cache::OTHER_CACHE;
+use crate::config::{self, Config, Mixer};
 use crate::decoder::{Decoder, Footprint, Part, Wait};
 use crate::error::ModelError;
 use crate::forward::forward;
@@ -27,7 +28,6 @@ use crate::operations::Norm;
 use crate::pass::{Pass, Run, TargetScore};
 use crate::prefill::gpu_chunk;
 use crate::slots::{DRAFT, MOST_DRAFTED, PREFIX, SLOTS};
-use crate::states::COUNTED;
 use crate::weights::{FeedForward, Weights};
 
 /// Bytes of logits held at once; more rows are taken in portions.
@@ -35,17 +35,6 @@ const LOGITS_BYTES: usize = 64 << 20;
 
 /// Bytes of a prefix that are read back at once.
 const READ_BYTES: usize = 16 << 20;
-
-/// A layer's cache: keys and values, rows of a convolution, states of a recurrence.
-pub type Cache = cache::Cache<[Buffer; 2], Buffer, States>;
-
-/// Recurrent states by slot.
-#[derive(Debug)]
-pub struct States {
-    pub buffer: Buffer,
-    /// Slots there is room for.
-    pub slots: usize,
-}
 
 /// A transformer with its KV cache on the GPU.
 #[derive(Debug)]
@@ -65,7 +54,7 @@ pub struct GpuDecoder {
     pub(super) caches: Vec<Cache>,
 }
 
-/// What the kernels are told of a run of tokens that begins with this one of a pass.
+/// Words of a run of tokens, the first of which is number `first` of a pass, for the kernels.
 fn words_of(first: usize, run: &Run) -> [u32; 4] {
     let from = run.from.map_or(NO_SLOT, |from| from as u32);
     [first as u32, run.tokens as u32, from, run.to as u32]
@@ -147,100 +136,7 @@ impl GpuDecoder {
         self.gpu.attention_chunks(tokens, all, keys)
     }
 
-    /// Room for the whole context of one layer.
-    fn cache(&self, layer: &Layer) -> Result<Cache, ModelError> {
-        let gpu = &self.gpu;
-        Ok(match &layer.mixer {
-            Mixer::Attention(of) if of.shares.is_some() => Cache::Shared,
-            Mixer::Attention(of) => {
-                let bytes = heads(of, self.context, self.exact).cache_bytes();
-                Cache::Attention([gpu.allocate(bytes)?, gpu.allocate(bytes)?])
-            }
-            Mixer::Convolution(_) => {
-                let channels = channels(&self.config, self.context, self.exact);
-                Cache::Convolution(gpu.allocate(channels.cache_bytes())?)
-            }
-            Mixer::Recurrence(of) => {
-                let of = recurrence(of, COUNTED);
-                Cache::Recurrence(States {
-                    buffer: gpu.allocate(4 * COUNTED * of.state())?,
-                    slots: COUNTED,
-                })
-            }
-        })
-    }
-
-    /// Words of a row in each cache of a layer, and how many caches it has.
-    fn row_words(&self, layer: &Layer) -> (usize, usize) {
-        match &layer.mixer {
-            Mixer::Attention(of) if of.shares.is_some() => (0, 0),
-            Mixer::Attention(of) => (heads(of, self.context, self.exact).row_words(), 2),
-            Mixer::Convolution(_) => {
-                let channels = channels(&self.config, self.context, self.exact);
-                (channels.heads().row_words(), 1)
-            }
-            Mixer::Recurrence(_) => (0, 0),
-        }
-    }
-
-    /// Where a part of what a text left lies, layer by layer.
-    fn parts(&self, part: Part) -> Result<Vec<Buffer>, ModelError> {
-        let mut parts = Vec::new();
-        for (cache, layer) in self.caches.iter().zip(&self.config.layers) {
-            let bytes = |rows: usize| 4 * rows * self.row_words(layer).0;
-            match (cache, part, &layer.mixer) {
-                (Cache::Attention(caches), Part::Rows(rows), _) => {
-                    for cache in caches {
-                        parts.push(cache.part(0, bytes(rows))?);
-                    }
-                }
-                (Cache::Convolution(cache), Part::Rows(rows), _) => {
-                    parts.push(cache.part(0, bytes(rows))?);
-                }
-                (Cache::Recurrence(states), Part::State(slot), Mixer::Recurrence(of)) => {
-                    let bytes = 4 * of.state();
-                    parts.push(states.buffer.part(slot * bytes, bytes)?);
-                }
-                _ => {}
-            }
-        }
-        Ok(parts)
-    }
-
-    /// Allocates the KV cache once, for the whole context.
-    fn reserve(&mut self) -> Result<(), ModelError> {
-        if self.caches.len() == self.config.layers.len() {
-            return Ok(());
-        }
-        for layer in &self.config.layers[self.caches.len()..] {
-            let cache = self.cache(layer)?;
-            self.caches.push(cache);
-        }
-        // Moves none: the first winner that has to move may come in any round, and finds all made.
-        self.move_rows(0, 0, 0)
-    }
-}
-
-impl GpuDecoder {
-    /// Makes room for the states that these runs leave, where they are more than those there are.
-    fn make_room(&mut self, runs: &[Run]) -> Result<(), ModelError> {
-        let needed = runs.iter().map(|run| run.to + 1).max().unwrap_or_default();
-        for (cache, layer) in self.caches.iter_mut().zip(&self.config.layers) {
-            if let (Cache::Recurrence(states), Mixer::Recurrence(of)) = (cache, &layer.mixer)
-                && states.slots < needed
-            {
-                let buffer = self.gpu.allocate(4 * needed * of.state())?;
-                self.gpu.copy_into(&states.buffer, &buffer)?;
-                *states = States {
-                    buffer,
-                    slots: needed,
-                };
-            }
-        }
-        Ok(())
-    }
-
-    /// Tells the kernels of the runs of a pass, where there are recurrent states.
+    /// Writes the runs of a pass for the kernels, where there are recurrent states.
     fn write_runs(&self, runs: &[Run]) -> Result<Option<RunStates<'_>>, ModelError> {
         let Some(of) = &self.scratch.runs else {
             return Ok(None);
@@ -262,7 +158,7 @@ impl GpuDecoder {
         }))
     }
 
-    /// The same of a draft's first step, and of all others, which step on in place: what is bound.
+    /// The same for a draft's first step, and for all others, which run in place: the buffers to bind.
     fn write_steps(&self, first: Run) -> Result<Vec<[Buffer; 2]>, ModelError> {
         let Some(of) = &self.scratch.runs else {
             return Ok(Vec::new());
@@ -588,9 +484,9 @@ impl Decoder for GpuDecoder {
         }
         let mut rest = bytes;
         for part in self.parts(part)? {
-            let (own, behind) = rest.split_at_checked(part.bytes()).unwrap_or((rest, &[]));
+            let (own, others) = rest.split_at_checked(part.bytes()).unwrap_or((rest, &[]));
             self.gpu.write(&part, own)?;
-            rest = behind;
+            rest = others;
         }
         Ok(())
     }

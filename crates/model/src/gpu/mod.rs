@@ -1,5 +1,6 @@
 //! The decoder as launches of our WGSL kernels.
 
+mod caches;
 mod decoder;
 mod launched;
 mod operations;

@@ -8,7 +8,8 @@ use conclave_kernels::{
     product, recurrence_mix, recurrence_rule, rms_norm, route,
 };
 
-use super::decoder::{Cache, GpuDecoder};
+use super::caches::Cache;
+use super::decoder::GpuDecoder;
 use super::scratch::{channels, counts_of, heads, recurrence};
 use super::weights::{Gate, Product};
 use crate::cache::OTHER_CACHE;
@@ -22,7 +23,7 @@ use crate::prefill::blocks_a_submit;
 use crate::states::NO_STATE;
 use crate::weights::{Experts, PerLayer};
 
-/// What a run of launches works on: the rows of a pass, or a step of a draft.
+/// Input of a run of launches: the rows of a pass, or a step of a draft.
 #[derive(Debug, Clone, Copy)]
 pub struct Step<'a> {
     pub rows: Rows<'a>,
@@ -115,7 +116,7 @@ impl<'a> GpuPass<'a> {
         Ok(product(gpu, x, self.step.rows, &matrices, fused, out)?)
     }
 
-    /// Adds `scratch.behind` to the stream, normalised; without a norm it has been added already.
+    /// Adds `scratch.branch_out` to the stream, normalised; without a norm it has been added already.
     fn add_normed(&self, residual: Residual<'_, Buffer>) -> Result<(), ModelError> {
         let (gpu, s) = (&self.decoder.gpu, &self.decoder.scratch);
         let Residual { norm, scale } = residual;
@@ -132,7 +133,13 @@ impl<'a> GpuPass<'a> {
             each: 1,
             scale,
         };
-        Ok(norm_add(gpu, &s.behind, self.step.rows, norm, &s.stream)?)
+        Ok(norm_add(
+            gpu,
+            &s.branch_out,
+            self.step.rows,
+            norm,
+            &s.stream,
+        )?)
     }
 }
 
@@ -381,7 +388,7 @@ impl Operations for GpuPass<'_> {
     fn add(&mut self, weights: &Product, residual: Residual<'_, Buffer>) -> Result<(), ModelError> {
         let s = &self.decoder.scratch;
         match residual.norm {
-            Some(_) => self.multiply(self.branch, weights, &s.behind)?,
+            Some(_) => self.multiply(self.branch, weights, &s.branch_out)?,
             None => {
                 let fused = Fused {
                     adds: true,
@@ -461,7 +468,7 @@ impl Operations for GpuPass<'_> {
             scale: of.scale,
             adds,
         };
-        let out = if adds { &s.stream } else { &s.behind };
+        let out = if adds { &s.stream } else { &s.branch_out };
         join_experts(gpu, &room.made, &room.scores, rows, joined, out)?;
         self.add_normed(residual)
     }

@@ -18,7 +18,7 @@ pub struct Product {
     pub bias: Option<Buffer>,
 }
 
-/// The gate and what it lets through.
+/// Gate and up of a gated MLP.
 #[derive(Debug)]
 pub enum Gate {
     /// One matrix, gate over up.
@@ -90,7 +90,7 @@ fn join(gpu: &Gpu, linears: Vec<Linear<Matrix, Buffer>>) -> Result<Product, Mode
     Ok(Product { matrices, bias })
 }
 
-/// The biases one behind another, zeros for those that are missing.
+/// The biases one after another, zeros for those that are missing.
 fn biases(gpu: &Gpu, linears: &[Linear<Matrix, Buffer>]) -> Result<Option<Buffer>, ModelError> {
     if linears.iter().all(|linear| linear.bias.is_none()) {
         return Ok(None);
@@ -110,7 +110,7 @@ fn biases(gpu: &Gpu, linears: &[Linear<Matrix, Buffer>]) -> Result<Option<Buffer
 pub struct GpuWeights<'a> {
     /// The device.
     pub gpu: &'a Gpu,
-    /// What plain numbers are rounded to.
+    /// Format that plain numbers are rounded to.
     pub quantise: Option<Format>,
 }
 
