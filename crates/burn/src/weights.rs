@@ -71,9 +71,9 @@ pub struct BurnWeights<'a> {
     pub burn: &'a Burn,
     /// Its faults.
     pub heard: Heard,
-    /// What plain numbers are rounded to.
+    /// Format that plain numbers are rounded to.
     pub quantise: Option<Format>,
-    /// Of each format the first rows there were, to try its kernels with.
+    /// First rows of each format, to try its kernels with.
     pub samples: RefCell<Vec<Rows>>,
 }
 
@@ -125,7 +125,7 @@ impl BurnWeights<'_> {
         self.burn.check(&self.heard)
     }
 
-    /// What the kernels are to be tried with.
+    /// Samples to try the kernels with.
     ///
     /// # Errors
     /// The device's.

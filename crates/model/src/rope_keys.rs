@@ -1,4 +1,4 @@
-//! How a checkpoint says its rotary embedding: GGUF's `rope.*` keys and factor tensors, and
+//! Keys of a checkpoint's rotary embedding: GGUF's `rope.*` keys and factor tensors, and
 //! both spellings of `config.json` (`rope_theta` with `rope_scaling`, and `rope_parameters`).
 
 use crate::error::ModelError;

@@ -1,4 +1,4 @@
-//! Which of the GPU's kernels a model launches, told from its plan: they are built and tried while
+//! The kernels that a model launches, derived from its plan: they are built and tried while
 //! its weights are still on their way.
 
 use conclave_kernels::{Kernels, Matrix};
