@@ -11,7 +11,7 @@ export interface Message {
   content: string;
 }
 
-/** How a member draws its own tokens. Defaults are the paper's: temperature 0.6, top-p 0.9. */
+/** Settings of a member's draws. Defaults are the paper's: temperature 0.6, top-p 0.9. */
 export interface Sampling {
   /** Divides the logits, 0 to 10; 0 is greedy. */
   temperature: number;
@@ -279,8 +279,8 @@ export interface Memory {
   /** Matrices, norms, biases and rotary tables. */
   weights: number;
   /**
-   * Keys and values of the whole context, and rows of convolutions; recurrent states as of a round
-   * of three candidates.
+   * Keys and values of the whole context, rows of convolutions, and recurrent states for a round of
+   * three candidates.
    */
   kv: number;
   /** Activations and logits of the largest pass. */
