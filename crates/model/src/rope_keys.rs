@@ -225,7 +225,7 @@ fn original(keys: &Keys<'_>, scaling: &Keys<'_>) -> Result<usize, ModelError> {
     }
 }
 
-/// Checks how many dimensions of a head rotate.
+/// Checks the number of dimensions of a head that rotate.
 ///
 /// # Errors
 /// [`ModelError::Key`] about `key` for none, more than there are, or an odd number.

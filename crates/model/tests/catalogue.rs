@@ -1,7 +1,5 @@
-//! The figures of `web/catalogue.json`: what each model's file and the model itself take, known
-//! before anything is downloaded. Each is planned as its file would be, so that nothing that
-//! allocates is written twice. A model that is new there has its figures by `CONCLAVE_WRITE=1 cargo
-//! test -p conclave-model --test catalogue`.
+//! The figures of `web/catalogue.json`: sizes of each model's file and in memory, by its plan. They
+//! are written by `CONCLAVE_WRITE=1 cargo test -p conclave-model --test catalogue`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -250,8 +248,7 @@ impl Blocks {
         }
     }
 
-    /// The blocks of `attn_v` and `ffn_down`: finer in the first and the last eighth of the layers,
-    /// and in every third between.
+    /// The blocks of `attn_v` and `ffn_down`: finer in the outer eighths and every third between.
     fn of_layer(&self, layer: u64, layers: u64) -> Format {
         let eighth = layers / 8;
         let finer = layer < eighth || layer >= 7 * layers / 8 || (layer - eighth) % 3 == 2;
@@ -578,7 +575,6 @@ fn the_catalogue_says_what_its_models_take() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../web/catalogue.json");
     let found = std::fs::read_to_string(&path).unwrap();
     let Catalogue { models } = serde_json::from_str(&found).unwrap();
-    // Figures stand between format and shape; all other lines stay as they are.
     let (mut wanted, mut model, mut stale) = (String::new(), None, false);
     for line in found.split_inclusive('\n') {
         let key = line.trim_start().strip_prefix('"');
