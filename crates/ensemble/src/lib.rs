@@ -46,7 +46,7 @@
 //! | trust | how far each member is heard from the start | [`Query::trust`], [`strength`] |
 //! | lead | one drafts for all, while nobody doubts it | [`Query::leader`], [`Query::trusts`] |
 //! | cut | a draft to whole words | [`cut`], [`segment`] |
-//! | drafted | whose candidates those are, where not all drafted | [`Query::drafted`], [`ballot`] |
+//! | drafted | whose candidates those are, where not all drafted | [`Query::drafted`], [`mod@vote`] |
 //! | normalise | scores to shares, Eq. 3, guarded | [`Query::normalise`], [`score`] |
 //! | agree | candidates that say the same in another form | [`Query::drafted`], [`mod@agreement`] |
 //! | repeat | candidates that say nothing new | [`Query::ask`], [`mod@repetition`] |
@@ -58,7 +58,7 @@
 //! | replay | a recorded run, under other settings | [`mod@replay`] |
 
 pub mod agreement;
-pub mod ballot;
+mod ballot;
 pub mod error;
 pub mod exit;
 pub mod feedback;
@@ -70,8 +70,8 @@ pub mod segment;
 pub mod select;
 pub mod settings;
 pub mod strength;
+pub mod vote;
 
-pub use ballot::Ballot;
 pub use error::RoundError;
 pub use feedback::Feedback;
 pub use query::{Query, Stop};
@@ -82,3 +82,4 @@ pub use settings::{
     Exit, Leader, MEMBERS, Rate, Reward, Rule, Scoring, SettingRange, Settings, SettingsError,
     Update,
 };
+pub use vote::Vote;
