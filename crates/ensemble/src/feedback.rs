@@ -20,7 +20,6 @@ use crate::{Rate, Reward, Settings, vote::Vote};
 
 /// What a round's feedback did.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct Feedback {
     /// c, `[candidates]`: how often another member preferred this candidate to some other one, at

@@ -59,9 +59,11 @@
 
 pub mod agreement;
 mod ballot;
+pub mod ending;
 pub mod error;
 pub mod exit;
 pub mod feedback;
+pub mod moves;
 pub mod query;
 pub mod repetition;
 pub mod replay;
@@ -72,11 +74,13 @@ pub mod settings;
 pub mod strength;
 pub mod vote;
 
+pub use ending::{Limits, Stop};
 pub use error::RoundError;
 pub use feedback::Feedback;
-pub use query::{Query, Stop};
-pub use score::Score;
-pub use segment::{Candidate, cut};
+pub use moves::{Event, Failed, Failure, Move, Round, Rounds};
+pub use query::Query;
+pub use score::{Score, VerifiedScore};
+pub use segment::{Candidate, Draft, cut};
 pub use select::{Selection, Votes};
 pub use settings::{
     Exit, Leader, MEMBERS, Rate, Reward, Rule, Scoring, SettingRange, Settings, SettingsError,

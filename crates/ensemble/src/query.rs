@@ -1,9 +1,7 @@
 //! The method's state over one query: who is in, with what weight, in which round.
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
-    Candidate, Feedback, MEMBERS, RoundError, Score, Selection, Settings, SettingsError,
+    Candidate, Feedback, MEMBERS, RoundError, Score, Selection, Settings, SettingsError, Stop,
     ballot::{ALIKE, Ballot},
     exit::Quality,
     feedback,
@@ -14,32 +12,6 @@ use crate::{
 
 /// Nats of weighted mean surprise at which a member that leads by its part of the vote is doubted.
 const UNSURE: f64 = 4.0;
-
-/// Why an answer is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Stop {
-    /// The winner ended with an end-of-answer token.
-    Ended,
-    /// [`Settings::max_rounds`] rounds are over.
-    Rounds,
-    /// The answer has reached [`Settings::max_characters`].
-    Length,
-    /// The round added no text, so the next would draft from where this one did.
-    Silence,
-}
-
-impl Stop {
-    /// The name used in JSON: `ended`, `rounds`, `length` or `silence`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ended => "ended",
-            Self::Rounds => "rounds",
-            Self::Length => "length",
-            Self::Silence => "silence",
-        }
-    }
-}
 
 /// One query, from equal weights to the end of its answer.
 ///

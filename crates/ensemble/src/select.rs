@@ -10,7 +10,6 @@ const TIE: f64 = 1e-12;
 
 /// The outcome of a round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct Selection {
     /// Y, `[candidates]`: not negative, summing to 1 where no candidate is discounted.

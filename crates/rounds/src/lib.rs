@@ -10,7 +10,6 @@
 //! | let something else than a local model take part | [`TakePart`], [`AnyMember`] |
 
 mod answer;
-mod ending;
 mod form;
 mod round;
 mod taking_part;
@@ -19,7 +18,7 @@ mod together;
 pub use conclave_grammar::{GrammarError, check as check_schema};
 
 pub use answer::{Answer, AnswerError, Ask, Left, Question, STOPPED, Watch, answer};
-pub use ending::Limits;
+pub use conclave_ensemble::Limits;
 pub use form::{Form, FormOf, Lexicon};
 pub use round::Round;
 pub use taking_part::{AnyMember, MoveError, TakePart};

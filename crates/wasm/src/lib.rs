@@ -1,15 +1,15 @@
 //! Conclave's surface for JavaScript, and nothing else: types and errors cross here.
 //!
-//! `web/src/worker/round.ts` drives the rounds; what it calls is [`Engine`], [`Member`] and
-//! [`Query`]. [`ModelFiles`] is how the page hands over a model's files, to be read by ranges.
+//! `web/src/worker/round.ts` drives the rounds; what it calls is [`Engine`], `Member` and
+//! [`Rounds`]. `ModelFiles` is how the page hands over a model's files, to be read by ranges.
 
 #![cfg(target_family = "wasm")]
 
 mod engine;
-mod query;
+mod rounds;
 
 pub use engine::Engine;
-pub use query::{Query, cut, ranges, rules};
+pub use rounds::{Rounds, ranges, rules};
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

@@ -29,7 +29,6 @@ import { drafts, Roster } from "./roster.ts";
 import { SettingsForm } from "./settings-form.ts";
 import { openSharing } from "./sharing.ts";
 import { SideBySide } from "./side-by-side.ts";
-import { startingWeights } from "./starting-weights.ts";
 import { WeightsChart } from "./weights-chart.ts";
 
 /**
@@ -423,7 +422,7 @@ class Page {
         if (event.type === "reading") exchange.reading(event);
         else if (event.type === "begin") {
           exchange.begin(event);
-          this.#members.weigh(slots, startingWeights(event));
+          this.#members.weigh(slots, event.weights);
         } else if (event.type === "thinking")
           this.#follow(exchange, () => exchange.thinking(event));
         else if (event.type === "thought") exchange.thought(event);
@@ -472,7 +471,7 @@ class Page {
     const inView = isInView(exchange.root);
     this.#advice.consider(
       this.#exchanges.flatMap(({ begun, rounds }) =>
-        begun ? [{ members: begun.members, start: startingWeights(begun), rounds }] : [],
+        begun ? [{ members: begun.members, start: begun.weights, rounds }] : [],
       ),
     );
     if (inView) byId("advice", HTMLElement).scrollIntoView({ block: "nearest" });
@@ -583,7 +582,7 @@ class Page {
   #chartOf(exchange: Exchange): void {
     if (this.#charted === exchange || !exchange.begun) return;
     this.#charted = exchange;
-    this.#chart.begin(exchange.begun.members, exchange.voices, startingWeights(exchange.begun));
+    this.#chart.begin(exchange.begun.members, exchange.voices, exchange.begun.weights);
     for (const round of exchange.rounds) this.#chart.add(round);
   }
 

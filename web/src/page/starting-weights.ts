@@ -1,29 +1,7 @@
 /** How much each member's vote counts at the start of an answer, and how far it has moved since. */
-import type { BeginEvent } from "../protocol/messages.ts";
 
 /** Weights that differ by no more than this part of the smaller say nothing. */
 const noticeable = 0.1;
-
-/**
- * Weights before the first round, by member, summing to 1: in proportion to strength^trust. Who is
- * unknown counts as the strongest.
- */
-export function startingWeights({
-  strengths,
-  settings,
-  members,
-}: Pick<BeginEvent, "members"> & {
-  strengths: (number | null)[];
-  settings: { trust: number };
-}): number[] {
-  const most = Math.max(...strengths.map((strength) => strength ?? 0));
-  const raised = members.map((_, member) => {
-    const strength = strengths[member];
-    return strength == null || most === 0 ? 1 : (strength / most) ** settings.trust;
-  });
-  const sum = raised.reduce((all, one) => all + one, 0);
-  return raised.map((one) => one / sum);
-}
 
 /** Whether numbers above 0 differ by more than a tenth of the smallest. */
 export const differ = (numbers: number[]): boolean =>

@@ -316,6 +316,8 @@ const event = variant({
     strengths: list(nullable(number)),
     /** Whether each member chats; the others are base models. */
     chats: list(flag),
+    /** Weights before the first round, by member, summing to 1. */
+    weights: list(number),
     /** How many messages were left out for want of room, the oldest but for the system's. */
     dropped: number,
   }),
