@@ -3,7 +3,7 @@
 //! paper's numbers.
 //!
 //! Pure and deterministic: no models, no GPUs, no clock, no randomness. Members are indices, text
-//! is `str`, scores are numbers; who drafts and verifies them is the caller's affair.
+//! is `str`, scores are numbers; drafting and verifying is up to the caller.
 //!
 //! # One round
 //!
@@ -53,7 +53,8 @@
 //! | select | Y_j = Σ w_i·ŝ_ij, Eq. 4 | [`Query::select`], [`mod@select`] |
 //! | feedback | w_j ← w_j·exp(η·r_j), Eq. 5 | [`Query::feedback`], [`mod@feedback`] |
 //! | exit | weak members leave | [`Query::exit`], [`mod@exit`] |
-//! | stop | the answer is over | [`Query::stop`], [`Query::fast_winner`] |
+//! | stop | the answer is over | [`Query::stop`], [`Query::fast_winner`], [`ending`] |
+//! | rounds | all of these in their order, as moves of the members | [`Rounds`], [`moves`] |
 //! | settings | every switch, checked | [`Settings`], [`settings`] |
 //! | replay | a recorded run, under other settings | [`mod@replay`] |
 

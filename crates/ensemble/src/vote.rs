@@ -1,8 +1,8 @@
-//! What a round's verifiers say of its candidates, and who drafted those.
+//! A round's shares, with the drafters of its candidates.
 //!
-//! Rows are the active members, columns the candidates. All judge and all draft, unless a member
-//! abstains (it answered too late, or can only draft): its row is empty; or it has drafted nothing
-//! (too late, or it can only judge): no column is its own.
+//! Rows are the active members, columns the candidates. The row of a member that abstains (late, or
+//! it can only draft) is empty; a member that drafted nothing (late, or it only judges) has no
+//! column.
 
 /// One round's shares with the drafters of its candidates.
 #[derive(Debug, Clone, Copy)]

@@ -51,8 +51,7 @@ pub trait Watch {
     /// A member failed, and left the answer to the others.
     fn left(&mut self, _member: &str, _left: &Left) {}
 
-    /// Whether to go on: asked while members read and think, before each round, and before what was
-    /// drafted is verified.
+    /// Whether to go on: asked while members read and think, and before each of their moves.
     fn go_on(&mut self) -> bool {
         true
     }

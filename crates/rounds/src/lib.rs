@@ -1,5 +1,5 @@
-//! The rounds of one answer, natively: the same loop as `web/src/worker/round.ts`, for whoever has
-//! members and a question.
+//! Drives the rounds of one answer natively, as `web/src/worker/round.ts` does in the page: members
+//! make the moves that `conclave_ensemble::Rounds` names.
 //!
 //! | to | see |
 //! |---|---|
