@@ -30,6 +30,11 @@ impl MoveError {
         matches!(self, Self::Remote(error) if error.passes())
     }
 
+    /// Whether it only has no room for more.
+    pub fn context_full(&self) -> bool {
+        self.failure() == Failure::ContextFull
+    }
+
     /// How the rounds take it.
     pub fn failure(&self) -> Failure {
         match self {
