@@ -20,12 +20,13 @@ pub struct Credit {
 
 impl From<&Round> for Credit {
     fn from(round: &Round) -> Self {
-        let kept = &round.candidates[round.winner];
-        let drafted = round.drafters.iter().zip(&round.candidates);
-        let alike = drafted.filter(|&(_, candidate)| candidate == kept);
+        let writers = round
+            .writers
+            .iter()
+            .map(|&candidate| round.drafters[candidate]);
         let turned = round.turned_by.iter().map(|&place| round.active[place]);
         Self {
-            writers: alike.map(|(&member, _)| member).collect(),
+            writers: writers.collect(),
             turned_by: turned.collect(),
         }
     }
@@ -127,6 +128,7 @@ mod tests {
             normalised: Vec::new(),
             totals: Vec::new(),
             winner: 1,
+            writers: vec![1, 2],
             turned_by: vec![1],
             counts: Vec::new(),
             weights: Vec::new(),

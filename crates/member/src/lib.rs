@@ -45,8 +45,9 @@ mod kept;
 mod member;
 mod thinking;
 
+pub use conclave_ensemble::{Draft, VerifiedScore};
 pub use conclave_text::Message;
 pub use constraint::Constraint;
 pub use error::MemberError;
-pub use member::{Begun, Draft, Judged, JudgedToken, Member, VerifiedScore};
+pub use member::{Begun, Judged, JudgedToken, Member};
 pub use thinking::{Thinking, Thought};

@@ -1,6 +1,6 @@
 //! The member: begin, draft, verify in line, keep.
 
-use conclave_ensemble::{Candidate, Score, Settings, strength};
+use conclave_ensemble::{Candidate, Draft, Score, Settings, VerifiedScore, strength};
 use conclave_model::{
     About, Allowed, Backend, Counters, LoadOptions, Model, ModelError, Sampler, Sampling, Session,
 };
@@ -40,30 +40,6 @@ pub struct Begun {
     pub run: usize,
     /// It was stopped before the conversation's end; the same call continues there.
     pub stopped: bool,
-}
-
-/// A drafted segment before it is cut to whole words.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
-pub struct Draft {
-    /// Its text; an incomplete character at the end is held back.
-    pub text: String,
-    /// The member ended the answer after it.
-    pub ended: bool,
-    /// Tokens drawn, without the end token.
-    pub tokens: usize,
-}
-
-/// A verifier's score of one candidate.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
-#[serde(rename_all = "camelCase")]
-pub struct VerifiedScore {
-    /// The score used by the method.
-    #[serde(flatten)]
-    pub score: Score,
-    /// Tokens of the candidate in the verifier's tokenisation.
-    pub tokens: usize,
 }
 
 /// A model in a conversation.

@@ -1,13 +1,12 @@
 //! A whole answer: everybody reads the conversation, then round after round until it is over.
 
-use conclave_ensemble::{Query, RoundError, Settings, SettingsError};
+use conclave_ensemble::{Limits, Query, RoundError, Rounds, Settings, SettingsError};
 use conclave_member::{Message, Thought};
 use conclave_model::Sampling;
 use serde::Serialize;
 
-use crate::ending::{Ending, Limits, Over};
 use crate::form::Form;
-use crate::round::{Round, Trouble, play};
+use crate::round::{Round, drive};
 use crate::taking_part::{MoveError, TakePart};
 
 /// [`Answer::stopped`] of an answer that its [`Watch`] stopped.
@@ -52,8 +51,7 @@ pub trait Watch {
     /// A member failed, and left the answer to the others.
     fn left(&mut self, _member: &str, _left: &Left) {}
 
-    /// Whether to go on: asked while members read and think, before each round, and before what was
-    /// drafted is verified.
+    /// Whether to go on: asked while members read and think, and before each of their moves.
     fn go_on(&mut self) -> bool {
         true
     }
@@ -144,56 +142,12 @@ pub async fn answer<M: TakePart>(
     if !begin(members, ask, &mut said, watch).await? {
         return Ok(said);
     }
-    let mut ending = Ending::new(&ask.limits);
-    let mut settings = ask.settings.clone();
-    said.stopped = loop {
-        if !watch.go_on() {
-            break STOPPED;
-        }
-        settings.segment_tokens = ending.most(ask.settings.segment_tokens);
-        if settings.segment_tokens == 0 {
-            break "tokens";
-        }
-        let number = query.round();
-        let stop = match play(members, &mut query, &settings, watch).await {
-            Ok((round, stop, failed)) => {
-                let tokens = round.tokens[round.winner];
-                let (text, over) = ending.take(&round.candidates[round.winner].text, tokens);
-                said.text.push_str(&text);
-                watch.round(&round, &text);
-                let ended = round.candidates[round.winner].ended;
-                said.rounds.push(round);
-                // They were to keep what the others have kept.
-                for (index, error) in failed {
-                    said.leave(members, &mut query, number, (index, error), watch)?;
-                }
-                match over {
-                    Some(Over::Stop) => Some("stop"),
-                    Some(Over::Tokens) if !ended => Some("tokens"),
-                    _ => stop.map(conclave_ensemble::Stop::name),
-                }
-            }
-            Err(Trouble::Stopped) => Some(STOPPED),
-            // Whoever fails leaves, and the others begin the round anew.
-            Err(Trouble::Of(index, error)) => {
-                let alone = query.active() == [index];
-                if alone && error.context_full() && !said.rounds.is_empty() {
-                    Some("context")
-                } else {
-                    said.leave(members, &mut query, number, (index, error), watch)?;
-                    None
-                }
-            }
-            Err(Trouble::Rule(error)) => return Err(error.into()),
-        };
-        if let Some(stop) = stop {
-            break stop;
-        }
-    };
-    said.text.push_str(&ending.rest());
-    said.answer_tokens = ending.tokens;
-    let told = members.iter().map(TakePart::prompt_tokens);
-    said.prompt_tokens = told.fold(said.prompt_tokens, usize::max);
+    let mut rounds = Rounds::new(query, ask.limits.clone(), true);
+    drive(members, &mut rounds, ask.settings, &mut said, watch).await?;
+    said.text.push_str(&rounds.rest());
+    said.answer_tokens = rounds.tokens();
+    let counted = members.iter().map(TakePart::prompt_tokens);
+    said.prompt_tokens = counted.fold(said.prompt_tokens, usize::max);
     Ok(said)
 }
 
@@ -208,12 +162,12 @@ async fn begin<M: TakePart>(
     if let Question::Conversation(messages) = ask.question {
         for member in members.iter() {
             let measured = member.measure(messages).await;
-            measured.map_err(of(member.name()))?;
+            measured.map_err(named(member.name()))?;
         }
     }
     for (index, member) in members.iter_mut().enumerate() {
         let form = ask.form.as_ref().map(|form| form.of(index));
-        member.hold(form).map_err(of(member.name()))?;
+        member.hold(form).map_err(named(member.name()))?;
     }
     if ask.form.is_some() && !members.iter().any(TakePart::drafts) {
         return Err(AnswerError::NoForm);
@@ -236,7 +190,7 @@ async fn begin<M: TakePart>(
                     .await
             }
         };
-        let begun = begun.map_err(of(&name))?;
+        let begun = begun.map_err(named(&name))?;
         if begun.stopped {
             return Ok(false);
         }
@@ -251,7 +205,7 @@ async fn begin<M: TakePart>(
             watch.thinking(&name, text);
             watch.go_on()
         };
-        let thought = member.think_while(go_on).await.map_err(of(&name))?;
+        let thought = member.think_while(go_on).await.map_err(named(&name))?;
         let stopped = thought.stopped;
         said.thoughts.push(thought);
         if stopped {
@@ -261,37 +215,8 @@ async fn begin<M: TakePart>(
     Ok(true)
 }
 
-impl Answer {
-    /// Takes a member that failed out of the query: the others go on.
-    ///
-    /// # Errors
-    /// Its own, where there are no others.
-    fn leave<M: TakePart>(
-        &mut self,
-        members: &mut [M],
-        query: &mut Query,
-        round: usize,
-        (index, error): (usize, MoveError),
-        watch: &mut impl Watch,
-    ) -> Result<(), AnswerError> {
-        let member = &mut members[index];
-        let left = Left {
-            member: index,
-            round,
-            error: error.to_string(),
-        };
-        if query.leave(&[index]).is_err() {
-            return Err(of(member.name())(error));
-        }
-        member.release();
-        watch.left(member.name(), &left);
-        self.left.push(left);
-        Ok(())
-    }
-}
-
 /// A member's failure, under its name.
-fn of(member: &str) -> impl FnOnce(MoveError) -> AnswerError {
+pub(crate) fn named(member: &str) -> impl FnOnce(MoveError) -> AnswerError {
     let member = member.to_owned();
     |error| AnswerError::Of {
         member,

@@ -1,7 +1,7 @@
 //! Who takes part in rounds. What a round asks of a member is these moves, wherever its model runs;
 //! a new kind of member is a variant of [`AnyMember`] here, and of [`MoveError`].
 
-use conclave_ensemble::{Candidate, Settings};
+use conclave_ensemble::{Candidate, Failure, Settings};
 use conclave_member::{
     Begun, Draft, Judged, JudgedToken, Member, MemberError, Message, Thought, VerifiedScore,
 };
@@ -30,12 +30,18 @@ impl MoveError {
         matches!(self, Self::Remote(error) if error.passes())
     }
 
-    /// Whether it only has no room for more: an answer that has begun ends with that.
+    /// Whether it only has no room for more.
     pub fn context_full(&self) -> bool {
-        matches!(
-            self,
-            Self::Local(MemberError::Model(ModelError::ContextFull { .. }))
-        )
+        self.failure() == Failure::ContextFull
+    }
+
+    /// How the rounds take it.
+    pub fn failure(&self) -> Failure {
+        match self {
+            Self::Local(MemberError::Model(ModelError::ContextFull { .. })) => Failure::ContextFull,
+            Self::Local(MemberError::Model(ModelError::Gpu(_))) => Failure::Device,
+            _ => Failure::Other,
+        }
     }
 }
 
@@ -140,7 +146,7 @@ pub trait TakePart {
     /// A segment of at most `limit` of its tokens, not yet cut to whole words.
     ///
     /// # Errors
-    /// What running reports; [`MoveError::context_full`] where there is no room.
+    /// What running reports; [`Failure::ContextFull`] where there is no room.
     async fn draft(&mut self, limit: usize) -> Result<Draft, MoveError>;
 
     /// Scores all candidates, `[candidates]`; empty of one that only drafts.

@@ -102,7 +102,10 @@ impl From<SettingsError> for Failure {
 
 impl From<RoundError> for Failure {
     fn from(error: RoundError) -> Self {
-        Self::engine(error)
+        match error {
+            RoundError::NoDrafter => Self::named("Remote", error),
+            _ => Self::engine(error),
+        }
     }
 }
 

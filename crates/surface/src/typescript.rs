@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 
 use conclave_ensemble::{
-    Candidate, Exit, Feedback, Leader, Rule, Score, Selection, SettingRange, Settings,
+    Candidate, Draft, Exit, Leader, Round, Rule, Score, SettingRange, Settings, Stop, VerifiedScore,
 };
-use conclave_member::{Begun, Draft, Message, Thinking, Thought, VerifiedScore};
+use conclave_member::{Begun, Message, Thinking, Thought};
 use conclave_model::{Counters, Memory, Sampling};
 use ts_rs::{Config, TS};
 
@@ -102,8 +102,7 @@ fn the_page_has_the_types_that_cross() {
         declaration::<Draft>(),
         declaration::<Score>(),
         declaration::<VerifiedScore>(),
-        declaration::<Feedback>(),
-        declaration::<Selection>(),
+        declaration::<Round>(),
         declaration::<Options>(),
         declaration::<FormatInMemory>(),
         declaration::<Memory>(),
@@ -114,6 +113,7 @@ fn the_page_has_the_types_that_cross() {
         declaration::<Begun>(),
         declaration::<Thought>(),
         declaration::<Counters>(),
+        declaration::<Stop>(),
     ];
     let wanted = format!(
         "/**\n * The types that cross from Rust, from its structs and their comments. Written by\n * `{HOW}`: change those.\n */\n\n{}",

@@ -1,7 +1,7 @@
 //! Conclave's JavaScript interface; it converts types and errors and does nothing else.
 //!
-//! `web/src/worker/round.ts` drives the rounds by [`Engine`], [`Member`] and [`Query`].
-//! [`ModelFiles`] is the page's object through which a model's files are read by ranges.
+//! `web/src/worker/round.ts` drives the rounds by [`Engine`], `Member` and [`Rounds`].
+//! `ModelFiles` is the page's object through which a model's files are read by ranges.
 //!
 //! ```js
 //! const engine = await Engine.create("webgpu");
@@ -13,10 +13,10 @@
 #![cfg(target_family = "wasm")]
 
 mod engine;
-mod query;
+mod rounds;
 
 pub use engine::Engine;
-pub use query::{Query, cut, ranges, rules};
+pub use rounds::{Rounds, ranges, rules};
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

@@ -185,7 +185,14 @@ export async function measureRounds(
     for (const at of series.filter(({ repeats }) => repeats.due)) {
       const messages = await conversation(members[0]!, at.asked);
       const whole = performance.now();
-      const query = new module.Query(members.length, settings);
+      const machine = new module.Rounds({
+        settings,
+        strengths: members.map(() => Number.NaN),
+        chats: members.map(() => true),
+        turns: [],
+        limits: {},
+        onOneDevice: false,
+      });
       const [times, counts] = [[] as RoundTimes[], [] as GpuCounts[]];
       try {
         let started = performance.now();
@@ -193,7 +200,7 @@ export async function measureRounds(
           member.begin(messages, sampling, stream),
         );
         at.prefix = Math.max(...begun.map((member) => member.prefix));
-        const run = rounds([...members], query, module.cut, settings, new AbortController().signal);
+        const run = rounds(members, machine, settings, new AbortController().signal);
         let [before, ran] = [counters?.read(), runSoFar(members)];
         for (let step = await run.next(); !step.done; step = await run.next()) {
           const round = step.value;
@@ -216,7 +223,7 @@ export async function measureRounds(
           started = performance.now();
         }
       } finally {
-        query.free();
+        machine.free();
       }
       bench.tell(`${ensembleOf({ members: members.length, drafting })}, prefix ${at.asked}`);
       if (!at.repeats.counts(performance.now() - whole)) continue;

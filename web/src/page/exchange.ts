@@ -19,7 +19,6 @@ import { button, el, voice } from "./dom.ts";
 import { duration, plural, sentence, speed } from "./figures.ts";
 import { inspector } from "./inspector.ts";
 import type { SideBySide } from "./side-by-side.ts";
-import { startingWeights } from "./starting-weights.ts";
 import { runRecord, saveFile, type Run, type RunsOn } from "./run-record.ts";
 
 /** Displayed reasons for the end of an answer. */
@@ -109,7 +108,7 @@ export class Exchange {
   /** The rounds and starting weights, once it has begun. */
   get voted(): Voted | undefined {
     const begun = this.#begin;
-    return begun && { members: begun.members, start: startingWeights(begun), rounds: this.rounds };
+    return begun && { members: begun.members, start: begun.weights, rounds: this.rounds };
   }
 
   get context(): ExchangeContext {

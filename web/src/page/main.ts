@@ -29,7 +29,6 @@ import { drafts, Roster } from "./roster.ts";
 import { SettingsForm } from "./settings-form.ts";
 import { openSharing } from "./sharing.ts";
 import { SideBySide } from "./side-by-side.ts";
-import { startingWeights } from "./starting-weights.ts";
 import { WeightsChart } from "./weights-chart.ts";
 
 /**
@@ -412,7 +411,7 @@ class Page {
         if (event.type === "reading") exchange.reading(event);
         else if (event.type === "begin") {
           exchange.begin(event);
-          this.#members.weigh(slots, startingWeights(event));
+          this.#members.weigh(slots, event.weights);
         } else if (event.type === "thinking")
           this.#follow(exchange, () => exchange.thinking(event));
         else if (event.type === "thought") exchange.thought(event);
@@ -540,7 +539,7 @@ class Page {
   #chartOf(exchange: Exchange): void {
     if (this.#charted === exchange || !exchange.begun) return;
     this.#charted = exchange;
-    this.#chart.begin(exchange.begun.members, exchange.voices, startingWeights(exchange.begun));
+    this.#chart.begin(exchange.begun.members, exchange.voices, exchange.begun.weights);
     for (const round of exchange.rounds) this.#chart.add(round);
   }
 

@@ -1,29 +1,7 @@
-/** Weights of the members' votes at the start of an answer, and how far they have moved since. */
-import type { BeginEvent } from "../protocol/messages.ts";
+/** How far the weights of the members' votes differ, and have moved since the start of an answer. */
 
 /** Relative difference of weights, to the smaller, below which they count as equal. */
 const noticeable = 0.1;
-
-/**
- * Weights before the first round, by member, summing to 1: proportional to strength^trust. Unknown
- * members count as the strongest.
- */
-export function startingWeights({
-  strengths,
-  settings,
-  members,
-}: Pick<BeginEvent, "members"> & {
-  strengths: (number | null)[];
-  settings: { trust: number };
-}): number[] {
-  const most = Math.max(...strengths.map((strength) => strength ?? 0));
-  const raised = members.map((_, member) => {
-    const strength = strengths[member];
-    return strength == null || most === 0 ? 1 : (strength / most) ** settings.trust;
-  });
-  const sum = raised.reduce((all, one) => all + one, 0);
-  return raised.map((one) => one / sum);
-}
 
 /** Whether positive numbers differ by more than a tenth of the smallest. */
 export const differ = (numbers: number[]): boolean =>

@@ -12,16 +12,15 @@ import type {
   Chosen,
   Counters,
   Draft,
-  Feedback,
   LoadOptions,
   Message,
   ModelAbout,
+  RoundReport,
   Rule,
   Sampling,
-  Score,
-  Selection,
   SettingRange,
   Settings,
+  Stop,
   Thinking,
   Thought,
   VerifiedScore,
@@ -180,44 +179,64 @@ export interface LocalMember extends ModuleMember {
   nextLogits(): Promise<Float32Array>;
 }
 
+/** What an answer of some members is asked with; lists are by member. */
+export interface RoundsOptions {
+  settings: Settings;
+  /** Strength in a vote, NaN where nothing is known of a member. */
+  strengths: number[];
+  /** Whether it chats; the others are base models. */
+  chats: boolean[];
+  /** Texts of the conversation's turns, of which the last is the question. */
+  turns: string[];
+  /** Most tokens of the answer, each segment's in its writer's own; texts to stop before. */
+  limits: { tokens?: number | undefined; stop?: readonly string[] };
+  /** Members share a GPU, whose errors may surface at another member's move. */
+  onOneDevice: boolean;
+}
+
+/** A member that failed, by index. */
+export interface Failure {
+  member: number;
+  kind: "contextFull" | "device" | "other";
+}
+
+/** What members are to do next; they are indices. */
+export type RoundsMove =
+  | { kind: "draft"; members: number[]; tokens: number; inTurn: boolean }
+  | { kind: "verify"; members: number[]; candidates: Candidate[]; inTurn: boolean }
+  | { kind: "keep"; members: number[]; winner: number; inTurn?: false }
+  | { kind: "round"; round: RoundReport }
+  | { kind: "leave"; member: number; round: number }
+  | { kind: "fail"; member: number }
+  | { kind: "done"; stop: Stop };
+
 /**
- * The method's state for one query (crates/ensemble): weights, exits, rounds so far. Plain lists of
- * numbers are typed arrays.
+ * What they made of the last move: drafts, undefined of a member that abstains; rows of scores,
+ * empty likewise.
  */
-export interface Query {
-  active(): Iterable<number>;
-  /** Index among the active members of the one that drafts alone now; undefined if all draft. */
-  leader(): number | undefined;
+export type RoundsEvent =
+  | { begun: { drafts: boolean[]; failed: Failure[] } }
+  | { drafted: (Draft | undefined)[] }
+  | { verified: VerifiedScore[][] }
+  | { failed: Failure[] }
+  | "kept"
+  | "next"
+  | "stopped";
+
+/** The rounds of one answer as a machine of moves (crates/ensemble). */
+export interface Rounds {
+  next(event: RoundsEvent): RoundsMove;
   /**
-   * Sets each member's strength before the first round, NaN if unknown, and whether it is a chat
-   * model (1) or a base model (0).
+   * Takes a segment that was accepted before, ahead of the first move. Returns the text that is
+   * certain to be in the answer.
    */
-  trust(strengths: Float64Array, chats: Uint8Array): void;
-  /**
-   * Sets the texts of the conversation's turns before the first round; the last is the question.
-   */
-  ask(turns: string[]): void;
-  /**
-   * Sets the drafters of this round's candidates, as ascending indices among the active; all by
-   * default.
-   */
-  drafted(places: Uint32Array, candidates: Candidate[]): void;
-  /**
-   * Whether the verifiers accept the leader's candidate as it is. `scores` has a row of one score
-   * each, empty for one that abstains.
-   */
-  trusts(scores: Score[][]): boolean;
-  /** In fast mode, the first candidate that ends the answer, which is accepted unverified. */
-  fastWinner(candidates: Candidate[]): number | undefined;
-  /** Shares of each verifier's row; an empty row abstains. */
-  normalise(scores: Score[][]): number[][];
-  feedback(shares: number[][]): Feedback;
-  select(shares: number[][]): Selection;
-  exit(winner: number): Iterable<number>;
-  /** Removes a failed member; throws if no other would be left. */
-  leave(member: number): void;
-  stop(winner: Candidate): "ended" | "rounds" | "length" | "silence" | undefined;
+  resume(text: string, tokens: number): string;
+  /** Weights of the active members. */
   weights(): Iterable<number>;
+  /** Tokens of the accepted segments, each in its writer's own. */
+  tokens(): number;
+  /** Takes the accepted text withheld since it may begin a stop; it is in an answer that is over. */
+  rest(): string;
   free(): void;
 }
 
@@ -264,8 +283,7 @@ export interface CoreModule {
 export interface EngineModule extends CoreModule {
   /** `choices`: reported by an earlier engine on the same adapter; skips the measurement. */
   Engine: { create(backend: Backend, choices?: Choices): Promise<FusedEngine> };
-  Query: new (members: number, settings: Settings) => Query;
-  cut(text: string, ended: boolean): string;
+  Rounds: new (options: RoundsOptions) => Rounds;
   rules(): Rules;
   ranges(): Ranges;
   /** Changes with the kernels. */

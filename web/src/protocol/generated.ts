@@ -230,32 +230,39 @@ export interface VerifiedScore {
   preference?: number;
 }
 
-/** What a round's feedback did. */
-export interface Feedback {
+/** Report of one round. Rows and weights go by `active`, columns by `drafters`. */
+export interface RoundReport {
+  /** Its number, from 1. */
+  round: number;
+  /** Members that took part. */
+  active: Array<number>;
+  /** Members that drafted: all that can and were in time, or the leader alone. */
+  drafters: Array<number>;
+  /** Their segments; `tokens` in each drafter's own, as verified where it was. */
+  candidates: Array<Draft>;
   /**
-   * c, `[candidates]`: how often another member preferred this candidate to some other one, at
-   * least 1 and at most (N−1)².
+   * Raw scores, a row a verifier, empty where it abstained; empty as a whole if a fast end was
+   * accepted unverified.
    */
-  counts: Array<number>;
-  /**
-   * r, `[members]`: what the setting `reward` says; 0 for a single member. Those of whom the round
-   * says nothing have the mean of the others.
-   */
-  rewards: Array<number>;
-  /** η of this round; 0 for a single member. */
-  rate: number;
-  /** The weights after the update, `[members]`, summing to 1. */
-  weights: Array<number>;
-}
-
-/** The outcome of a round. */
-export interface Selection {
-  /** Y, `[candidates]`: not negative, summing to 1 where no candidate is discounted. */
+  scores: Array<Array<VerifiedScore>>;
+  /** Scores normalised to rows of sum 1; empty, as totals and counts, where there was no vote. */
+  shares: Array<Array<number>>;
+  /** Y of each candidate. */
   totals: Array<number>;
-  /** The winner, an index into this round's candidates. */
-  winner: number;
-  /** Verifiers, as rows, whose vote alone turned the round (see `turned_by`). */
+  /** Verifiers, by row, whose vote alone turned what all others agreed on. */
   turnedBy: Array<number>;
+  /** c of each candidate. */
+  counts: Array<number>;
+  /** Weights after the feedback. */
+  weights: Array<number>;
+  /** Index into the candidates. */
+  winner: number;
+  /** Candidates of the winner's text that end alike, the winner among them. */
+  writers: Array<number>;
+  /** Members that leave by the rule. */
+  exited: Array<number>;
+  /** Text that is now certain to be in the answer, after that of earlier rounds. */
+  text: string;
 }
 
 /** Options of loading a member. */
@@ -392,3 +399,14 @@ export interface Counters {
   /** Run while verifying in line. */
   verifyTokens: number;
 }
+
+/** Reason why an answer is over. */
+export type Stop =
+  | "ended"
+  | "rounds"
+  | "length"
+  | "silence"
+  | "context"
+  | "tokens"
+  | "stop"
+  | "stopped";

@@ -308,6 +308,8 @@ const event = variant({
     strengths: list(nullable(number)),
     /** Whether each is a chat model; the others are base models. */
     chats: list(flag),
+    /** Weights before the first round, by member, summing to 1. */
+    weights: list(number),
     /** Number of messages left out for lack of room: the oldest after the system message. */
     dropped: number,
   }),

@@ -15,7 +15,7 @@ import type {
   FusedEngine,
   GrammarModule,
   Message,
-  Settings,
+  RoundsOptions,
 } from "../protocol/engine.ts";
 import type { StartedModule } from "../worker/engine-module.ts";
 import { openLocks } from "../store/locks.ts";
@@ -28,7 +28,7 @@ import {
   rules,
   scriptedGrammar,
   ScriptedMember,
-  ScriptedQuery,
+  ScriptedRounds,
   type Script,
 } from "./scripted.ts";
 import { Service } from "../worker/service.ts";
@@ -169,12 +169,11 @@ export function stage(
           return engine(core, backend, thread, choices);
         },
       },
-      Query: class extends ScriptedQuery {
-        constructor(count: number, settings: Settings) {
-          super(count, settings, journal);
+      Rounds: class extends ScriptedRounds {
+        constructor(options: RoundsOptions) {
+          super(options, journal);
         }
       },
-      cut: (text) => text,
       rules: () => rules,
       ranges: () => ranges,
       kernelsVersion: () => "1",

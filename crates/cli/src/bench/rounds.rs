@@ -186,6 +186,7 @@ mod tests {
             normalised: Vec::new(),
             totals: Vec::new(),
             winner: 1,
+            writers: vec![1],
             turned_by: Vec::new(),
             counts: Vec::new(),
             weights: Vec::new(),
