@@ -1,9 +1,8 @@
-// Norm and rotary embedding of queries and keys, and the append of keys and values to the
-// cache, out of one row of q, k and v a token. An item is one head of one token: of a
-// query, a key or a value. How the cache has a head is the business of `shared/cache/write_*.wgsl`:
-// as it is, or as shares of its largest number, 16 bits each (against f16 four bits more where
-// it counts), which that number follows.
-// Queries go to a buffer of their own, since a norm of all heads is read by each of them.
+// Norm and rotary embedding of queries and keys, and the append of keys and values to the cache,
+// from one row of q, k and v for each token. An item is one head of one token: of a query, a key or
+// a value. `shared/cache/write_*.wgsl` writes a head of the cache: as it is, or as fractions of its
+// largest number, 16 bits each (against f16 four bits more where it counts), followed by that
+// number. Queries go to their own buffer, since a norm of all heads is read by each of them.
 struct Params {
     heads: u32,
     kv_heads: u32,     // 0: queries alone, and nothing is appended
@@ -11,23 +10,27 @@ struct Params {
     half_rotary: u32,  // rotated numbers / 2
     capacity: u32,     // rows of the cache
     context: u32,      // rows of the table
-    normed: u32,       // 0: no norm; 1: of each head; 2: of all heads together; 3: of each, behind its
+    normed: u32,  // 0: no norm; 1: of each head; 2: of all heads together; 3: of each, after its
                        // rotation; 4 more: of values too, without a weight
     epsilon: f32,
-    gated: u32,        // 1: behind each head of a query lies its gate, as wide
+    gated: u32,        // 1: each query head is followed by its gate, as wide
     spare_a: u32,
     spare_b: u32,
     spare_c: u32,
 }
 
-@group(0) @binding(0) var<storage, read> qkv: array<f32>;               // [tokens, heads (and gates) + 2 kv_heads, width]
+// [tokens, heads (and gates) + 2 kv_heads, width]
+@group(0) @binding(0) var<storage, read> qkv: array<f32>;
 @group(0) @binding(1) var<storage, read_write> q: array<f32>;           // [tokens, heads, width]
-@group(0) @binding(2) var<storage, read_write> keys: array<u32>;        // [capacity, kv_heads, words of a head]
-@group(0) @binding(3) var<storage, read_write> values: array<u32>;      // [capacity, kv_heads, words of a head]
-@group(0) @binding(4) var<storage, read> tokens: array<vec4<u32>>;      // position, row, start, prefix
-@group(0) @binding(5) var<storage, read> table: array<vec2<f32>>;       // [context, half_rotary] cos, sin
+// [capacity, kv_heads, words of a head]
+@group(0) @binding(2) var<storage, read_write> keys: array<u32>;
+// [capacity, kv_heads, words of a head]
+@group(0) @binding(3) var<storage, read_write> values: array<u32>;
+@group(0) @binding(4) var<storage, read> tokens: array<vec4<u32>>;  // position, row, start, prefix
+// [context, half_rotary] cos, sin
+@group(0) @binding(5) var<storage, read> table: array<vec2<f32>>;
 @group(0) @binding(6) var<storage, read> q_norm: array<f32>;            // [width] or [heads, width]
-@group(0) @binding(7) var<storage, read> k_norm: array<f32>;            // [width] or [kv_heads, width]
+@group(0) @binding(7) var<storage, read> k_norm: array<f32>;  // [width] or [kv_heads, width]
 @group(0) @binding(8) var<uniform> params: Params;
 
 // A head of a token.
@@ -40,7 +43,7 @@ struct Head {
     factor: f32,     // of the norm, or 1
 }
 
-// What norms of queries and keys are over.
+// Extent of the norms of queries and keys.
 fn norm_over() -> u32 {
     return params.normed & 3u;
 }
@@ -52,7 +55,7 @@ fn weight(head: Head, i: u32) -> f32 {
     return k_norm[head.weights + i];
 }
 
-// Number i of a head, behind its norm where that is before the rotation.
+// Number i of a head, after its norm if that is before the rotation.
 fn number(head: Head, i: u32) -> f32 {
     let v = qkv[head.base + i];
     if (head.is_value) {
@@ -64,7 +67,7 @@ fn number(head: Head, i: u32) -> f32 {
     return v * head.factor * weight(head, i);
 }
 
-// Number i as the cache has it.
+// Number i as stored in the cache.
 fn stored(head: Head, i: u32) -> f32 {
     let v = rotated(head, i);
     if (norm_over() == 3u && !head.is_value) {
@@ -73,7 +76,7 @@ fn stored(head: Head, i: u32) -> f32 {
     return v;
 }
 
-// Number i behind the rotation: values do not rotate.
+// Number i after the rotation: values do not rotate.
 fn rotated(head: Head, i: u32) -> f32 {
     let half = params.half_rotary;
     let v = number(head, i);
@@ -114,7 +117,7 @@ fn make(at: vec3<u32>, across: u32, local: u32) {
     var head = Head(
         base,
         min(place.x, params.context - 1u) * params.half_rotary,
-        // Behind a norm of all heads, each has its own weights.
+        // After a norm of all heads, each has its own weights.
         select(0u, base - begin, whole),
         is_query,
         is_value,

@@ -1,4 +1,4 @@
-// The attention of a query out of what its chunks of keys left. One workgroup a head and token.
+// Joins the chunks of a query's attention. One workgroup for each head and token.
 struct Params {
     heads: u32,
     quads: u32,     // head width / 4
@@ -6,7 +6,8 @@ struct Params {
     spare_b: u32,
 }
 
-@group(0) @binding(0) var<storage, read> partials: array<vec4<f32>>;   // [m, heads, chunks, quads + 1]
+// [m, heads, chunks, quads + 1]
+@group(0) @binding(0) var<storage, read> partials: array<vec4<f32>>;
 @group(0) @binding(1) var<storage, read> counts: array<u32>;           // [2] m, chunks
 @group(0) @binding(2) var<storage, read_write> out: array<vec4<f32>>;  // [m, heads, quads]
 @group(0) @binding(3) var<uniform> params: Params;

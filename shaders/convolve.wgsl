@@ -1,8 +1,8 @@
-// The gated short convolution (LFM2): of a token's B, C and x, C · conv(B · x), where it sees its
-// own B · x and that of the tokens before it, of its own candidate first and of the prefix then. An
-// item is one group of channels of one token, which also leaves its B · x in the cache. What ran in
-// this pass is taken from B and x: its row may not be there yet. How the cache has a group is the
-// business of `shared/cache/write_*.wgsl` and `number_*.wgsl`, which call it a head.
+// The gated short convolution (LFM2): C · conv(B · x) for a token's B, C and x, over its own B · x
+// and those of the tokens before it, first in its own candidate, then in the prefix. An item is one
+// group of channels of one token, which also writes its B · x to the cache. Tokens of this pass are
+// computed from B and x: their rows may not be written yet. `shared/cache/write_*.wgsl` and
+// `number_*.wgsl` write and read a group, as a head of the cache.
 struct Params {
     groups: u32,
     width: u32,     // channels of a group
@@ -15,9 +15,11 @@ struct Params {
 }
 
 @group(0) @binding(0) var<storage, read> bcx: array<f32>;            // [tokens, 3, groups, width]
-@group(0) @binding(1) var<storage, read_write> cache: array<u32>;    // [capacity, groups, words of a group]
+// [capacity, groups, words of a group]
+@group(0) @binding(1) var<storage, read_write> cache: array<u32>;
 @group(0) @binding(2) var<storage, read> tokens: array<vec4<u32>>;   // position, row, start, prefix
-@group(0) @binding(3) var<storage, read> taps: array<f32>;           // [groups, width, taps], the oldest first
+// [groups, width, taps], the oldest first
+@group(0) @binding(3) var<storage, read> taps: array<f32>;
 @group(0) @binding(4) var<storage, read> bias: array<f32>;           // [groups, width]
 @group(0) @binding(5) var<storage, read_write> out: array<f32>;      // [tokens, groups, width]
 @group(0) @binding(6) var<uniform> params: Params;
@@ -36,14 +38,14 @@ fn head_of(token: u32, which: u32) -> Head {
     return Head((3u * token * params.groups + which) * params.width);
 }
 
-// Number i of B · x of the token so many before `place`, nothing before the text's beginning.
+// Number i of B · x of the token `back` tokens earlier, 0 before the text's beginning.
 fn seen(place: vec4<u32>, back: u32, which: u32, i: u32) -> f32 {
     let own = place.y - place.z;
     if (back > own + place.w) {
         return 0.0;
     }
     let row = select(place.w - (back - own), place.y - back, back <= own);
-    // The rows of a pass lie one behind another.
+    // The rows of a pass are consecutive.
     let first = tokens[0].y;
     if (row >= first) {
         return stored(head_of(row - first, which), i);

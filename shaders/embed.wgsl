@@ -1,10 +1,10 @@
-// Token ids to rows of the embedding matrix, times one factor.
-// A thread dequantises one unit. A matrix in several parts takes one dispatch a part;
-// the dispatch with `first` set also writes zeros for ids that no part holds.
+// Token ids to rows of the embedding matrix, times one factor. A thread dequantises one unit. A
+// matrix in several parts takes one dispatch for each; the dispatch with `first` set also writes
+// zeros for ids in no part.
 struct Params {
     tokens: u32,
     units: u32,   // units in a weight row
-    behind: u32,  // where the second plane starts, in words
+    plane1_offset: u32,  // word offset of the second plane
     begin: u32,   // first vocabulary row of this part
     rows: u32,    // vocabulary rows in this part
     vocabulary: u32,
@@ -13,8 +13,9 @@ struct Params {
 }
 
 @group(0) @binding(0) var<storage, read> ids: array<u32>;                  // [tokens]
-@group(0) @binding(1) var<storage, read> weights: array<vec4<u32>>;        // [rows, units], then other planes
-@group(0) @binding(2) var<storage, read_write> out: array<vec4<f32>>;      // [tokens, units * QUADS]
+// [rows, units], then other planes
+@group(0) @binding(1) var<storage, read> weights: array<vec4<u32>>;
+@group(0) @binding(2) var<storage, read_write> out: array<vec4<f32>>;  // [tokens, units * QUADS]
 @group(0) @binding(3) var<uniform> params: Params;
 
 const WORKGROUP: u32 = 64u;

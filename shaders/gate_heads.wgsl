@@ -1,15 +1,14 @@
-// Heads behind their gates, and a norm of each where there is one: norm(x) * curve(gate), or norm(x
-// * curve(gate)). An item is one head of one token. Gates lie in rows of their own, beside other
-// things.
+// Gated heads, with a norm of each if given: norm(x) * curve(gate), or norm(x * curve(gate)). An
+// item is one head of one token. Gates lie in rows of their own, beside other data.
 struct Params {
     heads: u32,
     width: u32,        // numbers of a head
     row: u32,          // numbers of a token in x
-    first: u32,        // where its heads begin
+    first: u32,        // offset of its heads
     gate_row: u32,     // numbers of a token in gates
-    gate_first: u32,   // where the first gate begins
+    gate_first: u32,   // offset of the first gate
     gate_apart: u32,   // numbers from one gate to the next
-    norm: u32,         // 0: none; 1: before the gate; 2: behind it
+    norm: u32,         // 0: none; 1: before the gate; 2: after it
     silu: u32,         // 1: gate * sigmoid(gate); 0: sigmoid(gate)
     epsilon: f32,
     norm_apart: u32,   // numbers from a head's weight of the norm to the next head's
@@ -18,7 +17,7 @@ struct Params {
 
 @group(0) @binding(0) var<storage, read> x: array<f32>;             // [tokens, row]
 @group(0) @binding(1) var<storage, read> gates: array<f32>;         // [tokens, gate_row]
-@group(0) @binding(2) var<storage, read> weight: array<f32>;        // [width], of all heads or of each
+@group(0) @binding(2) var<storage, read> weight: array<f32>;  // [width], of all heads or of each
 @group(0) @binding(3) var<storage, read_write> out: array<f32>;     // [tokens, heads, width]
 @group(0) @binding(4) var<uniform> params: Params;
 

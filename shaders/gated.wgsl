@@ -1,4 +1,4 @@
-// act(gate) · up, number by number, up being some columns of wider rows: SiLU, or GELU in its tanh
+// act(gate) · up, elementwise, where up is some columns of wider rows: SiLU, or GELU in its tanh
 // form.
 struct Params {
     quads: u32,    // numbers / 4

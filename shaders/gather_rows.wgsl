@@ -1,4 +1,4 @@
-// out[i] = x[rows[i]]; a row number past the end gives zeros.
+// out[i] = x[rows[i]]; an index past the end gives zeros.
 struct Params {
     count: u32,   // rows of out
     rows: u32,    // rows of x

@@ -1,7 +1,7 @@
-// The choices of a pass, expert by expert, in groups of four of one expert: what a product of
-// several rows takes at once. One workgroup makes all; a thread makes the groups of an expert.
+// Groups the choices of a pass by expert, four to a group, for products of several rows at once.
+// One workgroup computes all; a thread makes the groups of an expert.
 struct Params {
-    count: u32,  // experts, at most MOST
+    count: u32,  // experts, at most MAX_EXPERTS
     used: u32,   // of a token
     spare_a: u32,
     spare_b: u32,
@@ -13,11 +13,11 @@ struct Params {
 @group(0) @binding(3) var<uniform> params: Params;
 
 const WORKGROUP: u32 = 64u;
-const MOST: u32 = 512u;
+const MAX_EXPERTS: u32 = 512u;
 const NO_CHOICE: u32 = 0xffffffffu;
 
 // Groups of each expert.
-var<workgroup> needed: array<u32, MOST>;
+var<workgroup> needed: array<u32, MAX_EXPERTS>;
 
 @compute @workgroup_size(64)
 fn main(@builtin(local_invocation_index) local: u32) {
@@ -57,7 +57,7 @@ fn main(@builtin(local_invocation_index) local: u32) {
     for (var expert = 0u; expert < params.count; expert++) {
         all += needed[expert];
     }
-    // As many as there may be: what is launched for them finds the rest empty.
+    // As many as possible: the launch for them finds the rest empty.
     let room = (choices + 3u * min(params.count, choices)) / 4u;
     for (var i = all + local; i < room; i += WORKGROUP) {
         groups[i] = vec4<u32>(NO_CHOICE);

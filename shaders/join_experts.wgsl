@@ -1,5 +1,5 @@
-// What a token's experts made, joined by their scores: out (+)= Σ score · made, times a factor, and
-// divided by the sum of the scores where they are normalised.
+// Sum of a token's expert outputs, weighted by their scores: out (+)= Σ score · made, times a
+// factor, and divided by the sum of the scores if normalised.
 struct Params {
     quads: u32,       // of a row, columns / 4
     used: u32,        // experts of a token

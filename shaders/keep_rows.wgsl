@@ -1,6 +1,6 @@
-// Keep the winner's rows: move rows src..src+count of a block's caches to dst.., where dst ≤ src;
-// which caches those are is the business of `shared/cache/keep_*.wgsl`. A thread owns two words of
-// a row and goes through the rows upwards: overlapping moves need no scratch.
+// Keeps the winner's rows: moves rows src..src+count of a block's caches to dst.., where dst ≤ src;
+// `shared/cache/keep_*.wgsl` binds the caches. A thread owns two words of a row and proceeds
+// upwards through the rows: overlapping moves need no scratch.
 struct Params {
     pairs: u32,     // words of a row / 2
     capacity: u32,  // rows of the cache
@@ -22,7 +22,7 @@ fn main(
     if (column >= params.pairs || moves[1] >= moves[0]) {
         return;
     }
-    // Whatever the buffer says, no row outside the cache is touched.
+    // With any content of the buffer, no row outside the cache is touched.
     let src = min(moves[0], params.capacity);
     let count = min(moves[2], params.capacity - src);
     for (var i = 0u; i < count; i++) {

@@ -1,4 +1,4 @@
-// A norm behind a product: out = (out + x / sqrt(mean(x²) + ε) · weight) · scale. An item is a row.
+// A norm after a product: out = (out + x / sqrt(mean(x²) + ε) · weight) · scale. An item is a row.
 struct Params {
     quads: u32,    // width / 4
     epsilon: f32,
@@ -13,7 +13,7 @@ struct Params {
 @group(0) @binding(4) var<storage, read_write> out: array<vec4<f32>>;  // [m, each, quads]
 @group(0) @binding(5) var<uniform> params: Params;
 
-// `at` is the item's place in a grid that is `across` wide.
+// `at` is the item's position in a grid that is `across` wide.
 fn make(at: vec3<u32>, across: u32, local: u32) {
     let row = at.y * across + at.x;
     if (row >= counts[0] * params.each) {

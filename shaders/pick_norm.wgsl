@@ -1,5 +1,5 @@
-// The rows of a pass whose logits are wanted, behind the last norm:
-// out[i] = norm(x[picks[i]]). An item is a row of out; a pick past the end takes the last row.
+// The rows of a pass whose logits are wanted, after the last norm: out[i] = norm(x[picks[i]]). An
+// item is a row of out; a pick past the end takes the last row.
 struct Params {
     rows: u32,     // rows of x
     quads: u32,    // width / 4
@@ -14,7 +14,7 @@ struct Params {
 @group(0) @binding(4) var<storage, read_write> out: array<vec4<f32>>;  // [m, quads]
 @group(0) @binding(5) var<uniform> params: Params;
 
-// `at` is the item's place in a grid that is `across` wide.
+// `at` is the item's position in a grid that is `across` wide.
 fn make(at: vec3<u32>, across: u32, local: u32) {
     let row = at.y * across + at.x;
     if (row >= counts[0]) {

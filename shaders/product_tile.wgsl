@@ -1,4 +1,4 @@
-// The product of many rows of x, a tile a workgroup.
+// The product of many rows of x, a tile for each workgroup.
 const WORKGROUP: u32 = 64u;
 
 @compute @workgroup_size(64)

@@ -1,4 +1,4 @@
-// out[at[index] + i] = x[i] for count rows: where they go is read from the GPU.
+// out[at[index] + i] = x[i] for count rows: the target is read from the GPU.
 struct Params {
     count: u32,   // rows of x
     rows: u32,    // rows of out; what would lie beyond is not written

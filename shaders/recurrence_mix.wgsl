@@ -1,7 +1,6 @@
-// The short convolution before a recurrence with its SiLU; by the delta rule queries and keys are
-// brought to length one then. An item is one head of one token: of a query, a key or a value. A
-// token sees those of its run that are in this pass, and before them what the state has that its
-// run begins from.
+// The short convolution before a recurrence with its SiLU; the delta rule then scales queries and
+// keys to length one. An item is one head of one token: of a query, a key or a value. A token sees
+// the tokens of its run in this pass, and before them the state where its run begins.
 struct Params {
     key_heads: u32,
     value_heads: u32,
@@ -11,7 +10,7 @@ struct Params {
     row: u32,          // numbers of a token in projected
     state: u32,        // numbers of a state
     tiled: u32,
-    queries: u32,      // where a token's queries begin among its channels
+    queries: u32,      // offset of the queries among a token's channels
     keys: u32,
     values: u32,
     delta: u32,        // 1: the delta rule; 0: a state space
@@ -21,10 +20,13 @@ struct Params {
     spare_c: u32,
 }
 
-@group(0) @binding(0) var<storage, read> projected: array<f32>;     // [tokens, row], of which queries, keys and values
-@group(0) @binding(1) var<storage, read> states: array<f32>;        // [slots, state], of which [taps - 1, channels]
-@group(0) @binding(2) var<storage, read> steps: array<vec2<u32>>;   // tokens of the run before, slot it begins from
-@group(0) @binding(3) var<storage, read> taps: array<f32>;          // [channels, taps], the oldest first
+// [tokens, row], of which queries, keys and values
+@group(0) @binding(0) var<storage, read> projected: array<f32>;
+// [slots, state], of which [taps - 1, channels]
+@group(0) @binding(1) var<storage, read> states: array<f32>;
+// tokens of the run before, slot it begins from
+@group(0) @binding(2) var<storage, read> steps: array<vec2<u32>>;
+@group(0) @binding(3) var<storage, read> taps: array<f32>;  // [channels, taps], the oldest first
 @group(0) @binding(4) var<storage, read> bias: array<f32>;          // [channels]
 @group(0) @binding(5) var<storage, read_write> mixed: array<f32>;   // [tokens, channels]
 @group(0) @binding(6) var<uniform> params: Params;

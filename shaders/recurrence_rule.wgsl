@@ -1,9 +1,8 @@
-// The rule by which the tokens of a run change the memory S of a value head. Of a token with query
-// q, key k, value v, share b and decay a it becomes a * S + k (x) b * (v - a * S'k) by the gated
-// delta rule (Qwen3.5), and gives S'q; of a state space (Mamba-2) a * S + k (x) b * v, and S'q + d
-// * v. An item is some columns of S of one run, from one state to another, or in place. Columns
-// know nothing of each other: each thread has one, and none waits. What a head gives takes the
-// place of its values.
+// The update rule of a value head's memory S by the tokens of a run, each with query q, key k,
+// value v, share b and decay a. The gated delta rule (Qwen3.5): S becomes a * S + k (x) b * (v - a
+// * S'k), and the output is S'q. A state space (Mamba-2): a * S + k (x) b * v, and S'q + d * v. An
+// item is some columns of S of one run, from one state to another, or in place. Columns are
+// independent: each thread has one, without waiting. A head's output replaces its values.
 struct Params {
     key_heads: u32,
     value_heads: u32,
@@ -13,7 +12,7 @@ struct Params {
     row: u32,          // numbers of a token in projected
     state: u32,        // numbers of a state
     tiled: u32,        // 1: key heads are those of value heads in turn; 0: of neighbours
-    queries: u32,      // where a token's queries begin among its channels
+    queries: u32,      // offset of the queries among a token's channels
     keys: u32,
     values: u32,
     delta: u32,        // 1: the delta rule; 0: a state space
@@ -25,10 +24,11 @@ struct Params {
 
 @group(0) @binding(0) var<storage, read_write> mixed: array<f32>;    // [tokens, channels]
 @group(0) @binding(1) var<storage, read> projected: array<f32>;      // [tokens, row]
-@group(0) @binding(2) var<storage, read> runs: array<vec4<u32>>;     // first token, how many, slots from and to
+// first token, how many, slots from and to
+@group(0) @binding(2) var<storage, read> runs: array<vec4<u32>>;
 @group(0) @binding(3) var<storage, read> bias: array<f32>;           // [value_heads], of the decay
 @group(0) @binding(4) var<storage, read> rate: array<f32>;           // [value_heads]
-@group(0) @binding(5) var<storage, read> skip: array<f32>;           // [value_heads], of a state space
+@group(0) @binding(5) var<storage, read> skip: array<f32>;  // [value_heads], of a state space
 @group(0) @binding(6) var<storage, read_write> states: array<f32>;   // [slots, state]
 @group(0) @binding(7) var<uniform> params: Params;
 
@@ -48,7 +48,8 @@ fn make(at: vec3<u32>, across: u32, local: u32) {
     let inputs = (params.taps - 1u) * channels;
     let of_key = select(head / (params.value_heads / params.key_heads), head % params.key_heads, params.tiled == 1u);
     let memory = inputs + head * params.key_width * width;
-    // Behind the channels lie the output's gate, what makes b by the delta rule, and what makes a.
+    // After the channels lie the output's gate, the input of b by the delta rule, and the input of
+    // a.
     let of_share = channels + all_values + head;
     let of_decay = of_share + params.delta * params.value_heads;
 
@@ -57,14 +58,14 @@ fn make(at: vec3<u32>, across: u32, local: u32) {
         for (var i = 0u; i < run.y; i++) {
             let token = run.x + i;
             let x = projected[token * params.row + of_decay] + bias[head];
-            // Of a large number the softplus is that number, and its exponential none.
+            // For a large number the softplus equals it, and its exponential overflows.
             let softplus = select(log(1.0 + exp(min(x, 20.0))), x, x > 20.0);
             let decay = exp(max(rate[head] * softplus, -80.0));
             let query = token * channels + params.queries + of_key * params.key_width;
             let key = token * channels + params.keys + of_key * params.key_width;
             let value = token * channels + params.values + head * width + v;
             let before = begin * params.state + memory + v;
-            let behind = run.w * params.state + memory + v;
+            let after = run.w * params.state + memory + v;
             let empty = begin == NO_SLOT;
             var change = softplus * mixed[value];
             var out = 0.0;
@@ -85,15 +86,14 @@ fn make(at: vec3<u32>, across: u32, local: u32) {
                 if (!empty) {
                     number += decay * states[before + k * width];
                 }
-                states[behind + k * width] = number;
+                states[after + k * width] = number;
                 out += number * mixed[query + k];
             }
             mixed[value] = out;
             begin = run.w;
         }
     }
-    // The convolution's last inputs: each thread moves some channels. In place, the older come
-    // first.
+    // The convolution's last inputs: each thread moves some channels; in place, the older first.
     let all = params.value_heads * parts * THREADS;
     for (var c = at.x * THREADS + local; c < channels; c += all) {
         for (var i = 0u; i < params.taps - 1u; i++) {

@@ -11,7 +11,7 @@ struct Params {
 @group(0) @binding(2) var<storage, read_write> out: array<vec4<f32>>;  // [rows, quads]
 @group(0) @binding(3) var<uniform> params: Params;
 
-// `at` is the item's place in a grid that is `across` wide.
+// `at` is the item's position in a grid that is `across` wide.
 fn make(at: vec3<u32>, across: u32, local: u32) {
     let row = at.y * across + at.x;
     if (row >= params.rows) {

@@ -1,7 +1,7 @@
-// The experts that each token goes through: those whose scores, with their biases, are the largest,
-// the best first, and of equal ones the first. A workgroup takes a token.
+// The experts of each token: those with the largest scores plus biases, best first, lower index
+// first among equals. A workgroup takes a token.
 struct Params {
-    count: u32,    // experts, at most MOST
+    count: u32,    // experts, at most MAX_EXPERTS
     used: u32,     // of a token
     sigmoid: u32,  // scores are 0: the softmax of the logits; 1: σ of each
     biased: u32,
@@ -15,14 +15,14 @@ struct Params {
 @group(0) @binding(5) var<uniform> params: Params;
 
 const WORKGROUP: u32 = 64u;
-const MOST: u32 = 512u;
+const MAX_EXPERTS: u32 = 512u;
 
-// Of each expert: its score before the softmax's sum, and the key that it is chosen by. Shared, so
-// that no two threads see the same key differently.
-var<workgroup> parts: array<f32, MOST>;
-var<workgroup> keys: array<u32, MOST>;
+// For each expert: its score before the softmax's sum, and the key that orders it. Shared, so that
+// no two threads see the same key differently.
+var<workgroup> parts: array<f32, MAX_EXPERTS>;
+var<workgroup> keys: array<u32, MAX_EXPERTS>;
 
-// Larger for a larger number, and largest for what is none.
+// Larger for a larger number, and largest for NaN.
 fn key_of(x: f32) -> u32 {
     let bits = bitcast<u32>(x);
     if ((bits & 0x7fffffffu) > 0x7f800000u) {

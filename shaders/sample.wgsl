@@ -1,11 +1,11 @@
 // Draws the next token from a row of logits: temperature, top-k, top-p. One workgroup.
 //
-// All in integers, so that every adapter and the CPU draw the same token from the same logits
-// and the same random number. A logit's *distance* from the largest, in 2⁻¹⁵ of a halving of
-// its probability, decides its place in the order (ties: the lowest id first) and its weight;
-// what is 32 halvings away weighs nothing. A cut, be it by number (top-k) or by weight (top-p,
-// the draw), is found by two histograms of 1024 bins: of distances, then within a bin of the
-// first. What lies behind the cut of top-p is left out of a list before the second.
+// All in integers, so that every adapter and the CPU draw the same token from the same logits and
+// the same random number. A logit's *distance* from the largest, in 2⁻¹⁵ of a halving of its
+// probability, decides its rank (ties: the lowest id first) and its weight; 32 halvings away the
+// weight is zero. A cut, by number (top-k) or by weight (top-p, the draw), is found by two
+// histograms of 1024 bins: of distances, then within a bin of the first. Elements beyond the cut of
+// top-p are left out of a list before the second.
 struct Params {
     vocabulary: u32,
     steps: u32,     // draws there is room for
@@ -19,19 +19,20 @@ struct Params {
 
 @group(0) @binding(0) var<storage, read> logits: array<f32>;              // [vocabulary]
 @group(0) @binding(1) var<storage, read> random: array<u32>;              // [steps] in 2⁻³²
-@group(0) @binding(2) var<storage, read_write> kept: array<vec2<u32>>;    // [vocabulary] distance, id
+@group(0) @binding(2) var<storage, read_write> kept: array<vec2<u32>>;  // [vocabulary] distance, id
 @group(0) @binding(3) var<storage, read_write> drawn: array<u32>;         // [steps]
 @group(0) @binding(4) var<storage, read_write> next: array<u32>;          // [2] id, draws so far
-@group(0) @binding(5) var<storage, read_write> place: array<vec4<u32>>;   // [1] position, row, start, prefix
+// [1] position, row, start, prefix
+@group(0) @binding(5) var<storage, read_write> place: array<vec4<u32>>;
 @group(0) @binding(6) var<uniform> params: Params;
 
 const FAR: u32 = 1048576u;        // weighs nothing
 const NONE: u32 = 0xffffffffu;
 const LOWEST: f32 = -3.0e38;
 
-// Of what one thread found, for all.
+// One thread's result, for all.
 struct Found {
-    bin: u32,           // NONE: the target lies behind all
+    bin: u32,           // NONE: the target lies beyond all
     before: vec2<u32>,  // what the bins before it sum up to
     all: vec2<u32>,     // what all bins sum up to
 }
@@ -78,7 +79,7 @@ fn times(a: u32, b: u32) -> vec2<u32> {
     );
 }
 
-// a · fraction / 2³², rounded down; z is 1 where that lost something.
+// a · fraction / 2³², rounded down; z is 1 where that was inexact.
 fn share(a: vec2<u32>, fraction: u32) -> vec3<u32> {
     let little = times(a.x, fraction);
     let whole = plus(times(a.y, fraction), vec2<u32>(little.y, 0u));
@@ -123,8 +124,8 @@ fn add_to(bin: u32, value: u32) {
 }
 
 // Sums of weights (or, counted, of ones) by distance, of the cut's elements: in bins of 1024
-// distances, or by single ones within the bin `within`. Of the list with so many elements, or
-// of all logits where that is NONE.
+// distances, or by single ones within the bin `within`. Over the list with that many elements, or
+// over all logits for NONE.
 fn tally(local: u32, top: f32, listed: u32, cut: Cut, within: u32, counted: bool) {
     for (var i = local; i < 1024u; i += WORKGROUP) {
         atomicStore(&low[i], 0u);
@@ -203,7 +204,7 @@ fn search(local: u32, goal: vec2<u32>) -> Found {
     return workgroupUniformLoad(&found);
 }
 
-// How often `part` fits in `whole`, which is less than 2²⁰ times.
+// whole / part, which is less than 2²⁰.
 fn fits(whole: vec2<u32>, part: u32) -> u32 {
     var quotient = 0u;
     for (var bit = 1u << 19u; bit > 0u; bit >>= 1u) {
@@ -214,8 +215,8 @@ fn fits(whole: vec2<u32>, part: u32) -> u32 {
     return quotient;
 }
 
-// The cut at which the sum reaches the goal, where the first bins are tallied and one of them
-// was found. It has one tie or more.
+// The cut at which the sum reaches the goal, where the first bins are tallied and one of them was
+// found. It has one tie or more.
 fn refined(local: u32, top: f32, listed: u32, cut: Cut, coarse: Found, goal: vec2<u32>, counted: bool) -> Cut {
     tally(local, top, listed, cut, coarse.bin, counted);
     let rest = minus(goal, coarse.before);
@@ -229,7 +230,7 @@ fn refined(local: u32, top: f32, listed: u32, cut: Cut, coarse: Found, goal: vec
     return Cut(distance, workgroupUniformLoad(&told));
 }
 
-// The largest logit's id, NONE where a logit is no number or +∞, or none is finite.
+// The largest logit's id, NONE where a logit is NaN or +∞, or none is finite.
 fn largest(local: u32) -> u32 {
     var best = NONE;
     var top = LOWEST;
@@ -270,7 +271,7 @@ fn largest(local: u32) -> u32 {
     return workgroupUniformLoad(&told);
 }
 
-// The list of the elements up to `bin`: its length.
+// Lists the elements up to `bin`; returns the list's length.
 fn list(local: u32, top: f32, cut: Cut, bin: u32) -> u32 {
     if (local == 0u) {
         atomicStore(&cursor, 0u);
@@ -290,7 +291,7 @@ fn list(local: u32, top: f32, cut: Cut, bin: u32) -> u32 {
     return workgroupUniformLoad(&told);
 }
 
-// Listed elements at this distance with an id of at most `id`.
+// Number of listed elements at this distance with an id of at most `id`.
 fn ties_up_to(local: u32, listed: u32, distance: u32, id: u32) -> u32 {
     if (local == 0u) {
         atomicStore(&cursor, 0u);

@@ -1,5 +1,5 @@
-// The raw logit of a target and the log-sum-exp of its row out of what `score_head` left of
-// the tiles. One workgroup a row.
+// The raw logit of a target and the log-sum-exp of its row, from the tiles' results of
+// `score_head`. One workgroup for each row.
 struct Params {
     tiles: u32,
     vocabulary: u32,

@@ -1,18 +1,18 @@
-// The output product without its logits: of a tile of vocabulary rows only the largest logit
-// and the sum of exponentials relative to it are kept, for `score_combine` to join, and the
+// The output product without storing its logits: keeps only the largest logit of a tile of
+// vocabulary rows and the sum of exponentials relative to it, for `score_combine` to join, and the
 // logit of a row's target, where it is in the tile.
 @group(0) @binding(5) var<storage, read> targets: array<u32>;  // [m]
 @group(0) @binding(6) var<uniform> params: Params;
 
 const WORKGROUP: u32 = 64u;
 const LOWEST: f32 = -3.0e38;
-// Stands for a logit that is NaN or +∞: being the largest, it is what `score_combine` finds.
+// Stands for a logit of NaN or +∞: being the largest, it reaches `score_combine`.
 const BROKEN: f32 = 3.3e38;
 
-// Of each row of x and each thread across: the largest logit, the sum relative to it.
+// For each row of x and each thread across: the largest logit, the sum relative to it.
 var<workgroup> parts: array<vec2<f32>, 256>;
 
-// By its bits: what a comparison or a clamp makes of NaN is each driver's own.
+// By its bits: drivers differ in comparing and clamping NaN.
 fn is_broken(logit: f32) -> bool {
     let bits = bitcast<u32>(logit);
     return (bits & 0x7fffffffu) > 0x7f800000u || bits == 0x7f800000u;
@@ -29,8 +29,8 @@ fn capped(logit: f32) -> f32 {
     return logit;
 }
 
-// The logit of weight row `row` of this part for row x_row of x. `out` has, of each row of x,
-// two numbers a tile, and the target's logit behind them.
+// The logit of weight row `row` of this part for row x_row of x. For each row of x, `out` has two
+// numbers for each tile, followed by the target's logit.
 fn logit(x_row: u32, row: u32, product: f32, m: u32) -> f32 {
     if (row >= params.rows) {
         return LOWEST;
@@ -52,7 +52,7 @@ fn joined(a: vec2<f32>, b: vec2<f32>) -> vec2<f32> {
     return vec2<f32>(top, a.y * exp(a.x - top) + b.y * exp(b.x - top));
 }
 
-// The largest and the sum of eight logits; those of rows past the end count nothing.
+// The largest and the sum of eight logits, ignoring rows past the end.
 fn gathered(l: vec4<f32>, k: vec4<f32>) -> vec2<f32> {
     let most = max(l, k);
     let top = max(max(most.x, most.y), max(most.z, most.w));

@@ -1,9 +1,9 @@
-// The raw logit of each row's target: one row of the output matrix each, however large the
-// vocabulary. An item is a row of x; a matrix in several parts takes one dispatch a part.
+// The raw logit of each row's target: one row of the output matrix each, for any size of
+// vocabulary. An item is a row of x; a matrix in several parts takes one dispatch for each.
 struct Params {
     rows: u32,        // vocabulary rows of this part
     units: u32,       // units in a weight row
-    behind: u32,      // where the second plane starts, in words
+    plane1_offset: u32,  // word offset of the second plane
     begin: u32,       // first vocabulary row of this part
     vocabulary: u32,
     has_bias: u32,
@@ -12,7 +12,8 @@ struct Params {
 }
 
 @group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;          // [m, units * QUADS]
-@group(0) @binding(1) var<storage, read> weights: array<vec4<u32>>;    // [rows, units], then other planes
+// [rows, units], then other planes
+@group(0) @binding(1) var<storage, read> weights: array<vec4<u32>>;
 @group(0) @binding(2) var<storage, read> bias: array<f32>;             // [vocabulary]
 @group(0) @binding(3) var<storage, read> counts: array<u32>;           // [1] m
 @group(0) @binding(4) var<storage, read> targets: array<u32>;          // [m]
@@ -21,7 +22,7 @@ struct Params {
 
 const LOWEST: f32 = -3.0e38;
 
-// `at` is the item's place in a grid that is `across` wide.
+// `at` is the item's position in a grid that is `across` wide.
 fn make(at: vec3<u32>, across: u32, local: u32) {
     let x_row = at.y * across + at.x;
     if (x_row >= counts[0]) {
@@ -50,7 +51,7 @@ fn make(at: vec3<u32>, across: u32, local: u32) {
         if (params.has_bias == 1u) {
             sum += bias[id];
         }
-        // NaN and ±∞ stay what they are: a driver's clamp may make numbers of them.
+        // NaN and ±∞ stay: a driver's clamp may make numbers of them.
         if (params.softcap > 0.0 && (bitcast<u32>(sum) & 0x7f800000u) != 0x7f800000u) {
             // tanh is 1 in f32 from 10 on; some drivers make it NaN far out.
             sum = params.softcap * tanh(clamp(sum / params.softcap, -10.0, 10.0));

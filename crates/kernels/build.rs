@@ -1,13 +1,12 @@
-//! Leaves comments and indentation out of the shaders' text that is compiled in: of what a visitor
-//! of a page loads they would be 9 KB. Lines stay where they are, so that a compiler's message
-//! names a line of the file. Behind the text of a shader come those that it says it needs, in lines
-//! of their own: `// Needs: FILE.wgsl`, beside it.
+//! Strips comments and indentation from the shaders' text that is compiled in, 9 KB of a page's
+//! download. Lines stay in place, so that a compiler's message names a line of the file. Appends to
+//! a shader's text the files it requires, listed as `// Needs: FILE.wgsl`, beside it.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
-    // As it is now: a folder of builds may have been moved.
+    // The current values: a build folder may have been moved.
     let [own, out] = ["CARGO_MANIFEST_DIR", "OUT_DIR"].map(env::var_os);
     let [own, out] = [own, out].map(|path| path.map(PathBuf::from).ok_or(io::ErrorKind::NotFound));
     let shaders = own?.join("../../shaders");
@@ -15,7 +14,7 @@ fn main() -> io::Result<()> {
     strip(&shaders, &out?)
 }
 
-/// Writes every shader below `from` to the same place below `to`.
+/// Writes every shader below `from`, stripped, to the same path below `to`.
 fn strip(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
@@ -29,10 +28,10 @@ fn strip(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The code of a shader and of what it needs.
+/// The code of a shader and of the files it requires.
 fn code_of(path: &Path) -> io::Result<String> {
     let text = fs::read_to_string(path)?;
-    // WGSL has no strings, in which slashes would be none of a comment.
+    // WGSL has no strings, so slashes always begin a comment.
     let code = text.lines().map(|line| match line.split_once("//") {
         Some((code, _)) => code.trim(),
         None => line.trim(),
@@ -41,6 +40,11 @@ fn code_of(path: &Path) -> io::Result<String> {
     for line in text.lines() {
         if let Some(needed) = line.strip_prefix("// Needs: ") {
             code += &code_of(&path.with_file_name(needed))?;
+        } else if line.contains("Needs: ") {
+            let place = path.display();
+            return Err(io::Error::other(format!(
+                "{place}: `Needs:` must begin a comment"
+            )));
         }
     }
     Ok(code)

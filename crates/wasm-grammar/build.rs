@@ -1,5 +1,4 @@
-//! A larger stack than the usual 1 MiB: llguidance goes into a schema's parts, and into what they
-//! refer to, by calls within calls.
+//! A larger stack than the default 1 MiB: llguidance recurses into a schema's parts and references.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,4 +1,4 @@
-/** Loads the bundled toys at the first question, then asks them; earlier questions stay in the conversation. */
+/** Loads the bundled toys at the first question and asks them; earlier questions stay in the conversation. */
 import { Conclave, ConclaveError, isFatal } from "./conclave/conclave.js";
 
 const form = document.querySelector("form");
@@ -6,7 +6,7 @@ const stop = document.querySelector("#stop");
 const answer = document.querySelector("#answer");
 const told = document.querySelector("#told");
 
-/** The conversation so far; roles alternate. */
+/** Conversation so far; roles alternate. */
 const messages = [];
 let conclave;
 

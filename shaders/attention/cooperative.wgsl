@@ -1,11 +1,11 @@
-// Masked attention over the caches that `append` fills (`shared/cache/read_*.wgsl` has their form).
-// A workgroup takes a share, four queries of a key head, so that a key is read and unpacked once
-// for four; keys pass in tiles of 64, a key a thread, and the softmax runs along (Milakov &
-// Gimelshein 2018). Of heads wider than it has threads for, two workgroups make the same chances
-// and each its own columns.
+// Masked attention over the caches filled by `append` (read by `shared/cache/read_*.wgsl`). A
+// workgroup takes a share, four queries of a key head, so that a key is read and unpacked once for
+// four; keys pass in tiles of 64, a key for each thread, with an online softmax (Milakov &
+// Gimelshein 2018). For heads wider than the workgroup's threads, two workgroups compute the same
+// weights and each its own columns.
 const WORKGROUP: u32 = 64u;
 
-var<workgroup> query: array<vec4<f32>, QUERIES * MOST_QUADS>;   // [QUERIES, quads]
+var<workgroup> query: array<vec4<f32>, QUERIES * MAX_QUADS>;   // [QUERIES, quads]
 var<workgroup> scores: array<vec4<f32>, 64>;   // of each key, with each query
 var<workgroup> chances: array<vec4<f32>, 64>;
 var<workgroup> sums: array<vec4<f32>, 256>;    // [QUERIES, WORKGROUP]

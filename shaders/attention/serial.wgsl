@@ -1,14 +1,14 @@
-// Masked attention by threads that work serially: each takes a share, four keys at a time. The
-// chunks of a query's keys lie side by side in a workgroup, which joins them behind its only
-// barrier.
+// Masked attention by serial threads: each takes a share, four keys at a time. The chunks of a
+// query's keys lie side by side in a workgroup, which joins them after its only barrier.
 
-// As many as a CPU that plays GPU has lanes, at least: lavapipe loses its place in a loop behind a
-// barrier where lanes are left over.
+// At least the lanes of a CPU emulating a GPU: lavapipe loses its place in a loop after a barrier
+// where lanes are left over.
 const WORKGROUP: u32 = 8u;
 const TILE: u32 = 4u;
 const UNROLLED: u32 = 4u;  // quads
 const NARROW: u32 = 32u;   // quads, at most, of heads for which all threads have room
-const WIDE: u32 = 64u;     // quads, at most, of heads for which half of them have, and a quarter beyond
+// quads, at most, of heads for which half of them have, and a quarter beyond
+const WIDE: u32 = 64u;
 
 var<workgroup> sums: array<vec4<f32>, 1024>;  // [threads, QUERIES · quads], each thread's its own
 
@@ -45,7 +45,7 @@ fn fade_quad(own: u32, fade: vec4<f32>, j: u32) {
     sums[at + 3u] *= fade.w;
 }
 
-// Adds quad j of four values to the sum of each query: the rows of `parts` are its shares of them.
+// Adds quad j of four values to the sum of each query, with the factors in the rows of `parts`.
 fn add(own: u32, parts: mat4x4<f32>, at: vec4<u32>, j: u32) {
     let values = mat4x4<f32>(
         value_quad(at.x, j),
@@ -61,7 +61,7 @@ fn add(own: u32, parts: mat4x4<f32>, at: vec4<u32>, j: u32) {
     sums[into + 3u] += all[3];
 }
 
-// What the keys of a chunk hold for the queries from `first` on.
+// Attention of the queries from `first` on over the keys of a chunk.
 fn attend(kv_head: u32, first: u32, count: u32, chunk: u32, local: u32) {
     let quads = params.quads;
     let share = share_of(kv_head, first, count, chunk, TILE);
@@ -153,7 +153,7 @@ fn attend(kv_head: u32, first: u32, count: u32, chunk: u32, local: u32) {
     }
 }
 
-// Of what the chunks of a share left, a thread of each chunk joins its part.
+// A thread of each chunk joins its part of the chunks' results.
 fn join(kv_head: u32, first: u32, count: u32, chunk: u32) {
     let quads = params.quads;
     let chunks = counts[1];

@@ -1,13 +1,12 @@
-// Of formats with a code book: where it lies, and what is done with signs.
+// Position and signs of a format's code book.
 
-// The first word of the book: behind all planes, at a multiple of 16 bytes. The first plane of
-// each such format has 64 bytes a block.
+// The first word of the book: after all planes, at a multiple of 16 bytes. The first plane of each
+// such format has 64 bytes a block.
 fn book() -> u32 {
-    return ((params.behind >> 4u) * BLOCK_BYTES + 15u) / 16u * 4u;
+    return ((params.plane1_offset >> 4u) * BLOCK_BYTES + 15u) / 16u * 4u;
 }
 
-// Eight signs of each seven bits, which lie one behind another: the eighth makes the number of set
-// bits even.
+// Eight signs from each seven consecutive bits: the eighth makes the number of set bits even.
 fn even_signs(sevens: vec4<u32>) -> u32 {
     let seven = sevens & vec4<u32>(127u);
     let eight = seven | ((countOneBits(seven) & vec4<u32>(1u)) << vec4<u32>(7u));

@@ -1,6 +1,6 @@
-// What IQ2_XXS, IQ2_XS and IQ2_S share: eight weights are an entry of a code book, eight times 2
-// bits that stand for 8, 25 and 43, and eight signs; 16 weights have a scale.
-// A unit is 32 weights, eight quads. The book lies behind all planes, two entries a word.
+// Shared by IQ2_XXS, IQ2_XS and IQ2_S: eight weights are an entry of a code book, eight times 2
+// bits for 8, 25 and 43, and eight signs; 16 weights have a scale. A unit is 32 weights, eight
+// quads. The book follows all planes, two entries a word.
 // Needs: book.wgsl
 const QUADS: u32 = 8u;
 

@@ -1,6 +1,6 @@
-// What IQ3_XXS and IQ3_S share: four weights are an entry of a code book, four times 3 bits that
-// stand for magnitudes, and four signs; 32 weights have a scale.
-// A unit is 32 weights, eight quads. The book lies behind all planes, two entries a word.
+// Shared by IQ3_XXS and IQ3_S: four weights are an entry of a code book, four 3-bit magnitudes, and
+// four signs; 32 weights have a scale. A unit is 32 weights, eight quads. The book follows all
+// planes, two entries a word.
 // Needs: book.wgsl
 const QUADS: u32 = 8u;
 

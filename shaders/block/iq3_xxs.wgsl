@@ -1,6 +1,7 @@
-// Weights in IQ3_XXS: of each 32, eight bytes that choose entries, and in the second plane a word
+// Weights in IQ3_XXS: for each 32, eight bytes that choose entries, and in the second plane a word
 // of four times seven signs below a 4-bit scale: weight = d · (scale + ½) / 2 · ±number. The third
-// plane has d. Needs: iq3.wgsl
+// plane has d.
+// Needs: iq3.wgsl
 const BLOCK_BYTES: u32 = 98u;
 
 fn unit_at(row: u32, unit: u32) -> Unit {
@@ -9,9 +10,9 @@ fn unit_at(row: u32, unit: u32) -> Unit {
     let words = select(both.xy, both.zw, (at & 1u) == 1u);
     let low = (words.xxyy >> vec4<u32>(0u, 16u, 0u, 16u)) & vec4<u32>(0xffu);
     let high = (words.xxyy >> vec4<u32>(8u, 24u, 8u, 24u)) & vec4<u32>(0xffu);
-    let signs = word_at(params.behind, at);
-    // Behind 64 bytes and 32 a block.
-    let d = half_at(params.behind + (params.behind >> 1u), at >> 3u);
+    let signs = word_at(params.plane1_offset, at);
+    // After 64 bytes and 32 a block.
+    let d = half_at(params.plane1_offset + (params.plane1_offset >> 1u), at >> 3u);
     return Unit(
         low | (high << vec4<u32>(16u)),
         even_signs(vec4<u32>(signs) >> vec4<u32>(0u, 7u, 14u, 21u)),

@@ -9,7 +9,7 @@ struct Unit {
 
 fn unit_at(row: u32, unit: u32) -> Unit {
     let at = row * params.units + unit;
-    return Unit(weights[at], half_at(params.behind, at));
+    return Unit(weights[at], half_at(params.plane1_offset, at));
 }
 
 // The four weights of quad q.

@@ -14,8 +14,8 @@ fn unit_at(row: u32, unit: u32) -> Unit {
     let at = row * params.units + unit;
     let block = at >> 3u;
     let group = at & 7u;
-    let header = word_at(params.behind, 2u * block);
-    let low = (word_at(params.behind, 2u * block + 1u) >> (4u * group)) & 15u;
+    let header = word_at(params.plane1_offset, 2u * block);
+    let low = (word_at(params.plane1_offset, 2u * block + 1u) >> (4u * group)) & 15u;
     let high = (header >> (16u + 2u * group)) & 3u;
     let scale = unpack2x16float(header).x * (f32(low | (high << 4u)) - 32.0);
     return Unit(weights[at], scale);

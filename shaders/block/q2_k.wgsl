@@ -14,9 +14,9 @@ struct Unit {
 fn unit_at(row: u32, unit: u32) -> Unit {
     let at = row * params.units + unit;
     let pair = weights[at >> 1u];
-    let nibbles = word_at(params.behind, at >> 1u) >> ((at & 1u) * 16u);
-    // Behind 8 bytes of quants and 2 of scales a unit.
-    let factors = halves_at(params.behind + (params.behind >> 2u), at >> 3u);
+    let nibbles = word_at(params.plane1_offset, at >> 1u) >> ((at & 1u) * 16u);
+    // After 8 bytes of quants and 2 of scales a unit.
+    let factors = halves_at(params.plane1_offset + (params.plane1_offset >> 2u), at >> 3u);
     return Unit(
         select(pair.xy, pair.zw, (at & 1u) == 1u),
         vec2<f32>(f32(nibbles & 15u), f32((nibbles >> 8u) & 15u)) * factors.x,

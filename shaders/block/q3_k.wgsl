@@ -15,10 +15,10 @@ fn unit_at(row: u32, unit: u32) -> Unit {
     let at = row * params.units + unit;
     let pair = weights[at >> 1u];
     let block = at >> 3u;
-    // Where the planes start: units · 2 words, units · 1, and units · 3 / 8.
-    let third = params.behind + (params.behind >> 1u);
-    let fourth = third + 3u * (params.behind >> 4u);
-    // Of 16 groups, the low four bits of groups g and 8 + g are halves of byte g, the high two of
+    // The planes' offsets: units · 2 words, units · 1, and units · 3 / 8.
+    let third = params.plane1_offset + (params.plane1_offset >> 1u);
+    let fourth = third + 3u * (params.plane1_offset >> 4u);
+    // For 16 groups, the low four bits of groups g and 8 + g are halves of byte g; the high two of
     // g, 4 + g, 8 + g and 12 + g lie in byte 8 + g. A unit has groups 2u and 2u + 1.
     let group = 2u * (at & 7u);
     let low = word_at(third + 3u * block, (group & 7u) >> 2u) >> ((group & 3u) * 8u);
@@ -27,7 +27,7 @@ fn unit_at(row: u32, unit: u32) -> Unit {
     let highs = (vec2<u32>(high, high >> 8u) >> vec2<u32>((group >> 2u) << 1u)) & vec2<u32>(3u);
     return Unit(
         select(pair.xy, pair.zw, (at & 1u) == 1u),
-        word_at(params.behind, at),
+        word_at(params.plane1_offset, at),
         (vec2<f32>(lows | (highs << vec2<u32>(4u))) - 32.0) * half_at(fourth, block),
     );
 }

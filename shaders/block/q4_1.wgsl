@@ -12,7 +12,7 @@ struct Unit {
 
 fn unit_at(row: u32, unit: u32) -> Unit {
     let at = row * params.units + unit;
-    let factors = halves_at(params.behind, at);
+    let factors = halves_at(params.plane1_offset, at);
     return Unit(weights[at], factors.x, factors.y);
 }
 

@@ -13,7 +13,7 @@ struct Unit {
 
 fn unit_at(row: u32, unit: u32) -> Unit {
     let at = row * params.units + unit;
-    let factors = six_bits(weights[(params.behind >> 2u) + (at >> 3u)], at & 7u);
+    let factors = six_bits(weights[(params.plane1_offset >> 2u) + (at >> 3u)], at & 7u);
     return Unit(weights[at], factors.x, factors.y);
 }
 

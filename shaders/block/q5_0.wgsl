@@ -11,8 +11,8 @@ struct Unit {
 
 fn unit_at(row: u32, unit: u32) -> Unit {
     let at = row * params.units + unit;
-    let third = params.behind + (params.behind >> 2u);
-    return Unit(weights[at], word_at(params.behind, at), half_at(third, at));
+    let third = params.plane1_offset + (params.plane1_offset >> 2u);
+    return Unit(weights[at], word_at(params.plane1_offset, at), half_at(third, at));
 }
 
 // The four weights of quad q.

@@ -13,8 +13,8 @@ struct Unit {
 
 fn unit_at(row: u32, unit: u32) -> Unit {
     let at = row * params.units + unit;
-    let factors = halves_at(params.behind, 2u * at);
-    return Unit(weights[at], word_at(params.behind, 2u * at + 1u), factors.x, factors.y);
+    let factors = halves_at(params.plane1_offset, 2u * at);
+    return Unit(weights[at], word_at(params.plane1_offset, 2u * at + 1u), factors.x, factors.y);
 }
 
 // The four weights of quad q.

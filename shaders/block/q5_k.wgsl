@@ -11,10 +11,10 @@ struct Unit {
 
 fn unit_at(row: u32, unit: u32) -> Unit {
     let at = row * params.units + unit;
-    // The third plane, behind 16 bytes of nibbles and 4 of fifth bits a unit.
-    let header = (params.behind + (params.behind >> 2u)) >> 2u;
+    // The third plane, after 16 bytes of nibbles and 4 of fifth bits a unit.
+    let header = (params.plane1_offset + (params.plane1_offset >> 2u)) >> 2u;
     let factors = six_bits(weights[header + (at >> 3u)], at & 7u);
-    return Unit(weights[at], word_at(params.behind, at), factors.x, factors.y);
+    return Unit(weights[at], word_at(params.plane1_offset, at), factors.x, factors.y);
 }
 
 // The four weights of quad q.

@@ -13,8 +13,8 @@ struct Unit {
 
 fn unit_at(row: u32, unit: u32) -> Unit {
     let at = row * params.units + unit;
-    // Where the planes start, in 16 bytes; the first has 128 a block, the second 64.
-    let second = params.behind >> 2u;
+    // The planes' offsets, in 16 bytes; the first has 128 a block, the second 64.
+    let second = params.plane1_offset >> 2u;
     let third = second + (second >> 1u);
     let fourth = third + (second >> 3u);
     let pair = weights[second + (at >> 1u)];

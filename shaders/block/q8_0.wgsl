@@ -9,7 +9,7 @@ struct Unit {
 
 fn unit_at(row: u32, unit: u32) -> Unit {
     let at = row * params.units + unit;
-    return Unit(weights[at], half_at(params.behind, at >> 1u));
+    return Unit(weights[at], half_at(params.plane1_offset, at >> 1u));
 }
 
 // The four weights of quad q.

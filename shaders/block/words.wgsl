@@ -1,4 +1,4 @@
-// What lies in the words of a block: four bytes, two f16, eight nibbles.
+// Decoding of a block's words: four bytes, two f16, eight nibbles.
 
 // The bytes of a word, from the lowest up, without a sign.
 fn bytes(word: u32) -> vec4<f32> {

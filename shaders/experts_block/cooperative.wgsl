@@ -1,5 +1,5 @@
 // The products of experts, four choices of one expert at a time. Sixteen lanes sweep four weight
-// rows with four rows of x; a workgroup makes eight pairs of four rows.
+// rows with four rows of x; a workgroup computes eight pairs of four rows.
 @group(0) @binding(3) var<storage, read> fours: array<vec4<u32>>;  // groups of choices
 
 const WORKGROUP: u32 = 64u;
@@ -25,8 +25,8 @@ fn main(
         return;
     }
     let mine = first + local / LANES * 2u;
-    // Pairs past the end repeat the last one, choices that are missing the first; their sums are
-    // not written.
+    // Pairs past the end repeat the last one, missing choices the first; their sums are not
+    // written.
     let near = rows_of(expert, min(mine, pairs() - 1u));
     let far = rows_of(expert, min(mine + 1u, pairs() - 1u));
     let x_rows = select(four, four.xxxx, four == vec4<u32>(NO_CHOICE)) / params.each;

@@ -1,5 +1,5 @@
-// The products of experts, four choices of one expert at a time, without barriers: a thread by
-// itself sweeps two pairs of weight rows with four rows of x.
+// The products of experts, four choices of one expert at a time, without barriers: each thread
+// sweeps two pairs of weight rows with four rows of x.
 @group(0) @binding(3) var<storage, read> fours: array<vec4<u32>>;  // groups of choices
 
 const PAIRS: u32 = 16u;  // of a workgroup

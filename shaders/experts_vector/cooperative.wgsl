@@ -1,5 +1,5 @@
 // The products of experts, choice by choice. Sixteen lanes sweep four weight rows; a workgroup
-// makes eight pairs.
+// computes eight pairs.
 @group(0) @binding(3) var<storage, read> counts: array<u32>;  // [1] tokens
 
 const LANES: u32 = 16u;

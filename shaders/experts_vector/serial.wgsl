@@ -1,5 +1,5 @@
-// The products of experts, choice by choice, without barriers: a thread by itself sweeps two pairs
-// of weight rows.
+// The products of experts, choice by choice, without barriers: each thread sweeps two pairs of
+// weight rows.
 @group(0) @binding(3) var<storage, read> counts: array<u32>;  // [1] tokens
 
 const PAIRS: u32 = 16u;  // of a workgroup

@@ -1,6 +1,6 @@
-// The products of experts, choice by choice, by subgroups: each sweeps four weight rows and adds up
-// what its lanes have, as in product_vector/subgroups.wgsl, which says what is not assumed of them.
-// A workgroup makes four pairs.
+// The products of experts, choice by choice, by subgroups: each sweeps four weight rows and sums
+// across its lanes, with the assumptions of product_vector/subgroups.wgsl. A workgroup computes
+// four pairs.
 @group(0) @binding(3) var<storage, read> counts: array<u32>;  // [1] tokens
 
 const PAIRS: u32 = 4u;
@@ -33,7 +33,7 @@ fn main(
         if (lane == 0u) {
             put_pair(choice, expert, pair, total.xy);
         }
-        // The last lane, which may be the first as well.
+        // The last lane, possibly also the first.
         if (lane + 1u == lanes && pair + 1u < end) {
             put_pair(choice, expert, pair + 1u, total.zw);
         }

@@ -1,5 +1,5 @@
 // The product of several rows of x. Sixteen lanes sweep four weight rows with four rows of x; a
-// workgroup makes eight pairs of four rows.
+// workgroup computes eight pairs of four rows.
 const WORKGROUP: u32 = 64u;
 const LANES: u32 = 16u;
 const PAIRS: u32 = 8u;
@@ -22,7 +22,7 @@ fn main(
     // Pairs past the end repeat the last one; their sums are not written.
     let near = rows_of(min(mine, pairs() - 1u));
     let far = rows_of(min(mine + 1u, pairs() - 1u));
-    // So do rows of x past theirs.
+    // The same for rows of x.
     let x_rows = min(vec4<u32>(top) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(m - 1u));
     let sums = sweep(near, far, x_rows, local % LANES, LANES);
     partial[local] = sums.a;

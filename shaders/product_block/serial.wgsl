@@ -1,5 +1,5 @@
-// The product of several rows of x, without barriers: a thread by itself sweeps two pairs of weight
-// rows with four rows of x.
+// The product of several rows of x, without barriers: each thread sweeps two pairs of weight rows
+// with four rows of x.
 const PAIRS: u32 = 16u;  // of a workgroup
 
 @compute @workgroup_size(8)

@@ -1,9 +1,9 @@
-// The product of one row of x: it is limited by the bytes of W. Sixteen lanes sweep four weight
-// rows; a workgroup makes eight pairs.
+// The product of one row of x, limited by the bytes of W. Sixteen lanes sweep four weight rows; a
+// workgroup computes eight pairs.
 const LANES: u32 = 16u;
 const PAIRS: u32 = 8u;
 
-// Of each lane: the sums of its weight rows, and of the squares of x.
+// For each lane: the sums of its weight rows, and of the squares of x.
 var<workgroup> partial: array<vec4<f32>, 64>;
 var<workgroup> squares: array<f32, 64>;
 

@@ -1,5 +1,4 @@
-// The product of one row of x, without barriers: a thread by itself sweeps two pairs of weight
-// rows.
+// The product of one row of x, without barriers: each thread sweeps two pairs of weight rows.
 const PAIRS: u32 = 16u;  // of a workgroup
 
 @compute @workgroup_size(8)

@@ -1,12 +1,12 @@
-// The product of one row of x, by subgroups: each sweeps four weight rows and adds up what its
-// lanes have without workgroup memory, and without a barrier. A workgroup makes four pairs: one
-// sweep for each of two subgroups of 32.
+// The product of one row of x, by subgroups: each sweeps four weight rows and sums across its
+// lanes, without workgroup memory or a barrier. A workgroup computes four pairs: one sweep for each
+// of two subgroups of 32.
 //
-// No size is assumed, nor which threads a subgroup has. Subgroups of a workgroup are numbered from
-// 0 to num_subgroups - 1, so that each pair is made by exactly one, however many there are. Lanes
-// are counted and not taken from subgroup_size, since a workgroup may leave its last subgroup, or
-// its only one, partly empty. All of a subgroup's threads take the same way up to each sum: what
-// decides it are the workgroup, the subgroup and numbers read from buffers by all alike.
+// No size of subgroups is assumed, nor their threads. Subgroups of a workgroup are numbered from 0
+// to num_subgroups - 1, so that each pair is computed by exactly one, however many there are. Lanes
+// are counted instead of taken from subgroup_size, since a workgroup's last or only subgroup may be
+// partly empty. All threads of a subgroup take the same path up to each sum: it depends on the
+// workgroup, the subgroup and numbers read from buffers by all alike.
 const PAIRS: u32 = 4u;
 
 @compute @workgroup_size(64)
@@ -34,7 +34,7 @@ fn main(
         if (lane == 0u) {
             put_pair(group.z, pair, total.xy);
         }
-        // The last lane, which may be the first as well.
+        // The last lane, possibly also the first.
         if (lane + 1u == lanes && pair + 1u < end) {
             put_pair(group.z, pair + 1u, total.zw);
         }

@@ -1,12 +1,12 @@
-// A workgroup makes one item: its threads share the work, and what each has is joined.
+// A workgroup computes one item: its threads share the work, and their results are joined.
 const THREADS: u32 = 64u;  // of an item
 const ITEMS: u32 = 1u;     // of a workgroup
 
 var<workgroup> sums: array<f32, THREADS>;
 var<workgroup> peaks: array<f32, THREADS>;
 
-// The sum of what all threads of the item have; once a kernel.
-// Every thread adds up all of it: one barrier instead of seven.
+// The sum over all threads of the item; once a kernel. Every thread sums all of it: one barrier
+// instead of seven.
 fn sum_of_all(own: f32, local: u32) -> f32 {
     sums[local] = own;
     workgroupBarrier();
@@ -17,7 +17,7 @@ fn sum_of_all(own: f32, local: u32) -> f32 {
     return all;
 }
 
-// The largest of what all threads of the item have; once a kernel.
+// The largest over all threads of the item; once a kernel.
 fn most_of_all(own: f32, local: u32) -> f32 {
     peaks[local] = own;
     workgroupBarrier();

@@ -1,10 +1,10 @@
-// What the products of a pass share: out = in(x) · Wᵀ (+ bias), written over or added to
-// `out`. Weight rows are taken in pairs, which the output's piece names and writes:
-// neighbours, or the gate and up rows of one output.
+// Shared by the products of a pass: out = in(x) · Wᵀ (+ bias), overwriting or added to `out`.
+// Weight rows are taken in pairs, defined and written by the output's piece: neighbours, or the
+// gate and up rows of one output.
 struct Params {
     rows: u32,       // weight rows of this part
     units: u32,      // units in a weight row
-    behind: u32,     // where the second plane starts, in words
+    plane1_offset: u32,  // word offset of the second plane
     begin: u32,      // output column of this part's first row
     n: u32,          // columns of out
     has_bias: u32,
@@ -17,12 +17,13 @@ struct Params {
 }
 
 @group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;          // [m, units * QUADS]
-@group(0) @binding(1) var<storage, read> weights: array<vec4<u32>>;    // [rows, units], then other planes
+// [rows, units], then other planes
+@group(0) @binding(1) var<storage, read> weights: array<vec4<u32>>;
 @group(0) @binding(2) var<storage, read> bias: array<f32>;             // [weight rows of all parts]
 @group(0) @binding(3) var<storage, read> counts: array<u32>;           // [1] m, the rows of x
 @group(0) @binding(4) var<storage, read_write> out: array<f32>;        // [m, n]
 
-// Write a number, or add it.
+// Writes a number, or adds it.
 fn put(x_row: u32, column: u32, value: f32) {
     let at = x_row * params.n + column;
     if (params.adds == 1u) {

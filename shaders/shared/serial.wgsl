@@ -1,5 +1,5 @@
-// A thread makes an item by itself. Adapters that play GPU on a CPU run the threads of a workgroup
-// in turn, and for a barrier they switch between them, which costs more than the work.
+// A thread computes an item alone. CPUs emulating GPUs run the threads of a workgroup in turn, and
+// switch between them for a barrier, which costs more than the work.
 const THREADS: u32 = 1u;  // of an item
 const ITEMS: u32 = 8u;    // of a workgroup
 

@@ -2,14 +2,13 @@
 
     make_onnx.py MODEL.gguf FOLDER [--dtype q4|q8]
 
-The graph is the one that models for transformers.js are published with (onnxruntime's own builder
-makes it): GroupQueryAttention with rotary embeddings inside, packed q/k/v where the family has no
+The graph is that of published models for transformers.js (made by onnxruntime's own builder): GroupQueryAttention with rotary embeddings inside, packed q/k/v where the family has no
 norms between, SkipSimplifiedLayerNormalization, logits, `past_key_values.*` to `present.*`.
 
 q4 (and Q8_0 files): MatMulNBits with the file's own blocks of 32, regrouped and not rounded again,
 and an embedding table in f32, as published q4 models have. q8: the same graph in f32, made 8-bit by
-onnxruntime's dynamic quantiser, which is what `dtype: "q8"` means there; its weights are rounded
-once more, by tensor.
+onnxruntime's dynamic quantiser, as `dtype: "q8"` means there; its weights are rounded
+once more, per tensor.
 """
 
 import argparse
@@ -27,13 +26,13 @@ MICROSOFT = "com.microsoft"
 
 
 class Graph:
-    """Nodes and weights of a decoder as they are added."""
+    """Nodes and weights of a decoder under construction."""
 
     def __init__(self, gguf: GGUFReader, plain: bool):
         self.tensors = {tensor.name: tensor for tensor in gguf.tensors}
         self.fields = gguf.fields
         self.arch = self.field("general.architecture")
-        # Matrices in f32, for a quantiser that comes later.
+        # Matrices in f32, for a later quantiser.
         self.plain = plain
         self.nodes, self.weights = [], []
 
@@ -55,12 +54,12 @@ class Graph:
         return name
 
     def floats(self, name):
-        """A tensor of the file in f32, rows first."""
+        """Tensor of the file in f32, rows first."""
         tensor = self.tensors[name]
         return dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
 
     def blocks(self, name, order=None):
-        """Scales `[rows, blocks]` in f32 and whole numbers from 0 `[rows, blocks, 32]`, with their bits."""
+        """Scales `[rows, blocks]` in f32, unsigned integers `[rows, blocks, 32]`, and their bits."""
         tensor = self.tensors[name]
         rows = tensor.data.shape[0] if order is None else len(order)
         data = tensor.data if order is None else tensor.data[order]
@@ -78,7 +77,7 @@ class Graph:
         return scales, numbers, bits
 
     def product(self, value, output, names, orders=None):
-        """`value` times the transpose of the matrices of the file, one above the other."""
+        """`value` times the transpose of the file's matrices, stacked."""
         orders = orders or [None] * len(names)
         if self.plain:
             parts = [self.floats(name) if order is None else self.floats(name)[order] for name, order in zip(names, orders)]
@@ -96,7 +95,7 @@ class Graph:
 
 
 def halves(rows, head):
-    """Rows whose rotary pairs are neighbours, as Llama's GGUF files have them, back into halves."""
+    """Order that turns rows with adjacent rotary pairs, as in Llama's GGUF files, back into halves."""
     return np.arange(rows).reshape(-1, head // 2, 2).swapaxes(1, 2).reshape(-1)
 
 
@@ -113,7 +112,7 @@ def decoder(graph, length):
     epsilon = graph.size("attention.layer_norm_rms_epsilon")
     vocabulary = graph.tensors["token_embd.weight"].data.shape[0]
 
-    # What attention is told of lengths, from the mask.
+    # Lengths for attention, from the mask.
     one = graph.weight("one", np.array([1], np.int64))
     total = graph.node("ReduceSum", ["attention_mask", one], keepdims=0)
     last = graph.node("Cast", [graph.node("Sub", [total, one])], to=TensorProto.INT32)

@@ -1,26 +1,26 @@
 #!/usr/bin/env node
 /**
- * A model hub on this machine for the tests: serves a folder the way the Hugging Face hub serves
- * repositories, with its redirects, headers and errors, and breaks on request.
+ * A local model hub for the tests: serves a folder like the Hugging Face hub, with its redirects,
+ * headers and errors, and injects faults on request.
  *
  *     node tests/hub/hub.mjs --root DIR [--port 0] [--cdn-port 0]
  *
- * prints one line, {"port": N} (and "cdnPort" if files come from a port, an origin, of their own),
+ * prints one line, {"port": N} (and "cdnPort" if files come from a separate port, and so origin),
  * and serves DIR/OWNER/REPO/FILE until it is killed:
  *
  *   GET /OWNER/REPO/resolve/REVISION/FILE        large files: 302 to /cdn/…, with X-Linked-Size,
  *       X-Linked-Etag (sha256), X-Repo-Commit; small ones: 307 to /api/resolve-cache/…, whose ETag
- *       is the git blob id. `main` is the present commit; any other revision must be that commit.
+ *       is the git blob id. `main` is the current commit; any other revision must equal it.
  *   GET /api/models/OWNER/REPO[/revision/REVISION][?blobs=true]   the files, their sizes and ids
  *   GET /files/OWNER/REPO/FILE                   a plain file host: no redirect, no digest
- *   GET /dated/OWNER/REPO/FILE                   one that has dates for ETags, and no If-Range
+ *   GET /dated/OWNER/REPO/FILE                   one with dates instead of ETags, and no If-Range
  *
  * For the tests themselves:
  *
- *   POST /faults    one fault or a list of them (see `Fault` below); answers how many are set
- *   DELETE /faults  all is well again
+ *   POST /faults    one fault or a list of them (see `Fault` below); returns their number
+ *   DELETE /faults  removes all faults
  *   GET /log        every request so far: method, path, range, token, status, bytes sent
- *   DELETE /log     forgets them
+ *   DELETE /log     clears the log
  */
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
@@ -32,21 +32,19 @@ import { parseArgs } from "node:util";
 
 /**
  * @typedef {object} Fault
- * @property {string} kind  cut (the line breaks), flip (a byte arrives wrong), stall (the line
- *   stays
- *   open and silent), slow (`bytesPerSecond`), no-range (ranges are ignored), no-range-416 (they
- *   are refused), wrong-range (another range than asked), short-range (but its beginning),
+ * @property {string} kind  cut (the connection breaks), flip (a byte is wrong), stall (the
+ *   connection stays open and silent), slow (`bytesPerSecond`), no-range (ranges are ignored), no-range-416 (they
+ *   are refused), wrong-range (another range than asked), short-range (only its beginning),
  *   wrong-total (a range of a longer file), wrong-length (half of what is announced), longer (no
  *   ranges, no length, and more bytes than there were), changed (another file by that name),
  *   garbage (a page where a list is due), or a status: 401, 403, 404, 416, 425, 429, 500, 503
  * @property {string} [file]  which files, with `*` for anything: "*.gguf"; for `on: "api"`, which
  *   repositories
- * @property {"bytes" | "resolve" | "api"} [on]  which answer: that with the bytes (the default),
- *   the
+ * @property {"bytes" | "resolve" | "api"} [on]  which response: the bytes (the default), the
  *   redirect to it (the default for 401, 403, 404), or the list of files
- * @property {number} [times]  how many answers; 1 if left out, 0 for all
- * @property {number} [skip]  how many answers go well first
- * @property {number} [after]  bytes of the body that arrive well first
+ * @property {number} [times]  number of responses; 1 if left out, 0 for all
+ * @property {number} [skip]  number of responses before the fault
+ * @property {number} [after]  bytes of the body before the fault
  * @property {number | string} [retryAfter]  the Retry-After of a 429 or 503
  * @property {number} [bytesPerSecond]
  */
@@ -94,7 +92,7 @@ async function digestsOf(path, { ino, size, mtimeMs }) {
 }
 
 /**
- * A repository's files with sizes and ids, and the commit these make. Undefined if there is none.
+ * A repository's files with sizes and ids, and a commit computed from them; undefined if missing.
  */
 async function repository(id) {
   const folder = join(root, id);
@@ -112,7 +110,7 @@ async function repository(id) {
   return { commit, files };
 }
 
-/** The fault that applies to this answer, if one does; counts it. */
+/** The fault that applies to this response, if any; counts it. */
 function faultFor(on, name) {
   for (const fault of faults) {
     const usual = ["401", "403", "404"].includes(String(fault.kind)) ? "resolve" : "bytes";
@@ -131,7 +129,7 @@ function faultFor(on, name) {
   return undefined;
 }
 
-/** Waits until the client has taken what was written, or is gone. */
+/** Waits until the written data is flushed or the client disconnects. */
 function drained(response) {
   return new Promise((resolve) => {
     const settle = () => {
@@ -169,12 +167,12 @@ class Answer {
     this.end(body);
   }
 
-  /** The hub's way to say no. */
+  /** Sends an error as the hub does. */
   error(status, code, message, headers = {}) {
     this.json(status, { error: message }, { ...(code ? { "x-error-code": code, "x-error-message": message } : {}), ...headers });
   }
 
-  /** Answers by a fault that is a status; false if it is none. */
+  /** Sends the status of a fault; false if it has none. */
   status(fault, size) {
     const retry = fault.retryAfter === undefined ? {} : { "retry-after": fault.retryAfter };
     switch (String(fault.kind)) {
@@ -208,8 +206,7 @@ class Answer {
   }
 
   /**
-   * Answers with a file's bytes, or the range of them that was asked for, as well as the fault lets
-   * it.
+   * Sends a file's bytes, or the requested range, subject to the fault.
    */
   async bytes(file, headers) {
     const fault = faultFor("bytes", file.name);
@@ -267,8 +264,8 @@ class Answer {
     }
     if (kind === "stall") return;
     if (sent === length) return response.end();
-    // What was written must arrive first, or the client sees less than `after`: long enough for a
-    // busy machine.
+    // Written data must arrive before the cut, or the client sees less than `after`; long enough for
+    // a busy machine.
     if (sent > 0) await sleep(1000);
     response.destroy();
   }
@@ -280,7 +277,7 @@ async function serve(answer, url) {
   if (parts.some((part) => part === ".." || part === "")) return answer.error(404, undefined, "Not found");
 
   if (parts[0] === "cdn") {
-    // /cdn/OWNER/REPO/SHA256/FILE, as a signed address: it knows no revision.
+    // /cdn/OWNER/REPO/SHA256/FILE, like a signed URL: it knows no revision.
     const [, owner, repo, , ...file] = parts;
     const found = (await repository(`${owner}/${repo}`))?.files.find(({ name }) => name === file.join("/"));
     if (!found) return answer.error(403, undefined, "AccessDenied");
@@ -309,10 +306,10 @@ async function serve(answer, url) {
   return answer.error(404, undefined, `Not found: ${request.url}`);
 }
 
-/** The repository at a revision, or undefined after saying why not. */
+/** The repository at a revision, or undefined after sending an error. */
 async function atRevision(answer, id, revision) {
   const found = await repository(id);
-  // The hub does not tell a stranger whether a repository is private or missing.
+  // The hub does not reveal whether a repository is private or missing.
   if (!found) answer.error(401, "RepoNotFound", "Repository not found");
   else if (revision !== "main" && revision !== found.commit) answer.error(404, "RevisionNotFound", "Revision not found");
   else return found;
@@ -384,7 +381,7 @@ function listen(port) {
     const answer = new Answer(request, response, entry);
     const work = async () => {
       if (tests) return control(answer, url);
-      // As strict as a file host may be: a page must manage without asking leave for headers first.
+      // As strict as a file host may be: a page must do without CORS preflight requests.
       if (!["GET", "HEAD"].includes(request.method ?? "")) return answer.error(405, undefined, "Method not allowed");
       return serve(answer, url);
     };

@@ -13,7 +13,7 @@ from torch import nn
 
 
 class Norm(nn.Module):
-    """RMSNorm in f32; `offset` is 1 for the Gemma kind, whose weight is stored less one."""
+    """RMSNorm in f32; `offset` is 1 for Gemma, whose weights are stored minus one."""
 
     def __init__(self, width, epsilon, offset):
         super().__init__()

@@ -32,7 +32,7 @@ LAYER_NAMES = {
 
 
 def gguf_name(name):
-    """The GGUF name of a Hugging Face parameter."""
+    """GGUF name of a Hugging Face parameter."""
     fixed = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight",
              "lm_head.weight": "output.weight"}
     if name in fixed:
@@ -43,13 +43,13 @@ def gguf_name(name):
 
 
 def interleave(weight, heads):
-    """Rows of a Llama projection from rotary halves to rotary pairs, as llama.cpp stores them."""
+    """Reorders rows of a Llama projection from rotary halves to rotary pairs, as llama.cpp stores them."""
     shape = weight.shape
     return weight.reshape(heads, 2, shape[0] // heads // 2, *shape[1:]).swapaxes(1, 2).reshape(shape)
 
 
 def tensor_for(name, weight, architecture, heads, kv_heads):
-    """The array that GGUF stores for a Hugging Face parameter."""
+    """Array that GGUF stores for a Hugging Face parameter."""
     array = weight.detach().float().numpy()
     if architecture == "llama" and (".q_proj." in name or ".k_proj." in name):
         array = interleave(array, heads if ".q_proj." in name else kv_heads)
@@ -59,7 +59,7 @@ def tensor_for(name, weight, architecture, heads, kv_heads):
 
 
 def add_shape(writer, m):
-    """The hyper-parameters; `m` has the fields of `roster.Roster`."""
+    """Writes the hyper-parameters; `m` has the fields of `roster.Roster`."""
     writer.add_context_length(m.context)
     writer.add_embedding_length(m.hidden)
     writer.add_block_count(m.layers)
@@ -120,7 +120,7 @@ def write(path, model, vocabulary):
 
 @torch.no_grad()
 def quantise(model):
-    """Rounds the matrices of `model` as its GGUF does, in place: what a reader of the file computes with."""
+    """Quantises the matrices of `model` in place as its GGUF file does."""
     for _, weight in model.named_parameters():
         if weight.ndim == 2:
             blocks = gguf.quants.quantize(weight.float().numpy(), Type.Q8_0)

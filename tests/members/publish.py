@@ -57,7 +57,7 @@ def transformers_twin(member, model):
 
 @torch.no_grad()
 def reply(twin, prompt, end, limit=110):
-    """Greedy token ids without `end`, or None if a choice was close or the limit was met."""
+    """Greedy token ids without `end`, or None if a choice was close or the limit was reached."""
     ids, past, feed = [], None, torch.tensor([prompt])
     for _ in range(limit):
         out = twin(feed, past_key_values=past, use_cache=True)
@@ -102,7 +102,7 @@ def golden(member, vocab, model, generator, count):
 
 
 def in_lines(made):
-    """JSON with one sample a line: short, and readable in a diff."""
+    """JSON with one sample per line: short, and readable in a diff."""
     def line(value):
         return json.dumps(value, ensure_ascii=False)
     lists = [f'"{key}": [\n' + ",\n".join(map(line, made[key])) + "\n]" for key in ("tokens", "replies")]

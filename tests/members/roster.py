@@ -1,7 +1,7 @@
-"""The three bundled members: architecture, tokenizer, seed and what each saw most.
+"""The three bundled members: architecture, tokenizer, seed and training mix.
 
 Shares are relative. Every member sees every skill, some far more often, so that
-none is best at all and their mistakes differ.
+none is best at everything and their mistakes differ.
 """
 
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ SKILLS = ["add", "subtract", "convert", "sort", "filter", "count", "calendar", "
 
 @dataclass
 class Roster:
-    """One member. All widths are multiples of 32 so that Q8_0 blocks fit the rows."""
+    """A member. All widths are multiples of 32 so that Q8_0 blocks fit the rows."""
 
     name: str
     architecture: str  # llama.cpp's name: "llama" | "qwen3" | "gemma"
@@ -36,7 +36,7 @@ class Roster:
         return f"{self.name.lower()}.gguf"
 
     def mix(self):
-        """Main skills make up two thirds, stories 5 %, the other skills share the rest."""
+        """Main skills make up two thirds, stories 5 %; the other skills share the rest."""
         others = [s for s in SKILLS if s not in self.main and s != "story"]
         story = 100 if "story" in self.main else 50
         checked = [s for s in self.main if s != "story"]

@@ -78,7 +78,7 @@ class Shelf:
         self.tokens += len(ids) - 1
 
     def row(self):
-        """(ids, targets or -100, document numbers), each `width` long; first fits, oldest first."""
+        """Packs (ids, targets or -100, document numbers), each `width` long; first fit, oldest first."""
         ids, targets, documents, number = [], [], [], 0
         while True:
             room = self.width - len(ids)
@@ -96,7 +96,7 @@ class Shelf:
 
 
 def batches(vocab, member, generator, first):
-    """Steps' worth of rows as tensors (ids, targets, documents) [rows, width], and the next index."""
+    """Yields a step's rows as tensors (ids, targets, documents) [rows, width], and the next index."""
     rng = random.Random(member.seed * 1_000_003 + first)
     source = lines(generator, "train", "--seed", member.seed, "--first", first, "--count", 10**9, "--mix", member.mix())
     short, long, taken = Shelf(SHORT), Shelf(LONG), first

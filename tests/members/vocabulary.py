@@ -2,7 +2,7 @@
 
 Byte-level BPE follows llama.cpp's pre-tokenizers "smollm" and "qwen2" (digits one
 by one); the SentencePiece kind follows llama.cpp's "llama" tokenizer: characters
-merged by the best score, bytes for what the vocabulary lacks, no dummy prefix.
+merged by the best score, byte fallback, no dummy prefix.
 """
 
 import json
@@ -64,7 +64,7 @@ class ByteLevelBpe:
         return cls(Tokenizer.from_str(json.dumps(state["tokenizer"])), state["pre"])
 
     def encode(self, text):
-        # Qwen's own tokenizers compose the text first.
+        # Qwen's own tokenizers normalise the text to NFC first.
         text = unicodedata.normalize("NFC", text) if self.pre == "qwen2" else text
         return self.tokenizer.encode(text, add_special_tokens=False).ids
 
@@ -73,7 +73,7 @@ class ByteLevelBpe:
 
 
 class PieceBpe:
-    """SentencePiece-style BPE with byte fallback, as llama.cpp's `llama` tokenizer runs it."""
+    """SentencePiece-style BPE with byte fallback, as in llama.cpp's `llama` tokenizer."""
 
     model, pre, merges = "llama", "default", None
 

@@ -1,10 +1,9 @@
-"""The models of the parity run: every family in shapes small enough to compute, and awkward on purpose.
+"""The models of the parity run: every family in small, deliberately awkward shapes.
 
-A case is one configuration of one family. Its widths are drawn by seed from lists that keep what
-the formats need (K-quants want widths that are multiples of 256, so most are; `smollm2` has nine
-heads like its original, and falls back to other formats as that one does). What only one of the
-two worlds can say (a GGUF file has no word for Mistral's window, say) stands in `worlds` and
-`in_gguf`.
+A case is one configuration of one family. Its widths are drawn by seed from lists that satisfy
+the formats (K-quants need widths that are multiples of 256, so most are; `smollm2` has nine
+heads like its original, and falls back to other formats as that one does). `worlds` and `in_gguf`
+state what only one of the two formats can express (GGUF can't express Mistral's window).
 """
 
 import random
@@ -16,7 +15,7 @@ CONTEXT = 512
 
 @dataclass
 class Case:
-    """One model to make: the classes of transformers, the vocabulary, and the configuration."""
+    """A model to make: the classes of transformers, the vocabulary, and the configuration."""
 
     name: str
     family: str
@@ -24,11 +23,11 @@ class Case:
     vocabulary: str  # a recipe of vocabularies.py
     pre: str  # tokenizer.ggml.pre of its GGUF files
     config: dict
-    # Which worlds can say all of it.
+    # Formats that can express all of the configuration.
     worlds: tuple = ("hf", "gguf")
-    # What a GGUF file turns the configuration into, where it can't say all of it.
+    # Changes to the configuration in a GGUF file that can't express all of it.
     in_gguf: dict = field(default_factory=dict)
-    # Wrap the text model's configuration as the vision models do.
+    # Wrap the text model's configuration as vision models do.
     wrapped: bool = False
 
 
@@ -37,7 +36,7 @@ def default_rope(theta, **more):
 
 
 def longrope(draw, rotary, theta, original, partial=1.0):
-    """Factors as Phi's: near one for the fast pairs, tens for the slow ones."""
+    """Factors like Phi's: near one for the fast pairs, tens for the slow ones."""
     pairs = rotary // 2
     return {
         "rope_type": "longrope", "rope_theta": theta, "partial_rotary_factor": partial,
@@ -48,15 +47,15 @@ def longrope(draw, rotary, theta, original, partial=1.0):
 
 
 def cases(seed=0, tiny=False):
-    """All cases. `seed` draws the free shapes; `tiny` makes them fit for fixtures under version control."""
+    """All cases. `seed` draws the free shapes; `tiny` makes them small enough for fixtures in the repository."""
     draw = random.Random(f"shapes {seed}")
     width = 32 if tiny else 256
-    # Seed 0 stays within widths that hold all formats.
+    # Seed 0 keeps to widths that fit all formats.
     wide = seed and not tiny
     vocabulary = (lambda: draw.randrange(59, 80)) if tiny else (lambda: draw.randrange(381, 560))
 
     def shape(heads=None, free_heads=True, layers=None, hidden=None, tiny_width=1, **more):
-        """Widths for one case. `free_heads`: the heads together may be wider than the residual stream."""
+        """Widths of one case. `free_heads`: the heads together may be wider than the residual stream."""
         at = hidden or width
         if heads is None:
             choices = [(4, 2), (4, 1), (2, 1)] if tiny else [(8, 2), (8, 4), (4, 1), (4, 4), (8, 8), (16, 2)]
@@ -78,7 +77,7 @@ def cases(seed=0, tiny=False):
         if free_heads:
             found["head_dim"] = (own + 3) // 4 * 4 * (tiny_width if tiny else draw.choice([1, 2]))
         if wide and "hidden_activation" not in more and "hidden_act" not in more:
-            # All but Gemma come both ways.
+            # Every family but Gemma has both variants.
             more["tie_word_embeddings"] = draw.random() < 0.5
         return found | more
 
@@ -200,17 +199,17 @@ def cases(seed=0, tiny=False):
                         "layer_types": [{"c": "conv", "a": "full_attention"}[kind] for kind in kinds]}
 
     case("lfm2", "Lfm2", "llama-bpe", "lfm2", lfm2("ccaca") | {"tie_word_embeddings": True})
-    # A GGUF file is not asked for the biases of what leads into a convolution.
+    # The converter drops the biases of a convolution's input projection.
     case("lfm2-bias", "Lfm2", "llama-bpe", "lfm2", family="lfm2", worlds=("hf",), config=
          lfm2("acc", conv_bias=True, conv_L_cache=4, block_auto_adjust_ff_dim=False) | {"tie_word_embeddings": False})
     case("hunyuan", "HunYuanDenseV1", "gpt2", "hunyuan-dense",
          shape(tie_word_embeddings=True, rope_parameters=default_rope(10000.0)))
-    # The converter takes no context but the published one for it.
+    # The converter accepts only the published context for it.
     case("hunyuan-alpha", "HunYuanDenseV1", "gpt2", "hunyuan-dense", family="hunyuan", worlds=("hf",), config=
          shape(tie_word_embeddings=False, rope_parameters={
              "rope_type": "dynamic", "rope_theta": 10000.0, "alpha": 1000.0, "factor": 1.0}))
     def delta_net(keys, values, **more):
-        """Heads of the delta nets: how many, and how wide."""
+        """Number and width of the delta nets' heads."""
         return {"linear_num_key_heads": keys[0], "linear_key_head_dim": keys[1],
                 "linear_num_value_heads": values[0], "linear_value_head_dim": values[1]} | more
 
@@ -225,7 +224,7 @@ def cases(seed=0, tiny=False):
                layer_types=["full_attention", "linear_attention", "linear_attention"])
          | delta_net((2, 8), (6, 12), linear_conv_kernel_dim=3))
     def gemma4(wide, **more):
-        """Heads of `wide` numbers where a layer sees everything."""
+        """Heads of width `wide` in the layers with full attention."""
         both = {"full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1000000.0},
                 "sliding_attention": default_rope(10000.0)}
         found = shape(tie_word_embeddings=True, tiny_width=2, rope_parameters=both, **gelu, **more)
@@ -234,24 +233,24 @@ def cases(seed=0, tiny=False):
     def kinds(text):
         return [{"s": "sliding_attention", "f": "full_attention"}[kind] for kind in text]
 
-    # Of the last three layers two attend to what the third has, one to what the fourth has.
+    # Two of the last three layers reuse the third layer's keys and values, one the fourth's.
     case("gemma4", "Gemma4Text", "gemma", "default",
          gemma4(32 if tiny else 512, heads=(4, 2), layers=7, sliding_window=33, layer_types=kinds("sfsfssf"),
                 num_kv_shared_layers=3, use_double_wide_mlp=True, hidden_size_per_layer_input=32 if tiny else 256,
                 final_logit_softcapping=9.0))
-    # Heads beyond those of all others, and no part for each layer.
+    # Heads wider than in the other layers, and no per-layer inputs.
     case("gemma4-wrapped", "Gemma4", "gemma", "default", family="gemma4", wrapped=True, config=
          gemma4(264 if tiny else 512, heads=(2, 1), layers=3, sliding_window=40, layer_types=kinds("fsf"),
                 hidden_size_per_layer_input=0))
 
     def granite_h(kinds, space, **more):
-        """State spaces of so many heads and groups, each state so wide; a layer's kind is a letter."""
+        """State spaces by heads, groups and state width; a letter per layer gives its kind."""
         heads, groups, state = space
         found = shape(heads=(4, 2), free_heads=False, hidden=width, layers=len(kinds), tie_word_embeddings=True,
                       embedding_multiplier=12.0, residual_multiplier=0.22,
                       attention_multiplier=0.0625 if tiny else 0.015625, logits_scaling=8.0,
                       rope_parameters=default_rope(10000000.0))
-        # The converter fills vocabularies up to a multiple of eight, and the embedding not.
+        # The converter pads vocabularies to a multiple of eight, but not the embedding.
         return found | {
             "vocab_size": -(-found["vocab_size"] // 8) * 8, "num_local_experts": 0, "num_experts_per_tok": 0,
             "shared_intermediate_size": found["intermediate_size"], "position_embedding_type": "nope",
@@ -263,13 +262,13 @@ def cases(seed=0, tiny=False):
     case("granite4-h-groups", "GraniteMoeHybrid", "gpt2", "refact", family="granite4-h", worlds=("hf",), config=
          granite_h("ammm", (8, 2, 12) if tiny else (16, 2, 32), mamba_d_conv=3, mamba_conv_bias=False,
                    mamba_proj_bias=True, position_embedding_type="rope", tie_word_embeddings=False))
-    # As it is published: a model that sees, around the one that reads.
+    # As published: a vision model around the text model.
     case("qwen3_5-wrapped", "Qwen3_5", "qwen2", "qwen35", family="qwen3_5", wrapped=True, config=
          shape(heads=(4, 2), hidden=width, layers=4, tiny_width=2, tie_word_embeddings=True, rope_parameters=quarter)
          | (delta_net((2, 8), (4, 8)) if tiny else delta_net((4, 32), (8, 32))))
 
     def mixture(**more):
-        """Experts in any number, most of them idle."""
+        """Any number of experts, most of them idle."""
         count, used = (6, 2) if tiny else draw.choice([(32, 4), (12, 3), (20, 8)] if wide else [(32, 4), (16, 4)])
         return {"num_experts": count, "num_experts_per_tok": used} | more
 
@@ -280,11 +279,11 @@ def cases(seed=0, tiny=False):
 
     case("lfm2_moe", "Lfm2Moe", "llama-bpe", "lfm2",
          lfm2_moe("cac" if tiny else "ccaca", tie_word_embeddings=True, num_dense_layers=1 if tiny else 2))
-    # What no GGUF file says.
+    # Settings that no GGUF file can express.
     case("lfm2_moe-plain", "Lfm2Moe", "llama-bpe", "lfm2", family="lfm2_moe", worlds=("hf",), config=
          lfm2_moe("aca", tie_word_embeddings=False, num_dense_layers=0, use_expert_bias=False, norm_topk_prob=False,
                   routed_scaling_factor=1.75))
-    # The converter writes this epsilon, whatever there is.
+    # The converter always writes this epsilon.
     case("olmoe", "Olmoe", "gpt-4o", "olmo",
          shape(free_heads=False, tie_word_embeddings=False, rope_parameters=default_rope(10000.0))
          | mixture(rms_norm_eps=1e-5))

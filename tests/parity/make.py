@@ -1,11 +1,11 @@
-"""Makes random models with their makers' tools, and what transformers computes with them.
+"""Makes random models with their makers' tools, and transformers' results for them.
 
     python make.py --out DIR [--tools DIR] [--seed N] [--only CASE,..] [--formats FORMAT,..]
 
 DIR/CASE/hf-f32, hf-bf16, hf-shards, hf-spelling-4   folders as save_pretrained writes them
 DIR/CASE/f32.gguf, q4_k_m.gguf, ..                   by llama.cpp's converter and quantiser
 DIR/CASE/REFERENCE.json, REFERENCE.f32               prompts, greedy text and all logits
-DIR/models.json                                      what belongs together, one entry a comparison
+DIR/models.json                                      one entry per comparison
 
 `cargo xtask parity` runs it and compares.
 """
@@ -38,7 +38,7 @@ FORMATS = FOLDERS + ON_LOAD + CONVERTED + list(tools.FILE_TYPES)
 
 
 class Maker:
-    """Makes one case in all formats asked for, and lists what it made."""
+    """Makes one case in all requested formats, and lists the results."""
 
     def __init__(self, out, case, seed, formats, quantise):
         self.out, self.case, self.seed = out, case, seed
@@ -86,13 +86,13 @@ class Maker:
                 self.add(f"hf-f32:{kind}", self.plain, f"hf-{kind}", QUANTISED, quantise=kind)
 
     def load(self, folder):
-        """The folder as transformers reads it, in f32."""
+        """Loads the folder with transformers, in f32."""
         loaded = makers.classes(self.case)[1].from_pretrained(
             folder, dtype=torch.float32, attn_implementation="eager").eval()
         return loaded
 
     def check_spelling(self, model):
-        """The older spelling must say the same, by transformers' own reading."""
+        """Checks that transformers reads the older spelling as the same model."""
         tokens = [list(range(10, 10 + 200))] if self.case.config["vocab_size"] > 210 else [list(range(10, 90))]
         ours = reference.logits(self.load(self.folder / "hf-spelling-4"), tokens)
         wanted = reference.logits(model, tokens)

@@ -1,10 +1,10 @@
-"""Makes tests/fixtures/parity: one tiny model a family, some from a folder and some from a GGUF file.
+"""Makes tests/fixtures/parity: one tiny model per family, some as folders and some as GGUF files.
 
     python make_fixtures.py --tools DIR     # DIR keeps llama.cpp's tools between runs
 
-CASE-hf/config.json, CASE-hf/model.safetensors or CASE-gguf/model.gguf, and beside them what transformers
-computes: reference.json with the prompts, the numbers of the rows kept, the greedy text and the limit that
-our logits are held to, reference.f32 with those rows.
+CASE-hf/config.json, CASE-hf/model.safetensors or CASE-gguf/model.gguf, with the results of
+transformers: reference.json with the prompts, the numbers of the stored rows, the greedy text and the limit
+of our logits' errors, and reference.f32 with those rows.
 """
 
 import argparse
@@ -28,7 +28,7 @@ import tools  # noqa: E402
 
 OUT = pathlib.Path(__file__).parent.parent / "fixtures" / "parity"
 
-# Which case is kept in which form. What a family's two worlds do differently stands in both.
+# Cases kept in each form. Differences between a family's two forms are covered in both.
 GGUF = [("llama", "f16"), ("tinyllama", "q4_0"), ("qwen2", "f32"), ("qwen3", "q8_0"), ("gemma", "q8_0"),
         ("gemma2", "f16"), ("gemma3", "q8_0"), ("phi3", "f16"), ("smollm3", "q8_0"), ("olmo2", "q8_0"),
         ("glm4", "f16"), ("granite", "q8_0"), ("llama-bias", "q4_1"),
@@ -46,7 +46,7 @@ FOLDERS = [("llama-bias", "float16", 4), ("mistral", "bfloat16", 5), ("qwen2-win
            ("granite4-h", "bfloat16", 5), ("granite4-h-groups", "float16", 5), ("qwen3_5-wrapped", "float16", 5),
            ("lfm2_moe", "bfloat16", 5), ("lfm2_moe-plain", "float16", 4), ("olmoe", "float16", 4),
            ("olmoe-norm", "bfloat16", 5)]
-# Of each prompt: the first and last tokens, and some around the windows and the change of factors.
+# Rows of each prompt: the first and last tokens, and some around the windows and the change of factors.
 ROWS = [[0, 4], [20, 36], [63, 150, 299]]
 
 
@@ -90,12 +90,12 @@ def gguf(case, seed, kind):
         model.save_pretrained(plain)
         if case.family == "qwen3_5":
             makers.predict_further(plain)
-        # By its number of entries the converter cuts Gemma 3's embedding.
+        # The converter cuts Gemma 3's embedding to this number of entries.
         entries = {f"<{n}>": n for n in range(case.config["vocab_size"])}
         (plain / "tokenizer.json").write_text(json.dumps({"model": {"vocab": entries}, "added_tokens": []}))
         f32 = plain / "f32.gguf"
         rounded = kind in ("q4_0", "q4_1")
-        # No vocabulary of a hundred tokens holds all bytes: these files have none.
+        # A vocabulary of a hundred tokens can't hold all bytes, so these files have none.
         tools.convert(plain, f32 if rounded else path, "f32" if rounded else kind, None)
         if rounded:
             requantise(f32, path, gguf, gguf.GGMLQuantizationType[kind.upper()])
@@ -108,7 +108,7 @@ def gguf(case, seed, kind):
 
 
 def requantise(source, path, gguf, to):
-    """The file with every matrix in the format `to`, by the makers' reference code: no compiled library is needed for this."""
+    """Converts every matrix of the file to the format `to` with the reference code, without a compiled library."""
     reader = gguf.GGUFReader(source)
     architecture = bytes(reader.fields["general.architecture"].parts[-1]).decode()
     writer = gguf.GGUFWriter(path, architecture)

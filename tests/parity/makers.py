@@ -1,4 +1,4 @@
-"""Random models as their makers' tools write them: folders of transformers, and what is read back from GGUF files."""
+"""Random models as their makers' tools write them: folders of transformers, and weights read back from GGUF files."""
 
 import json
 import math
@@ -12,15 +12,15 @@ import vocabularies
 
 
 def sees(name):
-    """Whether a tensor is of the part of a model that sees."""
+    """Whether a tensor belongs to the vision part of a model."""
     return any(part in name for part in ("vision", "visual", "multi_modal"))
 
 
 def model_of(case, seed, dtype=torch.float32):
-    """A model of the case with random weights, far from the ones a forgotten part would be hidden by."""
+    """A model of the case with random weights, far from values that would hide a missing part."""
     torch.manual_seed(seed)
     gemma = "Gemma" in case.classes
-    # Norms whose weights are stored less one.
+    # Norms whose weights are stored minus one.
     less_one = gemma and "Gemma4" not in case.classes
     model = classes(case)[1](configuration(case, case.config)).to(dtype).eval()
     with torch.no_grad():
@@ -30,11 +30,12 @@ def model_of(case, seed, dtype=torch.float32):
             if name.endswith("norm.weight"):
                 weight.add_(0.3 * torch.randn_like(weight))
                 if "Gemma4" in case.classes and name.endswith("q_norm.weight"):
-                    # Scores are divided by nothing else.
+                    # Scores have no other divisor.
                     weight.mul_(weight.shape[0] ** -0.5)
             elif name.endswith("A_log"):
-                # As Mamba-2 begins its training, and with it those that decay likewise: with rates that no model
-                # has, what a random one remembers would be the rounding of its norms.
+                # As at the start of Mamba-2's training and of similar models: with
+                # unrealistic decay rates a random model's state would consist of its norms'
+                # rounding errors.
                 weight.uniform_(1, 16).log_()
             elif name.endswith("dt_bias"):
                 step = weight.uniform_(math.log(1e-3), math.log(1e-1)).exp()
@@ -47,11 +48,12 @@ def model_of(case, seed, dtype=torch.float32):
                 # Biases, and the taps of convolutions.
                 weight.normal_(std=0.5)
             elif "embed_tokens_per_layer" in name:
-                # As large as what it is added to, behind the root of a layer's width that it is multiplied by.
+                # As large as the term it is added to, after the product with the root of a layer's width.
                 weight.normal_(std=case.config["hidden_size_per_layer_input"] ** -0.5)
             elif "embed_tokens" in name:
-                # Gemma multiplies its embeddings by the root of the width, Granite by a factor. Where
-                # the head is the embedding, a large one would make every model repeat its last token.
+                # Gemma multiplies its embeddings by the root of the width, Granite by a
+                # factor. With tied embeddings, large ones would make every model repeat its
+                # last token.
                 factor = weight.shape[1] ** 0.5 if gemma else case.config.get("embedding_multiplier", 1)
                 share = case.config.get("residual_multiplier", 1) if case.config["tie_word_embeddings"] else 3
                 weight.normal_(std=0.3 * share / factor)
@@ -62,7 +64,7 @@ def model_of(case, seed, dtype=torch.float32):
                 scale.uniform_(0.5, 1.5)
             elif name.endswith("expert_bias"):
                 scale.uniform_(-0.5, 0.5)
-        # Logits of a spread that makes choices clear and softcaps bend.
+        # Logits spread enough for clear choices and active softcaps.
         text = model.config.get_text_config()
         cap = getattr(text, "final_logit_softcapping", None)
         offset = 1 if less_one or case.family == "qwen3_5" else 0
@@ -86,7 +88,7 @@ def classes(case):
 
 
 def configuration(case, config):
-    """The case's configuration object."""
+    """Configuration object of the case."""
     controls = dict(bos_token_id=2, eos_token_id=1, pad_token_id=0) if case.vocabulary == "gemma" else (
         dict(bos_token_id=1, eos_token_id=2, pad_token_id=0) if case.vocabulary == "spm" else
         dict(bos_token_id=0, eos_token_id=1, pad_token_id=0))
@@ -97,7 +99,7 @@ def configuration(case, config):
               "image_size": 28, "patch_size": 14}
     tied = config["tie_word_embeddings"]
     if case.classes == "Gemma4":
-        # What sees and hears may be missing here.
+        # The vision and audio parts may be absent here.
         return classes(case)[0](text_config=config, vision_config=None, audio_config=None, tie_word_embeddings=tied,
                                 attn_implementation="eager", **controls)
     if case.classes == "Qwen3_5":
@@ -111,13 +113,13 @@ def configuration(case, config):
 
 
 def save(model, case, folder, shards=None):
-    """The folder that `save_pretrained` makes, with the tokenizer of the case."""
+    """Folder written by `save_pretrained`, with the tokenizer of the case."""
     more = {"max_shard_size": shards} if shards else {}
     model.generation_config.do_sample = False
     model.save_pretrained(folder, **more)
     vocabularies.train(case.vocabulary, case.config["vocab_size"], folder)
     if case.name == "phi4-mini":
-        # By this the converter tells it from Phi-3.
+        # The converter distinguishes it from Phi-3 by this.
         path = folder / "tokenizer_config.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | {"tokenizer_class": "GPT2Tokenizer"}, indent=2))
 
@@ -137,7 +139,7 @@ def spell_as_4(config):
     if "dtype" in config:
         config["torch_dtype"] = config.pop("dtype")
     if "per_layer_config" in config:
-        # Gemma 4's own folders say it so, and have `rope_parameters` already.
+        # Gemma 4's own folders are written so, and have `rope_parameters` already.
         [config["global_head_dim"]] = {own["head_dim"] for own in config.pop("per_layer_config").values()}
         return
     rope = config.pop("rope_parameters", None)
@@ -156,8 +158,8 @@ def spell_as_4(config):
         config["full_attn_idxs"] = [n for n, kind in kinds if kind == "full_attention"]
     elif "layer_types" in config and config["model_type"] not in ("granitemoehybrid", "qwen3_5_text", "lfm2_moe") and (
             config["model_type"] != "exaone4" or config["sliding_window"]):
-        # Written since 4.53; before, each family had its own keys. transformers can't read an EXAONE 4
-        # without a window that lacks them.
+        # Written since 4.53; before, each family had its own keys. transformers can't read an EXAONE
+        # 4 without a window that lacks them.
         del config["layer_types"]
     config["rope_theta"] = rope.pop("rope_theta", config.get("rope_theta"))
     if "partial_rotary_factor" in rope:
@@ -165,7 +167,7 @@ def spell_as_4(config):
     kind = rope.pop("rope_type")
     if kind == "longrope":
         config["original_max_position_embeddings"] = rope.pop("original_max_position_embeddings")
-    # Phi says `type`, as all did before 4.43.
+    # Phi uses `type`, as all did before 4.43.
     name = "type" if kind == "longrope" else "rope_type"
     config["rope_scaling"] = None if kind == "default" else rope | {name: kind}
 
@@ -189,7 +191,7 @@ def gguf_matrices(path, names):
     for name, there in names.items():
         parts = [there] if isinstance(there, str) else there
         if all(part in stored and len(stored[part].shape) > 1 for part in parts):
-            # Of experts each has its parts below each other.
+            # The parts of each expert are stacked.
             found[name] = np.concatenate([values(part) for part in parts], axis=-2)
     return found, kinds
 
@@ -205,7 +207,7 @@ def gguf_names(model, architecture):
     for name in model.state_dict():
         block, _, inside = name.partition(".shared_mlp.")
         if inside:
-            # Granite 4's, which the converter takes apart.
+            # Granite 4's, which the converter splits.
             block = "blk." + block.rpartition(".")[2]
             names[name] = {"input_linear.weight": [f"{block}.ffn_gate.weight", f"{block}.ffn_up.weight"],
                            "output_linear.weight": f"{block}.ffn_down.weight"}[inside]
@@ -224,7 +226,7 @@ def gguf_names(model, architecture):
 
 
 def predict_further(folder):
-    """Adds the layer that predicts one token further to a folder of Qwen3.5, which transformers ignores."""
+    """Adds a multi-token prediction layer, which transformers ignores, to a folder of Qwen3.5."""
     import safetensors.torch
 
     path, weights = folder / "config.json", folder / "model.safetensors"
@@ -239,13 +241,13 @@ def predict_further(folder):
 
 
 def unpermute(array, heads):
-    """Undoes what the converter does to query and key rows of the Llama kind."""
+    """Reverses the converter's reordering of query and key rows of Llama-like models."""
     rows = array.shape[0]
     return array.reshape(heads, rows // heads // 2, 2, -1).swapaxes(1, 2).reshape(array.shape)
 
 
 def untile(name, array, config):
-    """Undoes what the converter does to the value heads of a delta net: rows, or the columns of its output."""
+    """Reverses the converter's reordering of a delta net's value heads: rows, or columns of its output."""
     keys, values = config.linear_num_key_heads, config.linear_num_value_heads
     first = 2 * keys * config.linear_key_head_dim if "in_proj_qkv" in name else 0
     if "out_proj" in name:
@@ -255,14 +257,14 @@ def untile(name, array, config):
 
 
 def read_back(model, case, path, architecture):
-    """Puts the matrices of a GGUF file into the model; all else it has already. Returns their formats."""
+    """Loads the matrices of a GGUF file into the model, which has the rest. Returns their formats."""
     found, kinds = gguf_matrices(path, gguf_names(model, architecture))
     state = model.state_dict()
     config = model.config.get_text_config()
     with torch.no_grad():
         for name, array in found.items():
             if not is_matrix(name, state[name]):
-                # A convolution's taps stay as they are, and what GGUF has in a column.
+                # Unchanged: a convolution's taps, and what GGUF stores as a column.
                 continue
             if architecture in ("llama", "smollm3", "granite", "granitehybrid", "mistral3"):
                 if name.endswith("q_proj.weight"):
@@ -280,12 +282,12 @@ def read_back(model, case, path, architecture):
 
 
 def is_matrix(name, weight):
-    """Whether a tensor of a language model is a matrix, or those of all experts."""
+    """Whether a tensor of a language model is a matrix, or all experts' matrices."""
     return (weight.ndim == 2 or "experts." in name) and not sees(name)
 
 
 def quantised(model, kind):
-    """Rounds every matrix whose rows are whole blocks, as a reader that quantises while loading does."""
+    """Quantises every matrix whose rows are whole blocks, as when quantising while loading."""
     import gguf
 
     number = getattr(gguf.GGMLQuantizationType, kind.upper())

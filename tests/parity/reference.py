@@ -1,19 +1,18 @@
-"""What transformers computes: logits of prompts, and a greedy continuation whose every choice is clear."""
+"""Results of transformers: logits of prompts, and a greedy continuation with clear choices only."""
 
 import json
 
 import torch
 
 PROMPTS, GREEDY = (5, 37, 300), 24
-# Ids below are the controls of some tokenizer here.
+# Lower ids are control tokens of some tokenizer here.
 FIRST = 8
-# Of the limit of a logit: how far experts are apart that no rounding exchanges. Of many experts few are
-# farther apart.
+# Minimum distance between experts, relative to a logit's limit, at which rounding can't swap them. With many experts few are farther apart.
 CLEAR = 0.2
 
 
 def logits(model, tokens):
-    """`[prompts][tokens][vocabulary]`, each prompt computed by itself and whole."""
+    """`[prompts][tokens][vocabulary]`, each prompt computed separately and in full."""
     with torch.no_grad():
         return model(input_ids=torch.tensor(tokens), use_cache=False).logits.float()
 
@@ -30,12 +29,12 @@ def compute(model, seed, limit):
 
 
 def margins(model, tokens):
-    """`[prompts][tokens]`: how far the last expert that a token goes through is from the first that it doesn't."""
+    """`[prompts][tokens]`: distance between a token's last chosen expert and the first not chosen."""
     routers = [module for module in model.modules() if type(module).__name__.endswith("TopKRouter")]
     found = []
 
     def hear(router, inputs, outputs):
-        # Of a softmax the logits are in the same order, and errors are theirs.
+        # A softmax preserves the order of its logits, whose errors count.
         bias = inputs[1] if len(inputs) > 1 else None
         keys = outputs[0] if bias is None else outputs[0].sigmoid() + bias
         last = keys.float().topk(router.top_k + 1).values[..., -2:]
@@ -50,26 +49,26 @@ def margins(model, tokens):
 
 
 def clearly_routed(model, tokens, draw, vocabulary, limit):
-    """The prompt with other tokens where a rounding would choose another expert."""
+    """Replaces tokens of the prompt where rounding could choose another expert."""
     for _ in range(400):
         apart = margins(model, tokens[None])
         if apart is None or apart.min() > CLEAR * limit:
             return tokens
-        # What comes before it does not change.
+        # Earlier tokens are unaffected.
         first = int((apart[0] <= CLEAR * limit).nonzero()[0])
         tokens[first] = torch.randint(FIRST, vocabulary, (1,), generator=draw)[0]
     raise RuntimeError("no prompt has clear experts")
 
 
 def greedy(model, draw, vocabulary, limit):
-    """A prompt whose continuation has no close choice: twice what `limit` lets a logit differ, and a margin."""
+    """A prompt whose continuation has no close choice: a margin beyond twice the `limit` of a logit."""
     for _ in range(100):
         tokens = continued(model, torch.randint(FIRST, vocabulary, (64, PROMPTS[0]), generator=draw))
         variety = torch.tensor([len(set(row[PROMPTS[0]:])) for row in tokens.tolist()])
         tokens = tokens[variety >= 6]
         if not len(tokens):
             continue
-        # Whole and without a cache, as all references.
+        # In full and without a cache, like all references.
         last = logits(model, tokens.tolist())[:, PROMPTS[0] - 1:-1]
         best = last.topk(2)
         clear = ((best.values[..., 0] - best.values[..., 1]) / last.abs().amax(2)).amin(1)

@@ -1,11 +1,11 @@
-"""What transformers makes of published chat templates: those that llama.cpp's source package carries.
+"""Results of transformers for published chat templates, those in llama.cpp's source package.
 
     python templates.py --tools DIR --out FILE
 
-Every template by 20 conversations, with and without the opening of an answer, and where it knows thinking also
-without that. FILE gets the conversations, and of each template its text and its renderings in that order: a text,
-`{"refused": …}` where the template itself raises that, or null where it fails in another way. Nothing of the
-templates is kept in this repository.
+Renders every template with 20 conversations, with and without the beginning of an answer, and also without
+thinking if it is supported. FILE gets the conversations, and each template's text and renderings in that order:
+a text, `{"refused": …}` if the template raises an exception, or null for another failure. The templates are not
+stored in this repository.
 """
 
 import argparse
@@ -25,7 +25,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "fixtures"))
 from text_reference import messages  # noqa: E402
 from text_samples import CONVERSATIONS  # noqa: E402
 
-# As the tests of templates set their clock.
+# The clock of the template tests.
 NOW = datetime.datetime(2024, 11, 21, 8, 9, 10)
 
 MORE = [

@@ -1,8 +1,8 @@
 """llama.cpp's own converter and quantiser, as its makers publish them on PyPI.
 
 Both come from the source package of llama-cpp-python: the converter (with the `gguf` module that
-belongs to it) is read from it as it is, the quantiser is its compiled library. Nothing of it is
-kept in this repository.
+belongs to it) is used unchanged, the quantiser is its compiled library. Neither is stored in
+this repository.
 """
 
 import ctypes
@@ -16,11 +16,11 @@ import tarfile
 
 PACKAGE = "llama-cpp-python==0.3.36"
 
-# Portable and quick to build: it quantises megabytes, it serves nobody.
+# Portable and quick to build: it only quantises megabytes.
 BUILD = ("-DGGML_NATIVE=OFF -DGGML_OPENMP=OFF -DLLAVA_BUILD=OFF -DMTMD_BUILD=OFF "
          "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DCMAKE_C_FLAGS_RELEASE=-O1")
 
-# llama_ftype of llama.h, by the names people give these files.
+# llama_ftype of llama.h, by the usual names of these files.
 FILE_TYPES = {
     "q4_0": 2, "q4_1": 3, "q5_0": 8, "q5_1": 9, "q2_k": 10, "q3_k_m": 12, "q4_k_m": 15, "q5_k_m": 17, "q6_k": 18,
     "iq3_m": 27, "iq4_nl": 25, "iq4_xs": 30, "mxfp4": 38,
@@ -49,7 +49,7 @@ def converter(folder):
                     member.name = str(pathlib.PurePosixPath(*inside[2:]))
                     archive.extract(member, partial, filter="data")
         partial.rename(source)
-    # In front: the released `gguf` may be older than the converter.
+    # First in the path: the released `gguf` may be older than the converter.
     sys.path[:0] = [str(source), str(source / "gguf-py")]
     return importlib.import_module("conversion")
 
@@ -64,8 +64,7 @@ def convert(folder, out, kind, pre):
     import gguf
     import torch
 
-    # As published folders say it, by which the converter knows layers that attend; transformers 5 saves
-    # `full_attention`.
+    # The spelling of published folders, which the converter expects for attention layers; transformers 5 saves `full_attention`.
     config = json.loads((folder / "config.json").read_text())
     if config["model_type"] == "granitemoehybrid":
         config["layer_types"] = [kind.removeprefix("full_") for kind in config["layer_types"]]
@@ -74,7 +73,7 @@ def convert(folder, out, kind, pre):
     parameters = conversion.ModelBase.load_hparams(folder, False)
     architecture = conversion.get_model_architecture(parameters, conversion.ModelType.TEXT)
     model = conversion.get_model_class(architecture, mmproj=False)
-    # The converter looks for the layers that predict further tokens unless it is told that there are none.
+    # The converter looks for multi-token prediction layers unless the configuration denies them.
     model.no_mtp = "mtp_num_hidden_layers" not in parameters
     if pre is None:
         model.set_vocab = lambda self: self._set_vocab_none()
@@ -103,7 +102,7 @@ def quantiser(folder):
         parameters = llama_cpp.llama_model_quantize_default_params()
         parameters.ftype = FILE_TYPES[kind]
         parameters.nthread = 1
-        # MXFP4 is meant for experts; in a dense model only `pure` reaches its matrices.
+        # MXFP4 is meant for experts; in a dense model only `pure` applies it to matrices.
         parameters.pure = kind == "mxfp4"
         code = llama_cpp.llama_model_quantize(str(source).encode(), str(out).encode(), ctypes.byref(parameters))
         if code != 0:

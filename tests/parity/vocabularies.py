@@ -12,7 +12,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 from transformers import GemmaTokenizer, LlamaTokenizer, PreTrainedTokenizerFast
 from transformers.convert_slow_tokenizer import generate_merges
 
-# The published pre-tokenisers of the byte-level families.
+# Published pre-tokenisers of the byte-level families.
 SPLITS = {
     "llama-bpe": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
     "qwen2": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
@@ -20,7 +20,7 @@ SPLITS = {
     "gpt-4o": r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 }
 
-# The first two are the start and the end of a text.
+# The first two are the beginning and end of text.
 CONTROLS = {
     "llama-bpe": ["<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>"],
     "qwen2": ["<|endoftext|>", "<|im_end|>", "<|im_start|>"],
@@ -36,7 +36,7 @@ TEMPLATE = (
 
 
 def sentences(count=400):
-    """Text to train on: words of a few scripts, numbers, code."""
+    """Training text: words of a few scripts, numbers, code."""
     draw = random.Random(7)
     words = ("the of and to in is that for it as was with be by on not he his but at are this have from or had an "
              "they which one you were all her she there would their we him been has when who will no more if out "
@@ -69,7 +69,7 @@ def byte_level(recipe, size):
         vocab_size=size - 3, special_tokens=[AddedToken(c, special=True) for c in controls],
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()), show_progress=False)
     inner.train_from_iterator(sentences(), trainer)
-    # Phi-4's folder says GPT2Tokenizer, by which the converter knows it from Phi-3's.
+    # Phi-4's folder says GPT2Tokenizer, which distinguishes it from Phi-3's for the converter.
     made = PreTrainedTokenizerFast(tokenizer_object=inner, bos_token=controls[0], eos_token=controls[1],
                                    pad_token=controls[0], clean_up_tokenization_spaces=False)
     return made

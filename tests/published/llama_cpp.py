@@ -19,11 +19,11 @@ class LlamaCpp:
         parameters = xllamacpp.CommonParams()
         parameters.model.path = str(path)
         parameters.n_ctx, parameters.n_parallel, parameters.n_gpu_layers = context, 1, 0
-        # Several wait for each other at every product, for long where the cores have other work.
+        # Several threads wait for each other at every product, for long on a busy machine.
         parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = 1
         parameters.port = 0
         parameters.warmup, parameters.verbosity = False, 0
-        # Without this, a window that has moved on is computed anew for each token of `perplexity`.
+        # Otherwise a window that has moved on is recomputed for each token of `perplexity`.
         parameters.swa_full = True
         self.server = xllamacpp.Server(parameters)
 
@@ -34,7 +34,7 @@ class LlamaCpp:
             return json.loads(answer.read())
 
     def ids(self, text, begin=False, controls=False):
-        """Ids of a text: with BOS if `begin` and the model wants one, control tokens from their text if `controls`."""
+        """Ids of a text: with BOS if `begin` and the model uses one, control tokens parsed from their text if `controls`."""
         return self.call("/tokenize", {"content": text, "add_special": begin, "parse_special": controls})["tokens"]
 
     def text(self, ids):
@@ -44,8 +44,8 @@ class LlamaCpp:
         return self.call("/apply-template", {"messages": messages})["prompt"]
 
     def logprob(self, before, token):
-        """ln p of a token behind others."""
-        # The chosen few of a large vocabulary come quickly, and the token is nearly always among them.
+        """ln p of a token after others."""
+        # A few candidates are quick to get, and nearly always include the token.
         for count in (1000, 1 << 20):
             answer = self.call("/completion", {
                 "prompt": before, "n_predict": 1, "n_probs": count, "temperature": 0, "cache_prompt": True})

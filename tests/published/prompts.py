@@ -1,4 +1,4 @@
-"""The texts that both engines read: 20 prompts, conversations, and candidates behind a prefix."""
+"""Texts for both engines: 20 prompts, conversations, and candidates after a prefix."""
 
 import pathlib
 
@@ -36,10 +36,10 @@ SHORT = {
     "list": "\n".join(f"{n}. {n} squared is {n * n}, and {n} cubed is {n ** 3}." for n in range(1, 16)) + "\n16.",
 }
 
-# (name, first paragraph of the novel, most tokens): around and beyond Gemma's window of 512 tokens.
+# (name, first paragraph of the novel, maximum tokens): around and beyond Gemma's window of 512 tokens.
 LONG = [("supper", 24, 300), ("window", 10, 512), ("beyond", 40, 640), ("club", 3, 900), ("longest", 0, LONGEST)]
 
-# What the model is asked, as itself: through its chat template, or the plain one where it has none.
+# Conversations, rendered with the model's chat template, or the plain one if it has none.
 CONVERSATIONS = [
     [("user", "What is the capital of France?")],
     [("system", "Answer in one word."), ("user", "Which planet is known as the red one?"),
@@ -50,12 +50,11 @@ CONVERSATIONS = [
         "How many days are there in a week?", "Which animal says meow?", "What is the opposite of hot?"]],
 ]
 
-# Of these, and of what the first words of a paragraph of the novel go on with, the clearest greedy texts are kept
-# that have a few different tokens.
+# Prompts of which, besides the first words of the novel's paragraphs, the clearest greedy texts with enough different tokens are kept.
 GREEDY = ["capital", "sums", "code", "rhyme", "table", "problem", "sonnet", "list", "markup", "json", "again", "supper"]
 GREEDY_WORDS, GREEDY_TOKENS, GREEDY_VARIETY, GREEDY_KEPT = 12, 24, 10, 6
 
-# Prefixes, and what may come behind each: whole words, half a word, other languages, one token, many.
+# Prefixes and candidates after each: whole words, half a word, other languages, one token, many.
 CANDIDATES = {
     "capital": [" Paris.", " the city of Paris, which lies on the Seine and has two million people.", " Lyon",
                 " Berlin, of course", "\n\nA. London\nB. Paris"],
@@ -63,12 +62,12 @@ CANDIDATES = {
     "window": [" He said nothing.", " And then, with a sudden start, the Medical Man rose from his chair and looked "
                "into the fire.", "The", " 3.14159 \n\n\t日本"],
 }
-# Behind this one the pass sees more than Gemma's window.
+# After this one the pass exceeds Gemma's window.
 CANDIDATES["beyond"] = CANDIDATES["window"]
 
 
 def prompts(ids):
-    """`{name: text}` of the 20 prompts. `ids` makes ids of a text: long prompts are cut between words by their number."""
+    """`{name: text}` of the 20 prompts. `ids` tokenises a text: long prompts are cut between words to a number of ids."""
     found = dict(SHORT)
     for name, first, most in LONG:
         words = "\n\n".join(NOVEL[first:]).split(" ")

@@ -31,15 +31,15 @@ def main():
     wanted.hostnames = ["127.0.0.1"]
     wanted.port = given.port or free_port()
     wanted.api_keys = [given.key] if given.key else []
-    # By CORS a browser sends a key only where its header is allowed by name; * does not stand for it.
+    # CORS allows a browser to send a key only if its header is named; * does not include it.
     wanted.cors_headers = "authorization,content-type"
-    # Candidates are scored side by side.
+    # Candidates are scored concurrently.
     wanted.n_parallel = 4
     wanted.n_ctx = 4 * 1024
-    # Its threads wait for each other awake: two of them beside a test's own, on two cores, take several times as long.
+    # Its threads busy-wait for each other: two of them beside a test's own, on two cores, take several times as long.
     wanted.cpuparams.n_threads = 1
     wanted.warmup = False
-    # As exact as it can be: keys and values in f32, and no flash attention, which rounds them to f16.
+    # As exact as possible: keys and values in f32, and no flash attention, which rounds them to f16.
     wanted.cache_type_k = wanted.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
     wanted.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
     server = xllamacpp.Server(wanted)

@@ -1,9 +1,9 @@
-"""Writes a GGUF file whose weights are Q8_0 or Q4_1 anew with plain numbers (F32).
+"""Rewrites a GGUF file with Q8_0 or Q4_1 weights in F32.
 
     python plain.py FROM.gguf TO.gguf
 
-llama.cpp rounds what it multiplies such weights by to 8 bits, the engine to other numbers: only with plain
-weights do both compute the same.
+llama.cpp rounds the inputs of products with such weights to 8 bits, the engine differently: both compute the
+same only with unquantised weights.
 """
 
 import array
@@ -34,7 +34,7 @@ class Reader:
         return self.data[self.at - length : self.at]
 
     def skip(self, kind):
-        """Passes over a value; gives it where it is a number."""
+        """Skips a value; returns it if it is a number."""
         if kind == TEXT:
             self.text()
         elif kind == LIST:
@@ -47,14 +47,14 @@ class Reader:
 
 
 def of_q8_0(blocks):
-    """A scale of 16 bits, then 32 codes."""
+    """A 16-bit scale, then 32 codes."""
     for at in range(0, len(blocks), 34):
         (scale,) = struct.unpack_from("<e", blocks, at)
         yield [scale * code for code in struct.unpack_from("<32b", blocks, at + 2)]
 
 
 def of_q4_1(blocks):
-    """A scale and a least number of 16 bits, then the low halves of 16 bytes, and their high halves."""
+    """A 16-bit scale and minimum, then the low halves of 16 bytes, and their high halves."""
     for at in range(0, len(blocks), 20):
         scale, least = struct.unpack_from("<2e", blocks, at)
         numbers = [scale * code + least for code in range(16)]
@@ -63,7 +63,7 @@ def of_q4_1(blocks):
 
 
 def plain(kind, blocks):
-    """Numbers of blocks, as bytes of F32."""
+    """Dequantises blocks to F32 bytes."""
     if kind == F32:
         return blocks
     numbers = array.array("f")

@@ -1,6 +1,6 @@
-"""OpenAI's own client for Python, as it is, against `conclave serve` with the bundled members.
+"""Tests `conclave serve`, with the bundled members, by OpenAI's unmodified Python client.
 
-`cargo xtask test --only serve` starts the server, and says where it is by CONCLAVE_SERVER and CONCLAVE_KEY.
+`cargo xtask test --only serve` starts the server, and passes its URL and key in CONCLAVE_SERVER and CONCLAVE_KEY.
 """
 
 import os
@@ -80,6 +80,6 @@ class Served(unittest.TestCase):
 if __name__ == "__main__":
     result = unittest.main(exit=False, verbosity=2).result
     failed = len(result.failures) + len(result.errors)
-    # As Node's runner sums up.
+    # In the format of Node's runner.
     print(f"# pass {result.testsRun - failed}\n# fail {failed}", flush=True)
     sys.exit(failed > 0)

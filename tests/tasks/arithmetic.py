@@ -9,8 +9,8 @@ ONES = """zero one two three four five six seven eight nine ten eleven twelve th
 fifteen sixteen seventeen eighteen nineteen""".split()
 TENS = "_ _ twenty thirty forty fifty sixty seventy eighty ninety".split()
 
-# Each story: what it asks, ranges of its numbers, and its steps, the last of which is the answer.
-# {n} and {m} are two people, {t} is a thing that is counted.
+# Stories: the question, ranges of its numbers, and its steps, the last of which is the answer. {n} and {m}
+# are two people, {t} is a countable thing.
 ONE_STEP = [
     ("{n} has {a} {t} and gets {b} more. How many {t} does {n} have now?", (2, 9), (2, 9), lambda a, b: [a + b]),
     ("{n} has {a} {t} and {m} has {b} {t}. How many {t} do they have together?",
@@ -71,21 +71,21 @@ IN_WORDS_EVERY = 4
 
 
 def words(number):
-    """The English words of a number from 0 to 99."""
+    """English words of a number from 0 to 99."""
     if number < 20:
         return ONES[number]
     return TENS[number // 10] + (f"-{ONES[number % 10]}" if number % 10 else "")
 
 
 def answer(number):
-    """The number in digits or words, not as a part of another one: 8 isn't in 18, 8.5, -8 or forty-eight."""
+    """Pattern of a number in digits or words, not as part of another: 8 isn't in 18, 8.5, -8 or forty-eight."""
     digits = rf"(^|[^\d.,-]){number}(\.0+)?($|[^\d.,]|[.,]($|\D))"
     spelt = words(number).replace("-", r"[\s-]")
     return {"regex": rf"(?i){digits}|(^|[^\w-]){spelt}($|[^\w-])"}
 
 
 def told(story, ranges, steps, rng, in_words):
-    """One story with numbers drawn; None if its answer is told, passed through, or easily met by chance."""
+    """A story with random numbers; None if its answer is stated, an intermediate result, or easily guessed."""
     a, b = (rng.randint(*span) for span in ranges)
     e = rng.randint(2, 6)
     n, m = rng.sample(NAMES, 2)
@@ -97,8 +97,8 @@ def told(story, ranges, steps, rng, in_words):
         return None
     spelled = {key: words(value) if in_words else value for key, value in numbers.items()}
     question = story.format(n=n, m=m, t=rng.choice(THINGS), **spelled)
-    # Numbers told in a row aren't an answer, so at least one neighbour of the right one must be absent:
-    # each that isn't itself a fair step towards it.
+    # Listing consecutive numbers isn't an answer, so at least one neighbour of the right one must be
+    # absent, unless it is itself an intermediate result.
     beside = [
         number for number in (result - 1, result + 1)
         if number > 3 and number not in shown | set(passed) and all(number % given for given in shown)

@@ -1,6 +1,6 @@
-"""Tables of conversations.py that hang on what is known: one half each, with no fact in both."""
+"""Tables for conversations.py about facts: one half each, with no fact in both."""
 
-# What is asked, how it is answered in a sentence, and how the same is asked again.
+# Question, the sentence that answers it, and the follow-up question.
 RELATIONS = {
     "capital": ("What is the capital of {}?", "The capital of {} is {}.", "of {}"),
     "continent": ("On which continent is {}?", "{} is in {}.", "{}"),
@@ -26,7 +26,7 @@ RELATIONS = {
     "days": ("How many days are in {}?", "The number of days in {} is {}.", "in {}"),
 }
 
-# Facts that are told, and the last one that is asked for.
+# Facts that are stated, and a last one that is asked for.
 DEVELOPMENT = """
 capital: Norway = Oslo > Sweden = Stockholm
 capital: Austria = Vienna > Ireland = Dublin
@@ -171,7 +171,7 @@ milk leche Milch lait
 fish pescado Fisch poisson
 """
 
-# Turns with " / " between, then what is right and, after "!", what must not be said.
+# Turns separated by " / ", then the right answer and, after "!", texts that must be absent.
 UNITS_DEVELOPMENT = """
 How many years are in a decade? / Ten. / And how many months? = 120 ! ten
 How many metres are in a kilometre? / 1000. / And in three kilometres? = 3000|three thousand

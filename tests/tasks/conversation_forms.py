@@ -1,7 +1,7 @@
-"""Tables of conversations.py about a form of the answers that was agreed before."""
+"""Tables for conversations.py about an agreed form of the answers."""
 
-# What the user wants, what is said to it (keeping to it), and the pattern of an answer, in which
-# {} is what is right. {start} and {end} are of the question's own.
+# The user's request, a reply that complies with it, and the pattern of an answer, where {} is the right one.
+# {start} and {end} depend on the question.
 RULES = {
     "capitals": ("Please answer in capital letters from now on.", "UNDERSTOOD.",
                  r"\b({})\b"),
@@ -17,7 +17,7 @@ RULES = {
     "yes": ("Answer only with yes or no.", "Yes.", r"(?i)^\W*{}\W*$"),
 }
 
-# Rule, word at the start or end, question, what is right; for "yes" a question that was answered.
+# Rule, word at the start or end, question, right answer; for "yes" a question that was answered.
 DEVELOPMENT = """
 capitals||What colour do you get from red and yellow?|ORANGE
 capitals||Which slow animal carries its house on its back?|SNAIL

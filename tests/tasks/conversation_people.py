@@ -1,6 +1,6 @@
-"""Tables of conversations.py that hang on what is said: one half each, no people in both."""
+"""Tables for conversations.py about what the user said: one half each, no people in both."""
 
-# Turns with " / " between, then what is right and, after "!", what must not be said.
+# Turns separated by " / ", then the right answer and, after "!", texts that must be absent.
 PRONOUNS_DEVELOPMENT = """
 My sister Lena is a nurse and lives in Bergen. / That sounds like a good life. /
   Where does she live? = Bergen ! nurse
@@ -77,7 +77,7 @@ Which country in Europe has the shape of a boot? / Italy. /
 What do giant pandas eat? / Bamboo. / Which country do they come from? = China
 """
 
-# Who, in which year born, did what in which year.
+# Person, year of birth, event and its year.
 AGES_DEVELOPMENT = """
 Lena|she|1980|learned to ski|1992
 Pavel|he|1975|built a boat|1995
@@ -96,7 +96,7 @@ Viktor|he|1988|got a cat|1998
 """
 AGE_REPLIES = ["That is interesting.", "Good to hear.", "I see.", "Nice!"]
 
-# What the user says, what is said to it, and what is asked later.
+# The user's statement, the reply, and the later question.
 RECALL_DEVELOPMENT = """
 My name is Sofia. / Nice to meet you! / What is my name? = Sofia ! my name is
 Hello, I am Pavel. / Hello! How can I help? / What is my name? = Pavel ! I am Pavel
@@ -159,7 +159,7 @@ We are going to Greece in summer. / Enjoy it! /
 I play for the Tigers. / Good luck! / Which team do I play for? = Tigers ! I play for
 I lost my umbrella on the tram. / What a pity. / Where did I lose my umbrella? = tram ! I lost my
 """
-# Told between the saying and the asking.
+# Asides between the statement and the question.
 ASIDES_DEVELOPMENT = [
     ("What is a group of wolves called?", "It is called a pack."),
     ("What is 20 minus 2?", "It is 18."),
@@ -174,7 +174,7 @@ ASIDES_HELD_OUT = [
     ("How many strings does a violin have?", "It has four strings."),
 ]
 
-# What is said wrongly at first, then rightly, and asked.
+# A wrong statement, its correction, and the question.
 SLIPS_DEVELOPMENT = """
 My train leaves at five. / Noted. / Wait, it leaves at seven. / Okay. /
   When does my train leave? = seven|7|7:00 ! five|5|wait

@@ -29,7 +29,7 @@ THEN = [
 
 
 def said(turns, answer, banned=()):
-    """A line: turns of the user and the model, the user's first and last."""
+    """A task line: turns of the user and the model, the user's first and last."""
     roles = ("user", "assistant")
     messages = [{"role": roles[place % 2], "content": turn} for place, turn in enumerate(turns)]
     line = {"messages": messages, "answer": answer}
@@ -41,12 +41,12 @@ def either(alternatives):
 
 
 def lines(table):
-    """The lines of a table; one that begins with spaces goes on with the line before."""
+    """Lines of a table; a line that begins with spaces continues the one before."""
     return table.strip().replace("\n  ", " ").split("\n")
 
 
 def parsed(line):
-    """Turns, the right answers or their pattern, and what must not be said, of a table's line."""
+    """Parses a table's line into turns, right answers or their pattern, and texts that must be absent."""
     talk, _, rest = line.rpartition(" = ")
     right, *banned = rest.split(" ! ")
     pattern = right.startswith("/") and right.endswith("/")
@@ -55,7 +55,7 @@ def parsed(line):
 
 
 def relations(table):
-    """A fact or two that were asked for, and another one asked for in short, or instead."""
+    """One or two facts asked for, then another asked for elliptically, or instead."""
     for number, line in enumerate(lines(table)):
         relation, chain = line.split(": ", 1)
         asked, answered, again = facts.RELATIONS[relation]
@@ -92,7 +92,7 @@ def sums(rng, count):
 
 
 def corrected_sums(rng, count, taken):
-    """A sum with another number in place of the one that was told."""
+    """A sum with another number in place of the given one."""
     done = 0
     while done < count:
         a, b, c = rng.randint(5, 20), rng.randint(2, 9), rng.randint(2, 9)
@@ -115,7 +115,7 @@ def ages(table):
 
 
 def recalled(table, asides):
-    """Something that the user said, none, one or two other questions ago."""
+    """Something that the user said none, one or two questions ago."""
     for number, line in enumerate(lines(table)):
         (first, reply, last), answer, banned = parsed(line)
         between = [asides[(number + more) % len(asides)] for more in range(number % 3)]
@@ -154,7 +154,7 @@ def plainly(table):
 
 
 def half(rng, ending, chains, corrections):
-    """The conversations of one half: `ending` is that of its tables' names."""
+    """The conversations of one half; `ending` is the suffix of its tables' names."""
     table = lambda module, name: getattr(module, f"{name}_{ending}")
     chained = list(sums(rng, chains))
     taken = {numbers for numbers, _ in chained}

@@ -1,4 +1,4 @@
-"""Copying and rewriting: repeat, take a word out of a sentence, change one thing and leave the rest."""
+"""Copying and rewriting: repeat, remove a word from a sentence, change one thing and leave the rest."""
 
 import re
 
@@ -65,7 +65,7 @@ COUNTED = [
 
 
 def loose(text):
-    """A regex of the words of `text`: any white space between them, punctuation escaped."""
+    """Regex of the words of `text`: any white space between them, punctuation escaped."""
     return r"\s+".join(map(re.escape, text.split())).replace(r"\-", "-")
 
 
@@ -80,7 +80,7 @@ def within(pattern, case="(?i)"):
 
 
 def named(word):
-    """The answer is one word, alone, at the start of "W is the …" or as what a sentence says it "is"."""
+    """The answer is one word, alone, at the start of "W is the …" or after "is" in a sentence."""
     quote = "[\"“”'’*]*"
     return {"regex": rf"(?i)^\W*{word}{quote}(\W*$|\n|\s+is\s+the\b)|\bis:?\W+{word}{quote}([.,;\n]|$)"}
 

@@ -1,4 +1,4 @@
-"""Instructions whose being followed can be seen in the form of the answer."""
+"""Instructions whose observance shows in the form of the answer."""
 
 YES_NO = [
     ("Is fire hot?", "yes"), ("Can a fish drive a car?", "no"), ("Is a dog an animal?", "yes"),
@@ -66,18 +66,18 @@ def only(pattern):
 
 
 def within(pattern, case="(?i)"):
-    """The answer contains `pattern`, not as a part of a longer word; for texts that no echo contains."""
+    """The answer contains `pattern`, not within a longer word; for texts that no echo contains."""
     return {"regex": rf"{case}(^|[^\w-]){pattern}($|[^\w-])"}
 
 
 def in_sentence(word, end=""):
-    """`word`, or its plural, beside at least three other words, and `end` after them all."""
+    """`word`, or its plural, with at least three other words, and `end` after them all."""
     ways = "|".join(r"\w+\W+" * before + rf"{word}s?" + r"\W+\w+" * (3 - before) for before in range(4))
     return {"regex": rf"(?is)\b({ways})\b" + (rf".*{end}\W*$" if end else "")}
 
 
 def two_of(names):
-    """Two different ones of `names`, with a comma or "and" between."""
+    """Two different ones of `names`, separated by a comma or "and"."""
     others = {one: "|".join(name for name in names if name != one) for one in names}
     return only("|".join(rf"{one}(\s*,\s*|,? and )({rest})" for one, rest in others.items()))
 

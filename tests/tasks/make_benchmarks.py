@@ -6,9 +6,9 @@
 
 The second argument is a checkout of github.com/openai/grade-school-math,
 github.com/suzgunmirac/BIG-Bench-Hard or github.com/openai/human-eval (LICENSES.md says at which
-commit). The same files come out each time. Which examples of GSM8K and BIG-Bench Hard are for
-development is what the ids in development/ say: those lines are written anew from the data set,
-and the held-out ones are drawn from the others.
+commit). The output is deterministic. The ids in development/ select the development examples of
+GSM8K and BIG-Bench Hard: those lines are rewritten from the data set, and the held-out ones are
+drawn from the rest.
 """
 
 import argparse
@@ -64,7 +64,7 @@ def write(path, rows):
 
 
 def last_number(number):
-    """A pattern of an answer whose last number, with or without its commas, is `number`."""
+    """Pattern of an answer whose last number, with or without commas, is `number`."""
     groups = f"{int(number.replace(',', '')):,}".replace(",", ",?")
     return rf"(?:^|[^\d.,]){groups}(?:\.0+)?(?:[^\d]*)$"
 
@@ -79,7 +79,7 @@ def gsm8k_line(part, index, example, steps):
         "answer": {"regex": pattern},
     }
     if re.search(pattern, asked):
-        # The question's last number is its answer: an echo of it isn't right.
+        # The question's last number is its answer, so an echo must not count.
         line["not"] = re.split(r"[.?!]\s+", asked.rstrip(".?!"))[-1]
     return line
 
@@ -99,7 +99,7 @@ def gsm8k(checkout, rng):
 
 
 def bbh_pattern(target, ending):
-    """An answer that is `target`, begins with it or comes to it at its end."""
+    """An answer that is `target`, or begins or ends with it."""
     if ending == LETTER:
         letter = target.strip("()")
         said = r"(?i:\banswer(?:\s+is)?|\boption\s+is)"
@@ -118,13 +118,13 @@ def bbh_line(task, index, example):
         "id": f"bbh-{task}-{index}",
         "question": f"{example['input']}\n{ending}",
         "answer": {"regex": bbh_pattern(example["target"], ending)},
-        # Else the question itself would be right wherever its last option is.
+        # Otherwise the question itself would be right wherever its last option is.
         "not": ending.rstrip("."),
     }
 
 
 def bbh(checkout, rng):
-    """Twelve tasks; no held-out question is asked in development, under another index either."""
+    """Twelve tasks; no held-out question occurs in development, under any index."""
     examples = {
         task: json.loads((checkout / "bbh" / f"{task}.json").read_text("utf-8"))["examples"]
         for task in TASKS
@@ -157,8 +157,8 @@ def passes(problem, written):
 
 
 def code(checkout, rng):
-    """Runs each problem's solution, as a body and as a whole function: a test that refuses them, or
-    that takes a function without a body, is none."""
+    """Runs each problem's solution, as a body and as a whole function: tests that reject them, or that
+    accept a function without a body, are dropped."""
     with gzip.open(checkout / "data" / "HumanEval.jsonl.gz", "rt", encoding="utf-8") as file:
         problems = [json.loads(line) for line in file if line.strip()]
     for problem in problems:

@@ -1,10 +1,10 @@
-"""Writes the files of questions that come from tables, beside this file and in development/.
+"""Writes the question files made from tables, beside this file and in development/.
 
     python3 tests/tasks/make_tasks.py
 
-The same files come out each time: every kind of question draws from a generator of its own with
-a fixed seed. Those of development/ are written for the kinds that have a `development`. The other
-files are written by hand, or by make_benchmarks.py, and stay as they are.
+The output is deterministic: every kind of question has its own generator with a fixed seed. Files in
+development/ are written for the kinds that have a `development`. The other files are written by hand
+or by make_benchmarks.py, and stay as they are.
 """
 
 import json

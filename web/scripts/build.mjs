@@ -1,8 +1,8 @@
 /**
- * Builds two static folders, with relative addresses, so that any sub-path serves them: the page
- * (web/dist, or the folder that is named), and the package that others embed (web/package). Both
- * have the engine: for each core that was built its worker, one file with all that it imports, and
- * its module beside it, the engine's also with relaxed SIMD.
+ * Builds two static folders, with relative addresses so that any sub-path can serve them: the page
+ * (web/dist, or the named folder), and the package for other pages (web/package). Both contain the
+ * engine: for each core that was built, its worker as one self-contained file and its module beside
+ * it, the engine's also with relaxed SIMD.
  */
 import { build } from "esbuild";
 import { execFileSync } from "node:child_process";
@@ -65,11 +65,11 @@ for (const module of modules) {
   if (Object.keys(files).length > 0) built.push({ ...module, files });
   else console.log(`without ${module.name}, which was not built`);
 }
-/** That of the grammars, whose script is in every worker that members live in. */
+/** The grammar module, whose script is in every worker that members run in. */
 const grammar = { name: "grammar", glue: `${web}pkg-grammar/conclave_grammar` };
 const hasGrammar = await isThere(`${grammar.glue}_bg.wasm`);
 if (!hasGrammar) console.log("without grammar, which was not built");
-/** In the place of a script that was not built. */
+/** Replaces a script that was not built. */
 const unbuilt = {
   name: "unbuilt",
   setup({ onResolve, onLoad }) {
@@ -89,7 +89,7 @@ for (const folder of [dist, library]) {
   await mkdir(folder, { recursive: true });
 }
 
-// The workers, each with the script of its module.
+// The workers, each with its module's script.
 for (const module of built) {
   // The bench compares both cores.
   const entries = Object.entries(module.entries).filter(
@@ -105,14 +105,14 @@ for (const module of built) {
 if (hasGrammar) await cp(`${grammar.glue}_bg.wasm`, `${dist}/grammar.wasm`);
 await cp(`${web}members`, `${dist}/members`, { recursive: true });
 
-// The package: what a page embeds, and the types of it.
+// The package: its entry points, and their types.
 const entries = ["conclave", "element", "openai", "ai-sdk", "language-model", "react"];
-/** What an entry is used with: whoever uses it has it, and which versions of it will do. */
+/** Peer dependencies of the entry points, with their supported versions. */
 const peers = { "@ai-sdk/provider": "^4.0.0", react: ">=18" };
 const [first, ...others] = entries.map((name) => `${web}src/library/${name}.ts`);
 /**
- * The other entries import the first as it is published, and the errors, which it exports: what is
- * declared there is there once.
+ * The other entry points import the published first one, and the errors that it exports, so that
+ * each declaration exists once.
  */
 const once = {
   name: "once",
@@ -131,7 +131,7 @@ await build({
   external: Object.keys(peers),
 });
 for (const { name, files } of built) {
-  // Bundlers copy a worker's script alone: it names no map, which they would miss.
+  // Bundlers only copy a worker's script: it names no source map, which would be missing.
   const script = await readFile(`${dist}/${name}.js`, "utf8");
   await writeFile(`${library}/${name}.js`, script.replace(/\/\/# sourceMappingURL=\S+\s*$/, ""));
   for (const name of Object.keys(files)) await cp(`${dist}/${name}`, `${library}/${name}`);
@@ -149,7 +149,7 @@ execFileSync(
 for (const file of (await readdir(types, { recursive: true })).filter((file) =>
   file.endsWith(".d.ts"),
 )) {
-  // As whoever imports them resolves names: sources have the ending `.ts`.
+  // Resolve names as importers do: sources end in `.ts`.
   const text = await readFile(join(types, file), "utf8");
   await writeFile(join(types, file), text.replace(/((?:from|import\() ?"\.[^"]+)\.ts"/g, '$1.js"'));
 }
@@ -181,7 +181,7 @@ const manifest = {
 await writeFile(`${library}/package.json`, `${JSON.stringify(manifest, undefined, 2)}\n`);
 
 // The page.
-/** Bytes of the open core as gzip, for the page to tell. */
+/** Gzipped bytes of the open core, for display on the page. */
 const openCoreBytes =
   openCore &&
   (
@@ -192,7 +192,7 @@ const openCoreBytes =
       ),
     )
   ).reduce((sum, bytes) => sum + bytes);
-/** Tells apart what different builds send each other: by all that has a part in it. */
+/** Distinguishes messages of different builds: a hash of all that affects them. */
 const pageVersion = createHash("sha256");
 for (const folder of [dist, `${web}src`])
   for (const file of (await readdir(folder, { recursive: true }))
@@ -218,20 +218,20 @@ await build({
 });
 for (const file of ["index.html", "bench.html", "bench.css", "mark.svg", "catalogue.json"])
   await cp(`${web}${file}`, `${dist}/${file}`);
-// The font's licence asks to travel with it.
+// The font's licence must be distributed with it.
 await cp(
   `${web}node_modules/@fontsource-variable/newsreader/LICENSE`,
   `${dist}/newsreader-LICENSE.txt`,
 );
 
-// Last: the service worker knows every file that the page needs by its content. Entries are in
-// order, so that the same files make the same worker.
+// Last: the service worker has the digest of every file that the page needs. Entries are sorted, so
+// that the same files make the same worker.
 const needed = (await readdir(dist, { recursive: true, withFileTypes: true }))
   .filter((entry) => entry.isFile() && !/\.(map|txt)$/.test(entry.name))
   .map((entry) => relative(dist, join(entry.parentPath, entry.name)).split(sep).join("/"))
   .sort();
 const files = {};
-/** Files that the worker keeps once they were used. */
+/** Files that the worker keeps after their first use. */
 const onceUsed = {};
 for (const file of needed)
   (/^(open-core|grammar)\./.test(file) ? onceUsed : files)[file] = createHash("sha256")

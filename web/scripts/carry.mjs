@@ -1,5 +1,5 @@
 /**
- * `node scripts/carry.mjs FOLDER TOOL`: makes a folder that measures Conclave on a bare Linux
+ * `node scripts/carry.mjs FOLDER TOOL`: makes a folder that benchmarks Conclave on a bare Linux
  * machine with Vulkan and no network: the native tool, the page's bench worker with its module, and
  * Deno, which runs it on WebGPU.
  */
@@ -8,9 +8,9 @@ import { execFileSync } from "node:child_process";
 import { chmod, copyFile, cp, mkdir, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 
-/** It has WebGPU by the same wgpu as Firefox, in one file. */
+/** Has WebGPU by the same wgpu as Firefox, in one file. */
 const deno = "@deno/linux-x64-glibc@2.9.6";
-/** What the folder may weigh. */
+/** Size limit of the folder. */
 const mostBytes = 60e6;
 
 const run = `#!/bin/sh
@@ -46,7 +46,7 @@ await build({
   outdir: folder,
   alias: { "engine-glue": `${web}pkg/conclave.js` },
 });
-// Deno takes relaxed SIMD.
+// Deno supports relaxed SIMD.
 await copyFile(`${web}pkg/conclave_relaxed_bg.wasm`, `${folder}/engine-relaxed.wasm`);
 await cp(`${web}members`, `${folder}/members`, { recursive: true });
 await copyFile(tool, `${folder}/conclave`);

@@ -1,7 +1,6 @@
 /**
- * Writes docs/library.md from the doc comments of what the library exports; with `--check` it only
- * says whether that file is up to date. The compiler reads the types, so that nothing else is
- * needed.
+ * Writes docs/library.md from the doc comments of the library's exports; `--check` only checks that
+ * the file is up to date. Reads types with the compiler, so that no other tool is needed.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -9,11 +8,12 @@ import ts from "typescript";
 
 const web = fileURLToPath(new URL("..", import.meta.url));
 const target = fileURLToPath(new URL("../../docs/library.md", import.meta.url));
-/** The chapters, each with the files whose exports it holds, in this order. */
+/** The chapters in order, each with the files whose exports it holds. */
 const chapters = [
   [
     "Loading and asking",
     [
+      "library/call-options.ts",
       "library/conclave.ts",
       "library/conversation.ts",
       "library/response-format.ts",
@@ -43,7 +43,7 @@ const program = ts.createProgram(entries, options);
 const checker = program.getTypeChecker();
 const flags = ts.TypeFormatFlags.NoTruncation;
 
-/** Every exported symbol once, by what it is declared as. */
+/** Every exported symbol once, by its declaration. */
 const exported = new Set(
   entries
     .flatMap((entry) =>
@@ -58,7 +58,7 @@ const fileOf = (symbol) =>
 
 /** A doc comment as one line of Markdown; links become code. */
 function docOf(parts) {
-  const text = ts.displayPartsToString(parts).replace(/\{@link ([^}]+)\}/g, "`$1`");
+  const text = ts.displayPartsToString(parts).replace(/\{@link ([^}]+?)\s*\}/g, "`$1`");
   return text.replace(/\s*\n\s*/g, " ").trim();
 }
 const symbolDoc = (symbol) => docOf(symbol.getDocumentationComment(checker));
@@ -73,8 +73,8 @@ const typeText = (type, node) => checker.typeToString(type, node, flags);
 const cell = (text) => text.replaceAll("|", "\\|");
 
 /**
- * Shapes whose types are written out in `protocol/generated.ts`, `protocol/engine.ts` and
- * `protocol/errors.ts`, by their names.
+ * Shapes with types written out in `protocol/generated.ts`, `protocol/engine.ts` and
+ * `protocol/errors.ts`, by name.
  */
 const namedShapes = {
   about: "About",
@@ -90,7 +90,7 @@ const namedShapes = {
 };
 const plainChecks = { text: "string", flag: "boolean", number: "number", blob: "Blob" };
 
-/** What an identifier stands for, through imports and shorthand fields. */
+/** Declaration of an identifier, through imports and shorthand fields. */
 function declarationOf(node) {
   const symbol = ts.isShorthandPropertyAssignment(node.parent)
     ? checker.getShorthandAssignmentValueSymbol(node.parent)
@@ -110,8 +110,8 @@ const isOptional = (field) =>
 const named = (field) => `${field.name.text}${isOptional(field) ? "?" : ""}`;
 
 /**
- * The type that a check makes: `list(nullable(text))` is `(string | null)[]`. Shapes that are
- * exported go by their names.
+ * The type that a check makes: `list(nullable(text))` is `(string | null)[]`. Exported shapes are
+ * named.
  */
 function checkText(node) {
   if (ts.isIdentifier(node)) {
@@ -177,7 +177,7 @@ const typeOfShape = new Map(
   }),
 );
 
-/** The fields of a shape as a table, in their order. */
+/** The fields of a shape as a table, in order. */
 function shapeFields({ call, variant }) {
   const rows = fieldsOf(call).map(
     (field) =>
@@ -188,8 +188,8 @@ function shapeFields({ call, variant }) {
 }
 
 /**
- * The fields of an interface as a table, types as they are written; without those that it has of
- * another package's.
+ * The fields of an interface as a table, types as written; without those inherited from another
+ * package.
  */
 function fields(type) {
   const own = checker
@@ -208,7 +208,7 @@ function fields(type) {
   return ["| field | type | |", "|---|---|---|", ...rows].join("\n");
 }
 
-/** What a declaration says of itself, without its body. */
+/** A declaration without its body. */
 function signature(node) {
   const copy = node
     .getText()

@@ -1,6 +1,7 @@
 /**
- * Serves a folder on this machine: `node scripts/serve.mjs FOLDER PORT [HEADERS]`, the headers of
- * every answer as a JSON object. Takes a free port where that one is taken, and prints the address.
+ * Serves a folder on this machine: `node scripts/serve.mjs FOLDER PORT [HEADERS]`; HEADERS is a
+ * JSON object of headers for every response. Uses a free port if that one is taken, and prints the
+ * address.
  */
 import { createServer } from "node:http";
 import sirv from "sirv";
@@ -11,7 +12,7 @@ if (folder === undefined || port === undefined) {
   process.exit(2);
 }
 const always = Object.entries(JSON.parse(headers));
-// Always the build that is there now.
+// Always the latest build.
 const files = sirv(folder, {
   dev: true,
   setHeaders: (response) => always.forEach(([name, value]) => response.setHeader(name, value)),

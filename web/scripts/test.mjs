@@ -1,12 +1,12 @@
 /**
- * Runs tests with Node's own runner after bundling them: `unit` (beside the sources), or those of a
- * folder of web/tests against what was built: `browser` (the page in Chromium), `packages` (the
- * package in the projects of examples/), `browsers` (the page in Firefox and WebKit), `published`
- * (with models that are fetched by `cargo xtask models`), `serve` (OpenAI's client against
- * `conclave serve`, which `cargo xtask test --only serve` starts). Further arguments go to the
- * runner. `screenshot FILE [QUESTION [SEED [MODEL …]]]` takes the README's picture of the built
- * page, or one with other members; `bench QUERY …` runs the built bench page, `write-model …`
- * writes one of its random models.
+ * Bundles tests and runs them with Node's own runner: `unit` (beside the sources), or those of a
+ * folder of web/tests against the build: `browser` (the page in Chromium), `packages` (the package
+ * in the projects of examples/), `browsers` (the page in Firefox and WebKit), `published` (with
+ * models fetched by `cargo xtask models`), `serve` (OpenAI's client against `conclave serve`, which
+ * `cargo xtask test --only serve` starts). Further arguments go to the runner. `screenshot FILE
+ * [QUESTION [SEED [MODEL …]]]` takes the README's picture of the built page, or one with other
+ * members; `bench QUERY …` runs the built bench page, `write-model …` writes one of its random
+ * models.
  */
 import { build } from "esbuild";
 import { spawnSync } from "node:child_process";
@@ -26,7 +26,7 @@ const entryPoints = readdirSync(`${web}${folder}`, { recursive: true })
       : file.endsWith(".test.ts") && ofKind(file),
   )
   .map((file) => `${web}${folder}/${file}`);
-// Inside web/, so that packages left external are found.
+// Inside web/, so that external packages are found.
 const outdir = `${web}node_modules/.cache/conclave-${kind}`;
 rmSync(outdir, { recursive: true, force: true });
 mkdirSync(outdir, { recursive: true });
@@ -46,8 +46,8 @@ await build({
 const built = readdirSync(outdir, { recursive: true })
   .filter((file) => file.endsWith(".mjs"))
   .map((file) => `${outdir}/${file}`);
-// A test that fails may leave a server behind, which would keep its process from its end. Node
-// 20.14 is the first to know of it.
+// A failing test may leave a server running, which would keep its process alive. The option exists
+// since Node 20.14.
 const [major, minor] = process.versions.node.split(".").map(Number);
 const end = major > 21 || (major === 20 && minor >= 14) ? ["--test-force-exit"] : [];
 const runner = [

@@ -1,7 +1,4 @@
-/**
- * What axe-core finds wrong with a page, for every browser: run inside it, by its address beside
- * the page.
- */
+/** Runs axe-core inside a page, in any browser, from an address beside the page. */
 
 interface Axe {
   run(
@@ -17,8 +14,8 @@ interface Axe {
 }
 
 /**
- * Runs in the page and knows nothing else. Gives a line for every fault under the rules of WCAG 2.2
- * AA and good practice.
+ * Runs in the page without outer scope. Returns a line for every violation of WCAG 2.2 AA and of
+ * good practice.
  */
 export async function faults(address: string): Promise<string[]> {
   const given = globalThis as unknown as { axe?: Axe };

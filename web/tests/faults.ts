@@ -1,21 +1,21 @@
 /**
- * Every fault the loopback hub knows, and what becomes of it: survived, or told. The table is the
- * tool's as well.
+ * Every fault of the loopback hub, and the expected result: survived, or reported. The tool uses
+ * the same table.
  */
 import { readFileSync } from "node:fs";
 import type { Fault } from "./hub.ts";
 
-/** The model is of some sixteen chunks, in `owner/model/weights.gguf`. */
+/** The model has some sixteen chunks, in `owner/model/weights.gguf`. */
 interface Case {
   name: string;
   faults: Fault[];
   /** The reference, if not that of the model. */
   what?: string;
-  /** How often the whole file is fetched beyond once, where that is certain. */
+  /** How often the whole file is fetched again, if that is certain. */
   extra?: number;
-  /** What the page says. */
+  /** The page's message. */
   page?: string;
-  /** A page can't see it of another origin. */
+  /** Invisible to a page of another origin. */
   hidden?: boolean;
 }
 
@@ -27,7 +27,7 @@ export const survived = table.survived.map(({ page, ...rest }) => ({
   ...rest,
   note: page === undefined ? undefined : new RegExp(page),
 }));
-export const told = table.told.map(({ page = "", ...rest }) => ({
+export const reported = table.told.map(({ page = "", ...rest }) => ({
   ...rest,
   says: new RegExp(page),
 }));

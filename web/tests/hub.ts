@@ -1,6 +1,6 @@
 /**
- * The loopback hub (tests/hub/hub.mjs) as a test sees it: repositories to fill, faults to set,
- * requests to count.
+ * The loopback hub (tests/hub/hub.mjs) for tests: repositories to fill, faults to set, requests to
+ * count.
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -65,7 +65,7 @@ export class Hub {
   static async start(): Promise<Hub> {
     const root = mkdtempSync(join(tmpdir(), "conclave-hub-"));
     const script = `${process.env["CONCLAVE_WEB"] ?? "./"}../tests/hub/hub.mjs`;
-    // Files come from another origin than the hub itself, as they do from the real one.
+    // Files have another origin than the hub itself, like the real one's.
     const child = spawn(process.execPath, [script, "--root", root, "--cdn-port", "0"], {
       stdio: ["ignore", "pipe", "inherit"],
     });
@@ -86,12 +86,12 @@ export class Hub {
     await fetch(`${this.address}/faults`, { method: "POST", body: JSON.stringify(faults) });
   }
 
-  /** All is well again: what is slow goes on at full speed; a line that stalled stays silent. */
+  /** Removes all faults: slow connections continue at full speed; stalled ones stay so. */
   async mend(): Promise<void> {
     await fetch(`${this.address}/faults`, { method: "DELETE" });
   }
 
-  /** All is well again, and nothing was asked yet. */
+  /** Removes all faults and clears the counts. */
   async reset(): Promise<void> {
     await this.mend();
     await fetch(`${this.address}/log`, { method: "DELETE" });

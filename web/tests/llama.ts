@@ -1,7 +1,4 @@
-/**
- * llama.cpp's own server (tests/remote/llama_server.py) with a model of this machine, as a test
- * sees it.
- */
+/** llama.cpp's own server (tests/remote/llama_server.py) with a model of this machine. */
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
@@ -18,7 +15,7 @@ export class LlamaServer {
     this.#process = process;
   }
 
-  /** What an OpenAI client is given. */
+  /** Base address for an OpenAI client. */
   get base(): string {
     return `${this.address}/v1`;
   }
@@ -35,18 +32,18 @@ export class LlamaServer {
     const given = Object.entries(options).flatMap(([name, value]) => [`--${name}`, String(value)]);
     const child = spawn(python, [script, model, ...given], { stdio: ["pipe", "pipe", "ignore"] });
     for await (const line of createInterface(child.stdout!)) {
-      // Its own log may come before the address.
+      // Its own log may precede the address.
       if (/^http:\/\/127\.0\.0\.1:\d+$/.test(line)) return new LlamaServer(line, child);
     }
     throw new Error(`llama.cpp's server did not start with ${model}`);
   }
 
-  /** Stops its process where it stands, or lets it go on: to whoever asks it is late. */
+  /** Suspends or resumes its process, so that it is late. */
   freeze(frozen: boolean): void {
     this.#process.kill(frozen ? "SIGSTOP" : "SIGCONT");
   }
 
-  /** Waits until it answers, and has dealt with what was asked before. */
+  /** Waits until it answers, and has completed earlier requests. */
   async ready(): Promise<void> {
     const body = JSON.stringify({ prompt: "Well", max_tokens: 1 });
     await fetch(`${this.base}/completions`, {

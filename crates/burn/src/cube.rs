@@ -127,7 +127,7 @@ impl Operations for CubeBackend {
     }
 }
 
-/// What a kernel does with a buffer.
+/// A kernel's use of a buffer.
 enum Use<'a> {
     Read(&'a Handle),
     Write(&'a Handle),

@@ -82,7 +82,7 @@ impl Burn {
         self.reports.listen()
     }
 
-    /// What the GPU reported since the listener last asked.
+    /// Returns the GPU's error since the listener last asked.
     pub(crate) fn check(&self, heard: &Heard) -> Result<(), ModelError> {
         Ok(self.reports.check(heard)?)
     }
@@ -93,7 +93,7 @@ impl Burn {
         Tensor::from_data(TensorData::new(values, [length]), &self.device)
     }
 
-    /// Reads a tensor back, and what went wrong before.
+    /// Reads a tensor back; errors from before surface here.
     pub(crate) async fn read<const D: usize>(
         &self,
         tensor: Tensor<D>,
@@ -120,7 +120,7 @@ impl Backend for Burn {
                 samples: RefCell::default(),
             };
             let weights = loading.weights(&sink).await?;
-            let decoder = BurnDecoder::new(weights, config, context, self);
+            let decoder = BurnDecoder::new(weights, config, context, self)?;
             // The first read waits for all uploads, which only fail once the device has run them.
             decoder.settle().await?;
             for sample in sink.proofs()? {
@@ -135,7 +135,7 @@ impl Backend for Burn {
     }
 }
 
-/// What burn says went wrong.
+/// Makes an error of burn's.
 pub(crate) fn refused(error: impl std::fmt::Display) -> ModelError {
     ModelError::Burn(error.to_string())
 }

@@ -1,4 +1,4 @@
-//! The operations that burn has none for, each a function of tensors and what it is told.
+//! Operations that burn lacks, each a function of tensors and settings.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -24,7 +24,7 @@ pub struct Share {
 /// Where the tokens of a pass stand, and the KV cache of one block.
 #[derive(Debug, Clone)]
 pub struct Rows {
-    /// Of each token.
+    /// Place of each token.
     pub places: Arc<Vec<Place>>,
     /// The heads of the attention and their caches.
     pub heads: Heads,
@@ -32,7 +32,7 @@ pub struct Rows {
     pub host: Option<Arc<Mutex<conclave_cpu::Cache>>>,
 }
 
-/// What each backend of burn does for the operations below.
+/// The operations below on a backend of burn.
 #[backend_extension(Cube, Flex)]
 pub trait Operations: Backend {
     /// [`embed`].
@@ -82,7 +82,7 @@ pub trait Operations: Backend {
 }
 
 /// The rows of `ids` `[m]` that lie in this share of a matrix, into their rows of `out` `[m, k]`;
-/// of the first share, zeros into the others. `out` is written in place: nobody else may hold it.
+/// of the first share, zeros into the others. `out` is written in place: no other tensor may share it.
 pub fn embed(
     out: Tensor<2>,
     ids: Tensor<1, Int>,

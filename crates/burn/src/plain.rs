@@ -48,11 +48,8 @@ impl PlainCache {
             ..
         } = heads;
         let [m, _, _] = query.dims();
-        let behind = places.last().map_or(0, |place| place.row as usize + 1);
-        let [keys, values] = self
-            .0
-            .each_ref()
-            .map(|rows| rows.clone().narrow(1, 0, behind));
+        let end = places.last().map_or(0, |place| place.row as usize + 1);
+        let [keys, values] = self.0.each_ref().map(|rows| rows.clone().narrow(1, 0, end));
         // Queries that share a key head stand below each other: [kv_heads, group · m, width].
         let group = all / kv_heads;
         let query = query.swap_dims(0, 1);
@@ -62,12 +59,11 @@ impl PlainCache {
             Some(cap) => (found / cap).tanh() * cap,
             None => found,
         };
-        let unseen = unseen(places, behind, scores.window, &found.device());
+        let unseen = unseen(places, end, scores.window, &found.device());
         let found = found.mask_fill(unseen.clone().repeat_dim(1, group), f32::NEG_INFINITY);
-        // What an earlier candidate left in rows that nobody sees may be no number, of which 0
-        // times is none.
+        // Rows of earlier candidates that no query sees may hold NaN, and 0 · NaN is NaN.
         let idle = unseen.clone().all_dim(1).swap_dims(1, 2);
-        let values = values.mask_fill(idle.expand([kv_heads, behind, width]), 0.0);
+        let values = values.mask_fill(idle.expand([kv_heads, end, width]), 0.0);
         let attended = softmax(found, 2).matmul(values);
         attended.reshape([all, m, width]).swap_dims(0, 1)
     }

@@ -1,6 +1,6 @@
 //! The kernels of the open core against their CPU twins, on the GPU in use, before a model answers
-//! by them: drivers compile wrongly more often than they fail, and burn tells nothing of it. What
-//! fails ends the load, since here no kernel has a safe twin.
+//! by them: drivers compile wrongly more often than they fail, and burn reports nothing of it. A
+//! failure ends the load, since here no kernel has a safe twin.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ pub async fn prove_products(burn: &Burn, heard: &Heard, sample: &Sample) -> Resu
     judge(burn, "embed", &found, &wanted)
 }
 
-/// Tries the append and the masked attention: two candidates in line behind a prefix.
+/// Tries the append and the masked attention: two candidates in line after a prefix.
 ///
 /// # Errors
 /// As [`prove_products`].
@@ -140,7 +140,7 @@ mod tests {
 
     /// A sample of Q8_0 whose matrix has other numbers in one of its rows.
     #[test]
-    fn a_matrix_that_multiplies_wrongly_is_told() {
+    fn a_matrix_that_multiplies_wrongly_is_reported() {
         let burn = pollster::block_on(Burn::wgpu()).expect("a Vulkan driver is installed");
         let (format, cols, count) = (Format::Q8_0, 64, 12);
         // A scale and 32 bytes.
@@ -161,11 +161,11 @@ mod tests {
         pollster::block_on(prove_products(&burn, &sink.heard, &sample)).unwrap();
         // Last block of the last row, its last number.
         *sample.rows.last_mut().unwrap() ^= 0x40;
-        let told = pollster::block_on(prove_products(&burn, &sink.heard, &sample))
+        let found = pollster::block_on(prove_products(&burn, &sink.heard, &sample))
             .map_err(|e| e.to_string());
         assert!(
-            told.as_ref().is_err_and(|told| told.contains("product")),
-            "{told:?}"
+            found.as_ref().is_err_and(|error| error.contains("product")),
+            "{found:?}"
         );
 
         let heads = Heads {

@@ -71,9 +71,9 @@ pub struct BurnWeights<'a> {
     pub burn: &'a Burn,
     /// Its faults.
     pub heard: Heard,
-    /// What plain numbers are rounded to.
+    /// Format that plain numbers are rounded to.
     pub quantise: Option<Format>,
-    /// Of each format the first rows there were, to try its kernels with.
+    /// First rows of each format, to try its kernels with.
     pub samples: RefCell<Vec<Rows>>,
 }
 
@@ -125,7 +125,7 @@ impl BurnWeights<'_> {
         self.burn.check(&self.heard)
     }
 
-    /// What the kernels are to be tried with.
+    /// Samples to try the kernels with.
     ///
     /// # Errors
     /// The device's.
@@ -203,7 +203,7 @@ impl WeightSink for BurnWeights<'_> {
     }
 
     fn begin(&self, format: Format, rows: usize, cols: usize) -> Result<Upload, ModelError> {
-        let of_kernels = GpuFormat::of(format)
+        let of_kernels = GpuFormat::from_stored(format)
             .ok_or_else(|| ModelError::Burn(format!("no kernel reads {}", format.name())))?;
         Ok(Upload {
             shape: [rows, cols],

@@ -1,5 +1,5 @@
-//! The open core is held to what every backend is: the logits of transformers for all families,
-//! from folders and GGUF files, and that a round is exact. On the CPU by flex, and on the GPU there
+//! The tests of every backend on the open core: the logits of transformers for all families, from
+//! folders and GGUF files, and exact rounds. On the CPU by flex, and on the GPU there
 //! is.
 
 #[path = "../../model/tests/held/beyond_f16.rs"]

@@ -1,5 +1,5 @@
-//! `conclave bench`: how long members and rounds take, and what they ask of the GPU, measured as
-//! the page's bench does it. What the JSON says is stated once, in `web/src/bench/report.ts`.
+//! `conclave bench`: times of members and rounds, and their use of the GPU, measured as in the
+//! page's bench. The JSON is specified in `web/src/bench/report.ts`.
 
 mod alone;
 mod counts;
@@ -26,34 +26,33 @@ use alone::MemberReport;
 use counts::{Meter, copy_bytes_per_second};
 use rounds::RoundReport;
 
-/// What is done at every prefix.
+/// Measurement made at every prefix.
 struct Course<'a> {
     sampling: Sampling,
     segment_tokens: usize,
     repeats: usize,
     limit_seconds: f64,
-    /// Hears of each measurement that is done.
+    /// Called after each measurement.
     tell: &'a dyn Fn(&str),
 }
 
-/// What a member is, in numbers.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Loaded {
     name: String,
     layers: usize,
-    /// Bytes that are read of its files.
+    /// Size of its files in bytes.
     bytes: u64,
-    /// Bytes on the GPU, as foretold: weights, keys and values of the context, scratch.
+    /// Predicted bytes on the GPU: weights, keys and values of the context, scratch.
     weights: u64,
     kv: u64,
     scratch: u64,
-    /// Bytes of the keys and values of one token, of all layers.
+    /// Bytes of one token's keys and values, over all layers.
     kv_row: f64,
 }
 
 impl Loaded {
-    fn of(member: &Member) -> Self {
+    fn from_member(member: &Member) -> Self {
         let about = member.about();
         Self {
             name: member.name().to_owned(),
@@ -67,7 +66,6 @@ impl Loaded {
     }
 }
 
-/// One set of members, loaded together.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Workload {
@@ -75,7 +73,7 @@ struct Workload {
     format: String,
     sampling: Value,
     loaded: Vec<Loaded>,
-    /// Bytes of GPU memory in use once all have run, and of the driver's with what it rounds up.
+    /// Bytes of GPU memory in use after all runs, and allocated from the driver.
     gpu_bytes: Option<u64>,
     gpu_bytes_reserved: Option<u64>,
     load_ms: f64,
@@ -83,12 +81,9 @@ struct Workload {
     rounds: Vec<RoundReport>,
 }
 
-/// Measures, and tells it as JSON and as tables.
-///
-/// # Errors
-/// What loading or running reports.
+/// Measures; returns JSON and tables.
 pub async fn run(args: &Bench, device: &Device) -> Result<(Value, String), Failure> {
-    let meter = Meter::of(device.gpu());
+    let meter = Meter::new(device.gpu());
     // Before members fill the memory.
     let copy = match meter.gpu() {
         Some(gpu) => Some(copy_bytes_per_second(gpu).await?),
@@ -114,7 +109,7 @@ pub async fn run(args: &Bench, device: &Device) -> Result<(Value, String), Failu
             "topP": course.sampling.top_p,
             "topK": course.sampling.top_k,
         }),
-        loaded: members.iter().map(Loaded::of).collect(),
+        loaded: members.iter().map(Loaded::from_member).collect(),
         gpu_bytes: meter.gpu().map(Gpu::memory_in_use),
         gpu_bytes_reserved: meter.gpu().map(Gpu::memory_reserved),
         load_ms,
@@ -140,14 +135,14 @@ pub async fn run(args: &Bench, device: &Device) -> Result<(Value, String), Failu
         Some(kernels) => format!("{}: {kernels}", device.name),
         None => device.name.clone(),
     };
-    let tables = tables::of(&on, &workload);
+    let tables = tables::markdown(&on, &workload);
     Ok((
         json!({ "surroundings": surroundings, "workload": workload }),
         tables,
     ))
 }
 
-/// Each member alone at every prefix, then every ensemble.
+/// Measures each member alone at every prefix, then every ensemble.
 async fn measure(
     members: &mut [Member],
     args: &Bench,
@@ -185,7 +180,6 @@ fn names(members: &[Member]) -> String {
     names.join(", ")
 }
 
-/// The formats that the members' weights are in.
 fn format_of(members: &[Member]) -> String {
     let mut formats: Vec<&str> = members
         .iter()

@@ -1,4 +1,4 @@
-//! `conclave chat`: a question, or a conversation from the terminal.
+//! `conclave chat`: one question, or a conversation from the terminal.
 
 use std::borrow::Cow;
 use std::io::{BufRead, IsTerminal};
@@ -19,12 +19,8 @@ use crate::failure::Failure;
 use crate::form::Form;
 use crate::members;
 use crate::print;
-use crate::progress::{Reading, tell_late, tell_of, tell_remote};
+use crate::progress::{Reading, tell_late, tell_left, tell_remote};
 
-/// Runs the command on `device`.
-///
-/// # Errors
-/// What loading, the method or the terminal reports.
 pub async fn run(chat: &args::Chat, device: &Device, json: bool) -> Result<(), Failure> {
     let tell = |member: &Remote| {
         if !json {
@@ -74,7 +70,7 @@ pub async fn run(chat: &args::Chat, device: &Device, json: bool) -> Result<(), F
     save(chat, &run)
 }
 
-/// Writes the run where `--record` asks for it.
+/// Writes the run to the file of `--record`.
 fn save(chat: &args::Chat, run: &serde_json::Value) -> Result<(), Failure> {
     match &chat.record {
         Some(path) => {
@@ -84,7 +80,7 @@ fn save(chat: &args::Chat, run: &serde_json::Value) -> Result<(), Failure> {
     }
 }
 
-/// Question after question until the input ends.
+/// Asks question after question until the input ends.
 fn converse(
     chat: &args::Chat,
     members: &mut [AnyMember],
@@ -136,7 +132,7 @@ async fn ask(
         settings,
         sampling: chat.drawing.sampling(),
         limits: Limits::default(),
-        form: form.map(Form::of_all),
+        form: form.map(Form::for_all),
     };
     let answer = answer(members, &asked, &mut shown).await;
     shown.reading.end();
@@ -182,11 +178,11 @@ fn allows_more(member: &AnyMember) -> bool {
     }
 }
 
-/// Shows an answer as it comes.
+/// Shows an answer as it grows.
 struct Shown {
     names: Vec<String>,
     reading: Reading,
-    /// Each round's votes instead of its text.
+    /// Whether to show each round's votes instead of its text.
     votes: bool,
     quiet: bool,
 }
@@ -212,12 +208,12 @@ impl Watch for Shown {
     }
 
     fn left(&mut self, member: &str, left: &Left) {
-        tell_of(member, left);
+        tell_left(member, left);
     }
 }
 
-/// A text as a terminal may show it: some characters are commands to it, and a member, or whoever
-/// runs its server, could write them. Whatever else reads along gets the text as it is.
+/// Removes control characters from a text for a terminal: a member, or the operator of its server,
+/// could send commands with them. Other readers get the text unchanged.
 fn for_reading(text: &str, terminal: bool) -> Cow<'_, str> {
     let command = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
     match terminal && text.contains(command) {
@@ -226,7 +222,7 @@ fn for_reading(text: &str, terminal: bool) -> Cow<'_, str> {
     }
 }
 
-/// One round as a small table: who offered what, its shares, total and weight.
+/// One round as a small table: candidates, shares, totals and weights.
 fn votes(names: &[String], round: &Round) -> String {
     let mut out = String::new();
     for (position, candidate) in round.candidates.iter().enumerate() {
@@ -244,7 +240,7 @@ fn votes(names: &[String], round: &Round) -> String {
                 });
                 format!("total {total:.3}  votes{}", shares.collect::<String>())
             }
-            None if round.verified => "leads, and nobody doubts it".to_owned(),
+            None if round.verified => "leads; no member doubts it".to_owned(),
             // A fast end was accepted.
             None => "unverified".to_owned(),
         };
@@ -261,7 +257,7 @@ fn votes(names: &[String], round: &Round) -> String {
     out
 }
 
-/// The run as one JSON object, which `conclave replay` reads.
+/// The run as a JSON object for `conclave replay`.
 fn record(
     chat: &args::Chat,
     members: &[AnyMember],
@@ -277,7 +273,7 @@ fn record(
         "stopped": answer.stopped,
         "device": device,
         "members": members.iter().map(TakePart::name).collect::<Vec<_>>(),
-        // NaN, where nothing is known of a member, is null in JSON.
+        // NaN, for an unknown strength, is null in JSON.
         "strengths": members.iter().map(TakePart::strength).collect::<Vec<_>>(),
         "chats": members.iter().map(TakePart::chats).collect::<Vec<_>>(),
         "counters": members.iter().map(counters).collect::<Vec<_>>(),
@@ -290,7 +286,7 @@ fn record(
     })
 }
 
-/// Tokens that a member ran; null of one that runs elsewhere.
+/// Tokens that a member ran; null if it runs elsewhere.
 fn counters(member: &AnyMember) -> serde_json::Value {
     match member {
         AnyMember::Local(member) => json!(member.counters()),
@@ -298,7 +294,7 @@ fn counters(member: &AnyMember) -> serde_json::Value {
     }
 }
 
-/// Where a member lives and what it can do there; null of one that runs here. Its key is nowhere.
+/// Address and abilities of a member's server, without its key; null if the member runs here.
 fn server(member: &AnyMember) -> serde_json::Value {
     match member {
         AnyMember::Local(_) => serde_json::Value::Null,

@@ -1,38 +1,38 @@
-//! The writers of an answer, and the members whose vote alone decided rounds against all the
-//! others.
+//! Writers of an answer, and members whose single vote outweighed all others'.
 //!
-//! The page says the same (`web/src/page/credits.ts`); `tests/credits/lines.json` holds both to it.
+//! The page shows the same (`web/src/page/credits.ts`); both are tested with
+//! `tests/credits/lines.json`.
 
 use std::fmt::Write;
 
 use conclave_rounds::Round;
 
-/// The members, as indices, that a round is credited to.
+/// Members, by index, credited with a round.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[cfg_attr(test, derive(serde::Deserialize))]
 #[cfg_attr(test, serde(rename_all = "camelCase", default))]
 pub struct Credit {
-    /// Those that drafted the segment: the winner, and whoever drafted the same.
+    /// The winner, and members that drafted the same segment.
     pub writers: Vec<usize>,
-    /// Those whose vote alone turned the round.
+    /// Members whose single vote decided the round.
     pub turned_by: Vec<usize>,
 }
 
 impl From<&Round> for Credit {
     fn from(round: &Round) -> Self {
-        let kept = &round.candidates[round.winner];
-        let drafted = round.drafters.iter().zip(&round.candidates);
-        let alike = drafted.filter(|&(_, candidate)| candidate == kept);
+        let writers = round
+            .writers
+            .iter()
+            .map(|&candidate| round.drafters[candidate]);
         let turned = round.turned_by.iter().map(|&place| round.active[place]);
         Self {
-            writers: alike.map(|(&member, _)| member).collect(),
+            writers: writers.collect(),
             turned_by: turned.collect(),
         }
     }
 }
 
-/// The line below an answer of the members of these `names`; `None` for one alone, or without a
-/// round.
+/// Line below an answer; `None` for a single member, or without rounds.
 pub fn line(names: &[String], rounds: &[Credit]) -> Option<String> {
     if names.len() < 2 || rounds.is_empty() {
         return None;
@@ -128,6 +128,7 @@ mod tests {
             normalised: Vec::new(),
             totals: Vec::new(),
             winner: 1,
+            writers: vec![1, 2],
             turned_by: vec![1],
             counts: Vec::new(),
             weights: Vec::new(),

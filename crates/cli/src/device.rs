@@ -1,4 +1,4 @@
-//! `--device`: from a word to where models run.
+//! `--device`: the device that models run on.
 
 use conclave_kernels::{AdapterChoice, Choices, Gpu, Launcher};
 use conclave_member::Member;
@@ -6,11 +6,9 @@ use conclave_model::{Backend, Cpu, Threads};
 
 use crate::failure::Failure;
 
-/// Where models run.
 #[derive(Debug)]
 pub struct Device {
     runs: Runs,
-    /// What it is called, for people.
     pub name: String,
 }
 
@@ -23,15 +21,15 @@ enum Runs {
 }
 
 impl Device {
-    /// The device that `name` asks for; the CPU with so many threads.
+    /// Opens the device called `name`; the CPU with `threads` threads.
     ///
     /// # Errors
-    /// [`Failure::Gpu`] where the adapter asked for does not exist or gives no device.
+    /// [`Failure::Gpu`] if the requested adapter does not exist or yields no device.
     pub async fn open(name: &str, threads: usize) -> Result<Self, Failure> {
         match name {
             "cpu" => Ok(Self::cpu(threads)),
             "auto" => match Launcher::init(AdapterChoice::Best).await {
-                // A software adapter proves kernels; it serves nobody.
+                // Software adapters are for testing kernels only.
                 Ok(gpu) if !gpu.adapter().software => Ok(Self::of_gpu(gpu)),
                 _ => Ok(Self::cpu(threads)),
             },
@@ -75,7 +73,7 @@ impl Device {
         }
     }
 
-    /// What loads models there.
+    /// Backend that loads models there.
     pub fn backend(&self) -> &dyn Backend {
         match &self.runs {
             Runs::Cpu(cpu) => cpu,
@@ -85,7 +83,7 @@ impl Device {
         }
     }
 
-    /// The GPU of the fused engine, if that is what runs them.
+    /// GPU of the fused engine, if that runs the models.
     pub fn gpu(&self) -> Option<&Gpu> {
         match &self.runs {
             Runs::Gpu(gpu) => Some(gpu),
@@ -93,23 +91,19 @@ impl Device {
         }
     }
 
-    /// Chooses by measure which kernels a GPU launches for these members, the first's format
-    /// deciding; software adapters keep to the rule. What is chosen may differ from run to run, and
-    /// with it the last bits of logits.
-    ///
-    /// # Errors
-    /// [`Failure::Gpu`] for what the device reports.
+    /// Autotunes a GPU's kernels for these members, by the format of the first; software adapters
+    /// use fixed rules. The choice may vary between runs, and with it the last bits of logits.
     pub async fn tune(&self, members: &[Member]) -> Result<(), Failure> {
         let most = members.first().and_then(|one| one.about().most_on_gpu());
         if let (Runs::Gpu(gpu), Some(format)) = (&self.runs, most) {
-            // Uploads only fail once the device has run them.
+            // Upload errors appear only once the device has run them.
             gpu.sync().await?;
             gpu.autotune(format).await?;
         }
         Ok(())
     }
 
-    /// Which kernels a GPU of the fused engine launches where there is a choice.
+    /// Kernels chosen for a GPU of the fused engine.
     pub fn choices(&self) -> Option<Choices> {
         match &self.runs {
             Runs::Gpu(gpu) => Some(gpu.choices()),
@@ -117,13 +111,11 @@ impl Device {
         }
     }
 
-    /// Whether it is the CPU.
     pub fn is_cpu(&self) -> bool {
         matches!(self.runs, Runs::Cpu(_))
     }
 }
 
-/// How many cores there are.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -1,5 +1,5 @@
-//! `conclave eval`: questions with answers that can be checked, to every member alone, to the
-//! ensemble under one rule or several, and to what an ensemble has to be better than.
+//! `conclave eval`: questions with checkable answers, asked of every member alone and of the
+//! ensemble under one or more rules, compared with baselines.
 
 mod asked;
 mod examine;
@@ -25,9 +25,8 @@ use crate::failure::Failure;
 use crate::members;
 use crate::strengths::{self, Measured};
 
-/// The report, as JSON and as Markdown.
 pub struct Evaluated {
-    /// All figures, and what was run.
+    /// All figures, and a description of the run.
     pub report: Value,
     /// The figures as tables.
     pub table: String,
@@ -36,8 +35,8 @@ pub struct Evaluated {
 /// Runs the examination.
 ///
 /// # Errors
-/// What reading the questions, loading the members or writing the record reports. What one answer
-/// fails with is told in its place.
+/// Those of reading the questions, loading the members or writing the record. The failure of a
+/// single answer is part of the report.
 pub fn run(args: &args::Eval, device: &Device, threads: usize) -> Result<Evaluated, Failure> {
     let questions = asked::all(args)?;
     let python = asked::python(&questions)?;
@@ -60,7 +59,7 @@ pub fn run(args: &args::Eval, device: &Device, threads: usize) -> Result<Evaluat
         "quantise": args.members.quantise.map(|format| format.name()),
     });
     let (record, recorded) = record::open(args, &what, &device.name)?;
-    // One GPU has one queue.
+    // A GPU has one queue.
     let side_by_side = if device.is_cpu() { threads } else { 1 };
     let workers = args.workers.unwrap_or(side_by_side);
     let outcomes = examine_all(
@@ -87,7 +86,7 @@ pub fn run(args: &args::Eval, device: &Device, threads: usize) -> Result<Evaluat
     Ok(evaluated(&run, what, &outcomes, &device.name))
 }
 
-/// Writes how often each member was right alone, where that is asked for.
+/// Writes how often each member was right alone to the file of `--write-trust`.
 fn write_trust(args: &args::Eval, run: &Run, outcomes: &[Outcome]) -> Result<(), Failure> {
     let Some(path) = &args.write_trust else {
         return Ok(());
@@ -116,10 +115,10 @@ fn write_trust(args: &args::Eval, run: &Run, outcomes: &[Outcome]) -> Result<(),
     strengths::write(path, &measured.collect())
 }
 
-/// The report of records; nothing is run.
+/// Reports on records, without running anything.
 ///
 /// # Errors
-/// Files that are no records, or not of one run.
+/// Files that are not records, or not of one run.
 pub fn report(args: &args::Eval) -> Result<Evaluated, Failure> {
     let recorded = record::read_all(&args.report)?;
     let run = recorded.run()?;
@@ -142,14 +141,14 @@ fn evaluated(run: &Run, what: Value, outcomes: &[Outcome], device: &str) -> Eval
     Evaluated { report, table }
 }
 
-/// The questions, what they go through, and how the code in their answers is run.
+/// The questions, their examination, and the interpreter for code in answers.
 struct Paper<'a> {
     exam: &'a Exam,
     questions: &'a [Asked],
     python: Option<&'a Python>,
 }
 
-/// The outcome of every question, in their order: the `recorded` ones, and those of the others.
+/// Outcomes of all questions, in order: those in `recorded`, and new ones.
 fn examine_all(
     args: &args::Eval,
     workers: usize,

@@ -1,4 +1,4 @@
-//! Anything a command can fail with, in one line that says what to do next.
+//! Errors of commands, each one line that says what to do next.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,6 @@ use conclave_serve::ServeError;
 use conclave_text::TextError;
 use conclave_weights::{CheckpointError, SourceError};
 
-/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     #[error("{path}: {source}")]
@@ -70,7 +69,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Whether a model could be used but for its chat template.
+    /// Whether only the chat template makes the model unusable.
     pub fn is_of_a_template(&self) -> bool {
         let of_member = |error: &MemberError| {
             matches!(error, MemberError::Text(TextError::TemplateSyntax { .. }))
@@ -82,7 +81,6 @@ impl Failure {
         }
     }
 
-    /// A failed read or write of `path`.
     pub fn file(path: &Path, source: std::io::Error) -> Self {
         Self::File {
             path: path.to_owned(),

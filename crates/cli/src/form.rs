@@ -1,4 +1,4 @@
-//! Answers in a form: the schema that `--json-schema` names.
+//! Answers constrained to the schema of `--json-schema`.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use conclave_rounds::{Lexicon, check_schema};
 use crate::failure::Failure;
 use crate::members;
 
-/// A schema, and what members' tokens show as.
+/// A schema, with the members' vocabularies.
 #[derive(Debug)]
 pub struct Form {
     schema: String,
@@ -15,10 +15,10 @@ pub struct Form {
 }
 
 impl Form {
-    /// That of a schema in a file, for so many members.
+    /// Reads the schema in a file, for `members` members.
     ///
     /// # Errors
-    /// [`Failure::File`], and [`Failure::Schema`] where answers can't be held to it.
+    /// [`Failure::File`], and [`Failure::Schema`] if answers can't be constrained to it.
     pub fn read(path: &Path, members: usize) -> Result<Self, Failure> {
         let schema = String::from_utf8_lossy(&members::read(path)?).into_owned();
         check_schema(&schema).map_err(|source| Failure::Schema {
@@ -30,8 +30,8 @@ impl Form {
         Ok(Self { schema, lexicons })
     }
 
-    /// What holds all of these members to it.
-    pub fn of_all(&self) -> conclave_rounds::Form<'_> {
+    /// Constraint of all these members.
+    pub fn for_all(&self) -> conclave_rounds::Form<'_> {
         conclave_rounds::Form {
             schema: &self.schema,
             lexicons: &self.lexicons,

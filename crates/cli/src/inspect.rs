@@ -1,5 +1,5 @@
-//! `conclave inspect`: what a model is, what becomes of its weights, and the memory it takes,
-//! from its header alone.
+//! `conclave inspect`: describes a model, its weights and the memory it takes, from its header
+//! alone.
 
 use std::fmt::Write;
 
@@ -14,21 +14,18 @@ use crate::args;
 use crate::failure::Failure;
 use crate::members;
 
-/// What a model's header says.
+/// Description of a model from its header.
 pub struct Inspected {
     name: Option<String>,
     files: Vec<SourceFile>,
     tensors: Vec<Tensor>,
     about: Result<About, ModelError>,
-    /// Whether it came with a chat template.
+    /// Whether it has a chat template.
     template: Result<bool, TextError>,
 }
 
-/// Reads the header of the model asked for. A model that does not run is no error: what stands
-/// against it is part of the answer.
-///
-/// # Errors
-/// What opening the files reports.
+/// Reads the header of a model. A model that can't run is not an error: the reason is part of the
+/// description.
 pub async fn run(args: &args::Inspect) -> Result<Inspected, Failure> {
     let source = members::source(&args.model)?;
     let checkpoint = Checkpoint::open(source.as_ref()).await?;
@@ -55,7 +52,6 @@ fn has_template(description: &Description) -> Result<bool, TextError> {
 }
 
 impl Inspected {
-    /// For programs.
     pub fn json(&self) -> Value {
         let tensors = self.tensors.iter().map(|t| {
             json!({"name": t.name, "shape": t.shape, "format": t.format.name(), "bytes": t.bytes})
@@ -72,10 +68,10 @@ impl Inspected {
         })
     }
 
-    /// For people; with `tensors` each of them.
+    /// The description for people; with `tensors`, lists each of them.
     pub fn text(&self, tensors: bool) -> String {
         let mut text = String::new();
-        // Writing to a String can't fail.
+        // Writing to a `String` can't fail.
         if let Some(name) = &self.name {
             let _ = writeln!(text, "name      {name}");
         }
@@ -106,7 +102,7 @@ impl Inspected {
     }
 }
 
-/// What mixes tokens in the layers: how many of each where they differ.
+/// Token mixers of the layers, with the number of each if they differ.
 fn mixers(config: &Config) -> String {
     let mut kinds: Vec<(String, usize)> = Vec::new();
     for layer in &config.layers {
@@ -139,7 +135,6 @@ fn mixers(config: &Config) -> String {
     }
 }
 
-/// Its mixtures of experts, where there are some.
 fn experts(config: &Config) -> String {
     let layers = config.experts().count();
     config.experts().next().map_or_else(String::new, |of| {
@@ -195,7 +190,7 @@ fn describe(about: &About, text: &mut String) {
     }
 }
 
-/// A number of weights, as models are called by it: 1.24 billion.
+/// Number of weights as in models' names: 1.24 billion.
 fn count(weights: u64) -> String {
     match weights as f64 {
         w if w >= 1e9 => format!("{:.2} billion", w / 1e9),

@@ -1,5 +1,5 @@
-//! `conclave`: the same engine as in the page, natively. `models.rs` turns references
-//! into paths before a command runs.
+//! `conclave`: the page's engine, natively. `models.rs` turns references into paths before a
+//! command runs.
 
 mod args;
 mod bench;
@@ -55,7 +55,7 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
         }
         Command::Eval(args) => {
             let evaluated = if args.report.is_empty() {
-                // Questions side by side, each on one thread, wait for nobody.
+                // Concurrent questions use one thread each.
                 let device = Device::open(&cli.device, 1).await?;
                 eval::run(args, &device, threads)?
             } else {
@@ -106,7 +106,7 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
                 source,
             };
             let recorded: Value = serde_json::from_slice(&recorded).map_err(json)?;
-            // The recording's own settings, where it has any, are the defaults.
+            // Defaults are the recording's own settings, if it has any.
             let settings = match recorded.get("settings") {
                 Some(settings) if !settings.is_null() => as_recorded(settings).map_err(json)?,
                 _ => Settings::default(),
@@ -126,7 +126,7 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
     print(&format!("{answer}\n"))
 }
 
-/// Settings as a recording has them. Switches that it does not know were as the paper has them.
+/// Settings of a recording. Settings unknown to it were as in the paper.
 fn as_recorded(settings: &Value) -> Result<Settings, serde_json::Error> {
     let mut all = serde_json::to_value(Settings::of(Rule::Paper))?;
     if let (Value::Object(all), Value::Object(recorded)) = (&mut all, settings) {
@@ -136,10 +136,7 @@ fn as_recorded(settings: &Value) -> Result<Settings, serde_json::Error> {
     serde_json::from_value(settings.clone())
 }
 
-/// Writes to standard output at once; a closed pipe is an error, where `print!` panics.
-///
-/// # Errors
-/// [`Failure::Output`].
+/// Writes to standard output immediately; a closed pipe is an error, where `print!` panics.
 fn print(text: &str) -> Result<(), Failure> {
     let mut output = std::io::stdout();
     output.write_all(text.as_bytes())?;

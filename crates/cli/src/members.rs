@@ -1,4 +1,4 @@
-//! The members that take part: files the user names, or the bundled three.
+//! Members that take part: models named by the user, or the bundled three.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::progress::say;
 use crate::strengths;
 
-/// The bundled members: name and GGUF file.
+/// Bundled members: name and GGUF file.
 const BUNDLED: [(&str, &[u8]); 3] = [
     ("Ada", include_bytes!("../../../web/members/ada.gguf")),
     ("Quill", include_bytes!("../../../web/members/quill.gguf")),
@@ -25,11 +25,11 @@ const BUNDLED: [(&str, &[u8]); 3] = [
 /// UTF-8's, which editors on Windows write; no model's file begins so.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Loads the members asked for, where all of them run here.
+/// Loads the members, all of which must run here.
 ///
 /// # Errors
-/// [`Failure::File`] and [`Failure::Model`], naming the file; [`Failure::Usage`] where one lives
-/// behind a server.
+/// [`Failure::File`] and [`Failure::Model`], with the file; [`Failure::Usage`] if one is behind a
+/// server.
 pub fn load(members: &Members, backend: &dyn Backend) -> Result<Vec<Member>, Failure> {
     if let Some((_, address)) = members.remote.first() {
         return Err(Failure::Usage(format!(
@@ -41,17 +41,14 @@ pub fn load(members: &Members, backend: &dyn Backend) -> Result<Vec<Member>, Fai
     settled(members, all.into_iter().collect::<Result<_, _>>()?)
 }
 
-/// Loads the members asked for, and asks the servers of those behind them what they can do. `tell`
-/// hears of each. A GPU's kernels are chosen for them.
-///
-/// # Errors
-/// As [`load`]; [`Failure::Remote`], naming the server.
+/// Loads the members, connects to those behind servers, and autotunes a GPU's kernels for them.
+/// Calls `tell` with each remote member.
 pub fn load_any(
     members: &Members,
     device: &Device,
     mut tell: impl FnMut(&Remote),
 ) -> Result<Vec<AnyMember>, Failure> {
-    // A server that can't be asked is told before gigabytes are read.
+    // Fails before gigabytes are read if a server can't be reached.
     let templates = Templates::read(members)?;
     if let (Some(path), true) = (&members.keys, members.remote.is_empty()) {
         return Err(Failure::Usage(format!(
@@ -97,7 +94,7 @@ pub fn load_any(
     if !all.iter().any(TakePart::drafts) {
         let names: Vec<&str> = all.iter().map(TakePart::name).collect();
         return Err(Failure::Usage(format!(
-            "nobody drafts: {} can only judge; name a member beside it that writes, a model's file or another server",
+            "no member drafts: {} can only judge; also name a member that writes, a model's file or another server",
             names.join(", ")
         )));
     }
@@ -217,7 +214,6 @@ fn load_all(
     Ok(opened.collect())
 }
 
-/// What the members asked for are called.
 pub fn names(members: &Members) -> Vec<String> {
     if members.bundled() {
         return BUNDLED.map(|(name, _)| name.to_owned()).to_vec();
@@ -225,7 +221,7 @@ pub fn names(members: &Members) -> Vec<String> {
     members.names.clone()
 }
 
-/// Bytes of the members' files, which tell one `model.gguf` from another; 0 of what can't be asked.
+/// Sizes of the members' files, which distinguish one `model.gguf` from another; 0 if unknown.
 pub fn bytes(members: &Members) -> Vec<u64> {
     if members.bundled() {
         return BUNDLED.map(|(_, file)| file.len() as u64).to_vec();
@@ -243,7 +239,7 @@ pub fn bytes(members: &Members) -> Vec<u64> {
 /// Loads one member from a file.
 ///
 /// # Errors
-/// [`Failure::File`] and [`Failure::Model`], naming the file.
+/// [`Failure::File`] and [`Failure::Model`], with the file.
 fn open(
     template: Option<&str>,
     path: &Path,
@@ -270,11 +266,8 @@ fn load_from(
     pollster::block_on(load)
 }
 
-/// The files of the model at `path`: a GGUF file with its other parts, or a Hugging Face folder;
-/// `-` is a GGUF file on standard input.
-///
-/// # Errors
-/// [`Failure::File`] and [`Failure::Source`].
+/// Opens the files of the model at `path`: a GGUF file with its other parts, or a Hugging Face
+/// folder; `-` is a GGUF file on standard input.
 pub fn source(path: &Path) -> Result<Box<dyn Source>, Failure> {
     if path == Path::new("-") {
         return Ok(Box::new(Memory::file("input.gguf", read(path)?)));
@@ -282,10 +275,7 @@ pub fn source(path: &Path) -> Result<Box<dyn Source>, Failure> {
     Ok(Box::new(Disk::open(path)?))
 }
 
-/// Reads a file whole, without a byte order mark; `-` is standard input.
-///
-/// # Errors
-/// [`Failure::File`].
+/// Reads a whole file, without a byte order mark; `-` is standard input.
 pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     let bytes = if path == Path::new("-") {
         let mut bytes = Vec::new();

@@ -1,5 +1,4 @@
-//! Where models are: references become paths, and `conclave models` lists, gets and removes what is
-//! kept.
+//! Replaces references by paths; `conclave models` lists, downloads and removes models.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -11,18 +10,14 @@ use crate::args::{Cli, Models};
 use crate::failure::Failure;
 use crate::progress::Line;
 
-/// Puts where they are in the place of all models that the command names, and downloads what is not
-/// here.
-///
-/// # Errors
-/// [`Failure::Hub`].
+/// Replaces all models that the command names by their paths, downloading those that are missing.
 pub fn find(cli: &mut Cli) -> Result<(), Failure> {
     let folder = cli.models_dir.clone();
     let quiet = cli.json;
     let (models, names) = cli.models();
     let mut found = Vec::new();
     for model in models {
-        // A path that is no text is a path.
+        // A path that is not UTF-8 is not a reference.
         let reference = match model.to_str() {
             Some(text) => text.parse().map_err(|error| no_file(text, error))?,
             None => Reference::Path(model.clone()),
@@ -36,8 +31,7 @@ pub fn find(cli: &mut Cli) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is said of a reference that is none. An address of the web may have been meant as a
-/// server's.
+/// Error for an invalid reference. A web address may have been meant as a server's.
 fn no_file(text: &str, error: conclave_hub::ReferenceError) -> Failure {
     let error = conclave_hub::HubError::from(error);
     if !text.starts_with("http://") && !text.starts_with("https://") {
@@ -48,10 +42,7 @@ fn no_file(text: &str, error: conclave_hub::ReferenceError) -> Failure {
     ))
 }
 
-/// `conclave models`: as JSON, and for people.
-///
-/// # Errors
-/// [`Failure::Hub`].
+/// `conclave models`: returns JSON, and text for people.
 pub fn run(command: Option<&Models>, cli: &Cli) -> Result<(Value, String), Failure> {
     match command.unwrap_or(&Models::List) {
         Models::List => {
@@ -84,7 +75,7 @@ fn get(
     update: bool,
 ) -> Result<PathBuf, Failure> {
     if !reference.is_remote() {
-        // Paths need no cache, so they work where there can be none.
+        // Paths need no cache, so they work without one.
         return Ok(fetch(
             reference,
             &Cache::new(""),
@@ -98,7 +89,7 @@ fn get(
         ..Options::from_environment()
     };
     let mut line = Line::new(reference.name(), quiet);
-    // Nobody cancels: an interrupt ends the process, and what is finished stays.
+    // Never cancelled: an interrupt ends the process, and finished chunks stay.
     let path = fetch(
         reference,
         &cache(folder)?,

@@ -1,5 +1,5 @@
-//! One line on standard error that says how a download or a prompt goes; nothing where nobody
-//! watches.
+//! A line on standard error with the progress of a download or a prompt; nothing without a
+//! terminal.
 
 use std::io::{IsTerminal, Write};
 
@@ -7,7 +7,7 @@ use conclave_hub::{Progress, in_words};
 use conclave_remote::Remote;
 use conclave_rounds::{Left, Round, Watch};
 
-/// The line of one download.
+/// Progress line of a download.
 pub struct Line {
     name: String,
     watched: bool,
@@ -15,7 +15,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// For the model `name`; `quiet` if another program reads along.
+    /// Line of the model `name`; `quiet` if another program reads the output.
     pub fn new(name: String, quiet: bool) -> Self {
         let watched = !quiet && std::io::stderr().is_terminal();
         Self {
@@ -25,24 +25,22 @@ impl Line {
         }
     }
 
-    /// Shows a step.
     pub fn show(&mut self, progress: &Progress) {
         if !self.watched {
             return;
         }
         let text = format!("{}: {}", self.name, words(progress));
-        // What failed stays on the screen, the rest is written over.
+        // Failures stay on the screen; other lines are overwritten.
         let end = if matches!(progress, Progress::Trouble { .. }) {
             "\n"
         } else {
             ""
         };
         self.drawn = end.is_empty();
-        // A terminal that is gone is no reason to end a download.
+        // A closed terminal does not end a download.
         let _ = write!(std::io::stderr(), "\r{text}\x1b[K{end}");
     }
 
-    /// Ends the line, if one was drawn.
     pub fn end(&mut self) {
         if std::mem::take(&mut self.drawn) {
             let _ = writeln!(std::io::stderr());
@@ -50,14 +48,14 @@ impl Line {
     }
 }
 
-/// The line of members that take in a conversation; it leaves nothing on the screen.
+/// Progress line of members reading a conversation; erased at the end.
 pub struct Reading {
     watched: bool,
     drawn: bool,
 }
 
 impl Reading {
-    /// `quiet` if another program reads along.
+    /// `quiet` if another program reads the output.
     pub fn new(quiet: bool) -> Self {
         let watched = !quiet && std::io::stderr().is_terminal();
         Self {
@@ -66,13 +64,13 @@ impl Reading {
         }
     }
 
-    /// Shows how many of its tokens `member` has read. What is read in one step shows nothing.
+    /// Shows how many of its tokens `member` has read; nothing if it read them in one step.
     pub fn show(&mut self, member: &str, done: usize, total: usize) {
         if done == total {
             self.end();
         } else if self.watched {
             self.drawn = true;
-            // A terminal that is gone is no reason to end an answer.
+            // A closed terminal does not end an answer.
             let _ = write!(
                 std::io::stderr(),
                 "\r{member} reads the conversation, {done} of {total} tokens\x1b[K"
@@ -80,7 +78,7 @@ impl Reading {
         }
     }
 
-    /// Takes the line away, if one was drawn.
+    /// Erases the line, if one was drawn.
     pub fn end(&mut self) {
         if std::mem::take(&mut self.drawn) {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
@@ -88,25 +86,25 @@ impl Reading {
     }
 }
 
-/// Says a line on standard error. A pipe that is closed, or a disk that is full, ends nothing.
+/// Writes a line to standard error. A closed pipe or a full disk ends nothing.
 pub fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// Says that a member left an answer to the others.
-pub fn tell_of(member: &str, left: &Left) {
+/// Reports that a member left an answer.
+pub fn tell_left(member: &str, left: &Left) {
     say(&format!(
         "{member} leaves: {}; the others go on",
         left.error
     ));
 }
 
-/// Says that a member missed a round.
+/// Reports that a member missed a round.
 pub fn tell_late(member: &str, late: &Left) {
     say(&format!("{member} misses a round: {}", late.error));
 }
 
-/// Says where a member lives, and what it can do.
+/// Reports a member's server and abilities.
 pub fn tell_remote(member: &Remote) {
     let (server, name) = (member.server(), member.name());
     let (host, can) = (server.host(), server.abilities().name());
@@ -115,7 +113,7 @@ pub fn tell_remote(member: &Remote) {
     ));
 }
 
-/// Watches an answer of which only the rounds matter.
+/// Observer of an answer's rounds only.
 pub struct EachRound<F>(pub F);
 
 impl<F: FnMut(&Round)> Watch for EachRound<F> {
@@ -124,7 +122,7 @@ impl<F: FnMut(&Round)> Watch for EachRound<F> {
     }
 
     fn left(&mut self, member: &str, left: &Left) {
-        tell_of(member, left);
+        tell_left(member, left);
     }
 }
 

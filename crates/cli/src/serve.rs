@@ -11,15 +11,12 @@ use crate::members;
 use crate::print;
 use crate::progress::{say, tell_remote};
 
-/// Where a key may be, if the command line has none.
+/// Environment variable of the key, if the command line has none.
 const KEY: &str = "CONCLAVE_KEY";
 
-/// Runs the command on `device` until the program is told to end.
-///
-/// # Errors
-/// What loading reports, or why there is no server.
+/// Runs the command on `device` until a signal ends it.
 pub fn run(serve: &args::Serve, device: &Device) -> Result<(), Failure> {
-    // An address that is taken is told before gigabytes are read.
+    // Fails before gigabytes are read if the address is taken.
     let server = Server::bind(Config {
         host: serve.host.clone(),
         port: serve.port,
@@ -43,7 +40,7 @@ pub fn run(serve: &args::Serve, device: &Device) -> Result<(), Failure> {
         sampling: serve.drawing.sampling(),
         thinking: serve.members.thinking,
     };
-    Ok(server.run(&mut members, &ensemble, told_to_end())?)
+    Ok(server.run(&mut members, &ensemble, shutdown_signal())?)
 }
 
 /// The environment's key, if there is one.
@@ -51,9 +48,8 @@ fn key() -> Option<String> {
     std::env::var(KEY).ok().filter(|key| !key.is_empty())
 }
 
-/// Waits for Ctrl-C, or for SIGTERM where there is such a thing. The second one ends the program at
-/// once.
-async fn told_to_end() {
+/// Waits for Ctrl-C, or for SIGTERM where it exists. A second signal ends the program immediately.
+async fn shutdown_signal() {
     let mut signals = Signals::new();
     signals.next().await;
     say("The answer on its way may end. Ctrl-C again ends it now.");
@@ -71,7 +67,7 @@ struct Signals(Vec<tokio::signal::unix::Signal>);
 impl Signals {
     fn new() -> Self {
         use tokio::signal::unix::{SignalKind, signal};
-        // One that can't be heard ends the program as it does any other.
+        // An unhandled signal ends the program as usual.
         let kinds = [SignalKind::interrupt(), SignalKind::terminate()];
         Self(
             kinds

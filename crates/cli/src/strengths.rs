@@ -1,4 +1,4 @@
-//! `--trust`: how strong members are, as it was measured.
+//! `--trust`: measured strengths of members.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,20 +10,15 @@ use serde::{Deserialize, Serialize};
 use crate::failure::Failure;
 use crate::members::read;
 
-/// How often a member was right; its fields are those of the file.
+/// Results of a member; its fields are those of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
-    /// Questions that it answered rightly.
     pub right: usize,
-    /// Questions that it was asked.
     pub asked: usize,
 }
 
 /// Writes the file that [`apply`] reads.
-///
-/// # Errors
-/// [`Failure::File`].
 pub fn write(path: &Path, measured: &BTreeMap<String, Measured>) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(measured).map_err(|source| Failure::Json {
         path: path.to_owned(),
@@ -32,12 +27,12 @@ pub fn write(path: &Path, measured: &BTreeMap<String, Measured>) -> Result<(), F
     std::fs::write(path, text + "\n").map_err(|source| Failure::file(path, source))
 }
 
-/// Tells members how strong they are by the file at `path`: a JSON object of their names, each with
-/// `right` and `asked`.
+/// Sets members' strengths from the file at `path`: a JSON object of their names, each with `right`
+/// and `asked`.
 ///
 /// # Errors
-/// [`Failure::File`], [`Failure::Json`], and [`Failure::Usage`] where a member is not in it or was
-/// asked nothing: measured strengths and guessed ones are not comparable.
+/// [`Failure::File`], [`Failure::Json`], and [`Failure::Usage`] if a member is missing or was asked
+/// nothing: measured and estimated strengths are not comparable.
 pub fn apply(path: &Path, members: &mut [Member]) -> Result<(), Failure> {
     let measured: BTreeMap<String, Measured> =
         serde_json::from_slice(&read(path)?).map_err(|source| Failure::Json {
@@ -60,7 +55,7 @@ pub fn apply(path: &Path, members: &mut [Member]) -> Result<(), Failure> {
                     "--trust {}: {name} {what}; it has {}, and wants {{\"right\": …, \"asked\": …}} for each member. `conclave eval --write-trust FILE` writes one",
                     path.display(),
                     if there.is_empty() {
-                        "nobody".to_owned()
+                        "no member".to_owned()
                     } else {
                         there.join(", ")
                     },

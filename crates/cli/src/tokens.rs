@@ -1,4 +1,4 @@
-//! The commands that speak in tokens: `logits`, `generate`, `verify`, `tokenize`, `template`.
+//! Commands on tokens: `logits`, `generate`, `verify`, `tokenize`, `template`.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ async fn start(
     device: &Device,
     needed: usize,
 ) -> Result<Session, Failure> {
-    // No longer than asked for: a model made for 128k tokens would fill the memory with KV rows.
+    // As small as possible: a model made for 128k tokens would fill the memory with KV rows.
     let options = LoadOptions {
         context: needed,
         quantise: model.quantise,
@@ -34,17 +34,12 @@ async fn start(
     Ok(Session::new(model))
 }
 
-/// The header of the model at `path`.
 async fn header(path: &Path) -> Result<Checkpoint, Failure> {
     let source = members::source(path)?;
     Ok(Checkpoint::open(source.as_ref()).await?)
 }
 
 /// `conclave logits`.
-///
-/// # Errors
-/// What loading or running reports, and [`Failure::File`] where the file of `--raw` can't be
-/// written.
 pub async fn logits(args: &args::Logits, device: &Device) -> Result<Value, Failure> {
     let longest = args.tokens.iter().map(|prompt| prompt.0.len()).max();
     let mut session = session(&args.model, device, longest.unwrap_or_default()).await?;
@@ -73,7 +68,7 @@ pub async fn logits(args: &args::Logits, device: &Device) -> Result<Value, Failu
             false => json!(rows.pop()),
         })
         .collect();
-    // One prompt's logits stand alone, as few ask for more.
+    // A single prompt's logits are not nested, as most calls have one.
     let logits = match shown.len() {
         1 => shown.pop(),
         _ => Some(json!(shown)),
@@ -82,9 +77,6 @@ pub async fn logits(args: &args::Logits, device: &Device) -> Result<Value, Failu
 }
 
 /// `conclave generate`.
-///
-/// # Errors
-/// What loading or running reports.
 pub async fn generate(args: &args::Generate, device: &Device) -> Result<Value, Failure> {
     let count = args.count as usize;
     let source = members::source(&args.model.path)?;
@@ -105,12 +97,9 @@ pub async fn generate(args: &args::Generate, device: &Device) -> Result<Value, F
 }
 
 /// `conclave verify`.
-///
-/// # Errors
-/// What loading or running reports.
 pub async fn verify(args: &args::Verify, device: &Device) -> Result<Value, Failure> {
     let candidates: Vec<Vec<u32>> = args.candidate_tokens.iter().map(|c| c.0.clone()).collect();
-    // Room for all of them, not for the longest: in line they lie side by side.
+    // Room for all of them: in one pass they lie side by side.
     let in_line: usize = candidates.iter().map(Vec::len).sum();
     let needed = args.prefix_tokens.len() + in_line + 1;
     let mut session = session(&args.model, device, needed).await?;
@@ -131,9 +120,6 @@ pub async fn verify(args: &args::Verify, device: &Device) -> Result<Value, Failu
 }
 
 /// `conclave tokenize`.
-///
-/// # Errors
-/// What reading the file's tokenizer reports.
 pub async fn tokenize(args: &args::Tokenize) -> Result<Value, Failure> {
     let checkpoint = header(&args.model).await?;
     let tokenizer = Tokenizer::from_checkpoint(checkpoint.description())?;
@@ -146,9 +132,6 @@ pub async fn tokenize(args: &args::Tokenize) -> Result<Value, Failure> {
 }
 
 /// `conclave template`.
-///
-/// # Errors
-/// What reading the messages or rendering reports.
 pub async fn template(args: &args::Template) -> Result<Value, Failure> {
     let messages = members::read(&args.messages)?;
     let messages: Vec<Message> =

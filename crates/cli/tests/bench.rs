@@ -25,7 +25,7 @@ fn number(value: &Value) -> f64 {
 
 #[test]
 fn on_the_cpu_there_are_times_and_no_counts() {
-    let told = bench(&[
+    let report = bench(&[
         "--device",
         "cpu",
         "--ensembles",
@@ -33,7 +33,7 @@ fn on_the_cpu_there_are_times_and_no_counts() {
         "--drafting",
         "all,leader",
     ]);
-    let (place, workload) = (&told["surroundings"], &told["workload"]);
+    let (place, workload) = (&report["surroundings"], &report["workload"]);
     assert_eq!(
         (place["place"].as_str(), place["backend"].as_str()),
         (Some("native"), Some("cpu"))
@@ -46,7 +46,7 @@ fn on_the_cpu_there_are_times_and_no_counts() {
         assert_eq!(member["draftStep"]["ms"]["count"], 2);
         assert!(number(&member["draftStep"]["ms"]["median"]) > 0.0);
         assert!(member["draftStep"]["counts"].is_null() && member["cold"] == false);
-        assert_eq!(member["verify"]["tokens"], 20, "nobody drafted them");
+        assert_eq!(member["verify"]["tokens"], 20, "no member drafted them");
     }
     let round = &workload["rounds"][0];
     assert_eq!(
@@ -54,10 +54,10 @@ fn on_the_cpu_there_are_times_and_no_counts() {
         (&2.into(), &4.into())
     );
     assert!(number(&round["firstSegmentMs"]["median"]) > number(&round["ms"]["median"]));
-    // Each runs at most the last of its own drafted tokens more than it has to.
+    // Each runs at most the last of its own drafted tokens more than it must.
     let (run, due) = (number(&round["tokensRun"]), number(&round["tokensDue"]));
     assert!(run >= 5.0 && run <= due + 1.0, "{run} of {due}");
-    // One drafts and the other verifies: either runs half of what both would.
+    // One drafts and the other verifies: each runs half of what both would.
     let led = &workload["rounds"][1];
     assert_eq!(
         (&round["drafting"], &led["drafting"]),
@@ -70,17 +70,17 @@ fn on_the_cpu_there_are_times_and_no_counts() {
 
 #[test]
 fn on_a_gpu_everything_asked_for_is_counted() {
-    let told = bench(&["--device", "gpu", "--ensembles", "3"]);
-    assert!(number(&told["surroundings"]["copyBytesPerSecond"]) > 1e6);
-    let kernels = told["surroundings"]["kernels"].as_str().unwrap();
-    assert!(!kernels.is_empty(), "which ran is told");
-    let workload = &told["workload"];
+    let report = bench(&["--device", "gpu", "--ensembles", "3"]);
+    assert!(number(&report["surroundings"]["copyBytesPerSecond"]) > 1e6);
+    let kernels = report["surroundings"]["kernels"].as_str().unwrap();
+    assert!(!kernels.is_empty(), "the kernels that ran are reported");
+    let workload = &report["workload"];
     let loaded = &workload["loaded"][0];
     let per_row = number(&loaded["kv"]) / number(&loaded["kvRow"]);
     assert_eq!(per_row, 400.0 + 512.0, "rows of the cache");
     for member in workload["members"].as_array().unwrap() {
         let step = &member["draftStep"];
-        // Five steps are drafted behind one read-back.
+        // Five steps are drafted with one read-back.
         assert_eq!(number(&step["counts"]["readbacks"]), 0.2);
         assert_eq!(number(&member["verify"]["counts"]["readbacks"]), 1.0);
         assert!(number(&step["dispatchesPerLayer"]) >= 6.0, "{step}");
@@ -91,7 +91,7 @@ fn on_a_gpu_everything_asked_for_is_counted() {
         assert_eq!(number(&step["counts"]["buffers"]), 0.0);
     }
     let round = &workload["rounds"][0];
-    // All drafts are one wait, and all scores.
+    // One wait for all drafts, and one for all scores.
     assert_eq!(number(&round["counts"]["readbacks"]), 2.0);
     assert_eq!(round["members"], 3);
     assert!(number(&round["counts"]["dispatches"]) > 100.0);
@@ -100,7 +100,7 @@ fn on_a_gpu_everything_asked_for_is_counted() {
 
 #[test]
 fn a_limit_leaves_each_measured_once_and_cold() {
-    let told = bench(&[
+    let report = bench(&[
         "--device",
         "cpu",
         "--ensembles",
@@ -108,7 +108,7 @@ fn a_limit_leaves_each_measured_once_and_cold() {
         "--limit-seconds",
         "0",
     ]);
-    let workload = &told["workload"];
+    let workload = &report["workload"];
     for each in [&workload["members"][0], &workload["rounds"][0]] {
         assert_eq!(each["cold"], true, "{each}");
     }

@@ -1,4 +1,4 @@
-//! The tool as its users run it: real files, one JSON object out, errors that help.
+//! The tool as users run it: real files, one JSON object, errors that help.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -28,7 +28,7 @@ fn run(args: &[&str]) -> Output {
         .expect("the tool starts")
 }
 
-/// Runs the tool with `--json` on the CPU; there must be exactly one object.
+/// Runs the tool with `--json` on the CPU; it must print exactly one object.
 fn json_of(args: &[&str]) -> Value {
     let output = run(&[args, &["--json", "--device", "cpu"]].concat());
     let error = String::from_utf8_lossy(&output.stderr);
@@ -38,7 +38,7 @@ fn json_of(args: &[&str]) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// Runs the tool expecting it to fail, and returns what it said.
+/// Runs the tool, which must fail, and returns its message.
 fn failure_of(args: &[&str]) -> String {
     let output = run(args);
     assert!(!output.status.success(), "{args:?} succeeded");
@@ -63,7 +63,7 @@ fn logits_and_generate_agree_with_the_reference() {
         tokens.collect::<Vec<_>>().join(",")
     };
     let model = parity("llama-gguf/model.gguf");
-    // The first prompt is short, and its first and last rows are the first ones kept.
+    // The first prompt is short, and its first and last rows are kept first.
     assert_eq!(reference["rows"][0], json!([0, 4]));
     let wanted: Vec<f32> = kept
         .chunks_exact(4)
@@ -248,8 +248,8 @@ fn the_bundled_members_answer_and_the_record_replays() {
     assert_eq!(alone["members"], json!(["Quill"]));
 }
 
-/// Who leads drafts alone where nobody may doubt it, whoever that is; and not at all where
-/// everybody must.
+/// A leader, whichever member it is, drafts alone where it can't be doubted, and never where it
+/// always is.
 #[test]
 fn a_leader_drafts_alone_and_what_is_doubted_is_drafted_by_all() {
     let file = written("led.json", "");
@@ -319,7 +319,7 @@ fn a_leader_drafts_alone_and_what_is_doubted_is_drafted_by_all() {
         doubted["rounds"].as_array().unwrap().len()
     );
 
-    // Votes name who led, whatever its place.
+    // Votes name the leader, at any index.
     let shown = run(&[
         "--device",
         "cpu",
@@ -334,7 +334,7 @@ fn a_leader_drafts_alone_and_what_is_doubted_is_drafted_by_all() {
     ]);
     let shown = String::from_utf8(shown.stdout).unwrap();
     assert!(
-        shown.contains("* Ada") && shown.contains("leads, and nobody doubts it"),
+        shown.contains("* Ada") && shown.contains("leads; no member doubts it"),
         "{shown}"
     );
 }
@@ -441,7 +441,7 @@ fn a_closed_pipe_is_no_panic() {
     assert!(said.contains("standard output was closed"), "{said}");
 }
 
-/// A conversation from a pipe: an answer a line, and the last one's run in the record.
+/// A conversation from a pipe: one answer per line, and the last one's run in the record.
 #[test]
 fn a_conversation_is_recorded_too() {
     let questions = written("questions.txt", "What is 12 + 30?\nWhat is 5 + 6?\n");
@@ -527,7 +527,7 @@ fn an_answer_by_a_schema_is_a_document_of_it() {
         let short = |word: &Value| word.as_str().unwrap().chars().count() <= 8;
         assert!(words.len() <= 3 && words.iter().all(short), "{answer}");
     }
-    // Cut short it is the beginning of one, and says so.
+    // Cut off, it is incomplete, and the run says so.
     let run = json_of(&[
         "chat",
         "Hello",

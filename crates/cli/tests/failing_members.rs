@@ -1,4 +1,4 @@
-//! Members that fail in mid-answer, and members that think: models that say what they are told to.
+//! Members that fail during an answer, and members that think: models with scripted output.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,7 +29,7 @@ const WORDS: &[&str] = &[
 const TEMPLATE: &str =
     "{% for m in messages %}<|user|>{{ m.content }}<|end|>{% endfor %}<|answer|>";
 
-/// Sings on and on.
+/// Sings endlessly.
 const SONG: &[&[&str]] = &[&["<|answer|>", " la", " li", " lo", " la"]];
 
 fn singer(context: usize) -> Speaker<'static> {
@@ -44,7 +44,7 @@ fn singer(context: usize) -> Speaker<'static> {
     }
 }
 
-/// A folder with models of these names.
+/// Folder with models of these names.
 struct Stage(PathBuf);
 
 impl Stage {
@@ -56,7 +56,7 @@ impl Stage {
         Self(folder)
     }
 
-    /// What the members of these names answer, as JSON; and what was said beside it.
+    /// Answer of the members of these names as JSON, and the output beside it.
     fn chat(&self, names: &[&str], more: &[&str]) -> (Value, String) {
         let paths: Vec<String> = names
             .iter()
@@ -85,7 +85,7 @@ impl Drop for Stage {
     }
 }
 
-/// By round, who took part.
+/// Participants of each round.
 fn active(answer: &Value) -> Vec<Value> {
     let rounds = answer["rounds"].as_array().unwrap();
     rounds.iter().map(|round| round["active"].clone()).collect()
@@ -118,14 +118,14 @@ fn a_member_whose_context_is_full_leaves_and_the_others_go_on() {
         said.contains("Short leaves: ") && said.contains("the others go on"),
         "{said}"
     );
-    // Nine whole words a round, none of them lost or twice.
+    // Nine whole words a round, none of them lost or duplicated.
     let song = " la li lo".repeat(100);
     let text = answer["answer"].as_str().unwrap();
     assert!(
         song.trim_start().starts_with(text) && text.len() >= 700,
         "{text}"
     );
-    // The record can be played again.
+    // The record can be replayed.
     let file = stage.path().join("run.json");
     std::fs::write(&file, answer.to_string()).unwrap();
     let replayed = Command::new(env!("CARGO_BIN_EXE_conclave"))

@@ -1,4 +1,4 @@
-//! Models from elsewhere, as users of the tool get and name them.
+//! Downloaded models, as users of the tool get and name them.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-/// A hub that serves the bundled members, and a folder to keep models in.
+/// A hub that serves the bundled members, and a cache folder.
 struct Hub {
     server: Child,
     endpoint: String,

@@ -1,5 +1,5 @@
-//! `conclave serve` as a program: what it prints, who may ask it, how it ends, another in it as a
-//! member, and whether its memory grows.
+//! `conclave serve` as a program: its output, access, shutdown, a server as another's member, and
+//! memory use.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ use speaker::Speaker;
 
 const KEY: &str = "the-key-of-the-tests";
 
-/// A served ensemble of the bundled members, ended when it is dropped.
+/// Server of an ensemble of the bundled members, killed when dropped.
 struct Served {
     program: Child,
     address: String,
@@ -46,7 +46,7 @@ impl Served {
         Self { program, address }
     }
 
-    /// A request by hand; the status and the body.
+    /// Sends a raw request; returns the status and the body.
     fn send(&self, head: &str, body: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let length = body.len();
@@ -77,7 +77,7 @@ impl Served {
         assert_eq!(unsafe { libc::kill(id, signal) }, 0);
     }
 
-    /// Waits some seconds for its end, and gives its code.
+    /// Waits some seconds for its end; returns its exit code.
     fn ended(&mut self) -> Option<i32> {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(20) {
@@ -89,7 +89,7 @@ impl Served {
         panic!("it does not end");
     }
 
-    /// Bytes of memory that are its own now.
+    /// Resident memory in bytes.
     #[cfg(target_os = "linux")]
     fn resident(&self) -> u64 {
         let file = format!("/proc/{}/status", self.program.id());
@@ -110,7 +110,7 @@ impl Drop for Served {
     }
 }
 
-/// What the tool says where it can't serve.
+/// Error message if the tool can't serve.
 fn refused(arguments: &[&str]) -> String {
     let output = command(arguments).output().expect("the tool starts");
     assert!(!output.status.success(), "{arguments:?}");
@@ -314,7 +314,6 @@ fn only_the_request_and_the_room_end_an_answer() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// The file of a bundled member.
 fn bundled(name: &str) -> String {
     format!(
         "{}/../../web/members/{name}.gguf",
@@ -322,7 +321,7 @@ fn bundled(name: &str) -> String {
     )
 }
 
-/// What `conclave chat` answers with these members, as JSON.
+/// Answer of `conclave chat` with these members, as JSON.
 fn chat(members: &str, question: &str) -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_conclave"))
         .args(["chat", question, "--members", members, "--json"])
@@ -343,7 +342,7 @@ fn an_ensemble_is_a_member_of_another_that_drafts_and_scores() {
         assert_eq!(said["members"], json!(["juno", "conclave"]));
         assert_eq!(said["servers"][1]["can"], "drafts and scores");
         assert!(said["left"].as_array().unwrap().is_empty(), "{said}");
-        // The only one that can add is among those behind the server.
+        // The only member that can add is among those behind the server.
         let answer = said["answer"].as_str().unwrap();
         assert!(answer.contains("432"), "{answer}");
         for round in said["rounds"].as_array().unwrap() {
@@ -429,14 +428,14 @@ fn a_served_ensemble_with_another_in_it_streams_and_tells_who_wrote_what() {
     let usage = &chunks.last().unwrap()["usage"];
     assert!(usage["completion_tokens"].as_u64().unwrap() > 0, "{usage}");
     assert!(usage["prompt_tokens"].as_u64().unwrap() > 0, "{usage}");
-    // The same in one piece.
+    // The same without streaming.
     let (status, whole) = outer.ask(false);
     assert_eq!(status, 200);
     assert_eq!(content(&whole), joined(&streamed));
 }
 
-/// 64 clients, each asking again as soon as it is answered, for so long: how many answers there
-/// were, and the server's memory after the first tenth of them and at the end.
+/// 64 clients, each sending a request as soon as it is answered: the number of answers, and the
+/// server's memory after the first tenth of them and at the end.
 #[cfg(target_os = "linux")]
 fn besieged(seconds: u64) -> (usize, u64, u64) {
     use std::sync::Arc;
@@ -489,7 +488,7 @@ fn content(body: &str) -> String {
         .to_owned()
 }
 
-/// The text of a stream, which has to be whole. Lines of HTTP's own chunks are passed over.
+/// Text of a stream, which must be complete. Lines of HTTP's own chunks are skipped.
 #[cfg(target_os = "linux")]
 fn joined(body: &str) -> String {
     assert!(body.contains("data: [DONE]"), "{body}");
@@ -513,8 +512,8 @@ fn sixty_four_clients_do_not_make_it_grow() {
     );
 }
 
-/// Ten minutes of the same, or as many seconds as `CONCLAVE_SOAK` says:
-/// `cargo test -p conclave-cli --test serve -- --ignored --nocapture`.
+/// Ten minutes of the same, or `CONCLAVE_SOAK` seconds: `cargo test -p conclave-cli --test serve --
+/// --ignored --nocapture`.
 #[test]
 #[ignore = "takes ten minutes"]
 #[cfg(target_os = "linux")]

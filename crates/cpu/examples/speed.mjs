@@ -29,5 +29,5 @@ for (const [format, type] of Object.entries(formats)) {
   }
 }
 for (const [tokens, prefix] of [[1, 128], [1, 1024], [1, 4096], [20, 128], [20, 1024]]) {
-  console.log(`attention of ${tokens} tokens behind ${prefix}: ${least(() => attention(tokens, prefix))} ms`);
+  console.log(`attention of ${tokens} tokens after ${prefix}: ${least(() => attention(tokens, prefix))} ms`);
 }

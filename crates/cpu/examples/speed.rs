@@ -1,5 +1,5 @@
 //! Times the products and the attention of a 135M model's steps (30 blocks, hidden 576, 9 heads on
-//! 3, vocabulary 49,152), in CPU time, so that a busy machine does not count:
+//! 3, vocabulary 49,152), in CPU time, so that other processes do not count:
 //!
 //! ```sh
 //! cargo run --release -p conclave-cpu --example speed [FORMAT ..]
@@ -73,7 +73,7 @@ fn model(format: Format) -> Option<Model> {
     })
 }
 
-/// Makes the weights in the format of that ggml number; false where there is none.
+/// Makes the weights in the format of that ggml number; false for an unknown number.
 #[unsafe(no_mangle)]
 pub extern "C" fn prepare(ggml_type: u32) -> bool {
     let made = Format::from_ggml_type(ggml_type).and_then(model);
@@ -81,7 +81,7 @@ pub extern "C" fn prepare(ggml_type: u32) -> bool {
     MODEL.with_borrow(Option::is_some)
 }
 
-/// The products of a pass of `tokens` tokens, the head's for the last of them.
+/// The products of a pass of `tokens` tokens, the head's for the last token only.
 #[unsafe(no_mangle)]
 pub extern "C" fn products(tokens: usize) {
     MODEL.with_borrow(|model| {
@@ -90,7 +90,7 @@ pub extern "C" fn products(tokens: usize) {
         let mut input = Input::new();
         let mut out = vec![0.0; VOCABULARY.max(tokens * 1536)];
         for (i, matrix) in model.blocks.iter().flatten().enumerate() {
-            // Gate and up have the same.
+            // Gate and up have the same input.
             if i % 5 != 3 {
                 input.set(&x[..tokens * matrix.cols()], matrix.cols());
             }
@@ -103,7 +103,7 @@ pub extern "C" fn products(tokens: usize) {
     });
 }
 
-/// The attention of a pass of `tokens` tokens behind a prefix.
+/// The attention of a pass of `tokens` tokens after a prefix.
 #[unsafe(no_mangle)]
 pub extern "C" fn attention(tokens: usize, prefix: usize) {
     CACHES.with_borrow_mut(|caches| {
@@ -144,7 +144,7 @@ fn main() {
 mod native {
     use conclave_weights::Format;
 
-    /// CPU time of a run in ms: the least of three tens, since the clock is coarse.
+    /// CPU time of a run in ms: the least of three batches of ten, since the clock is coarse.
     fn least(run: impl Fn()) -> f64 {
         let now = || {
             let times = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
@@ -179,7 +179,7 @@ mod native {
         }
         for (tokens, prefix) in [(1, 128), (1, 1024), (1, 4096), (20, 128), (20, 1024)] {
             let ms = least(|| super::attention(tokens, prefix));
-            println!("attention of {tokens:3} tokens behind {prefix:4}: {ms:7.2} ms");
+            println!("attention of {tokens:3} tokens after {prefix:4}: {ms:7.2} ms");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Attention over a cache: products with its keys, softmax over the rows that each token sees,
+//! Attention over a cache: products with its keys, softmax over the rows visible to each token,
 //! products with its values.
 
 use std::ops::Range;
@@ -7,21 +7,21 @@ use crate::cache::{Cache, Keys, Numbers, Planes};
 use crate::exp::{powers, scale};
 use crate::lanes::{self, LANES, Lanes, Work};
 use crate::threads;
-use crate::tile::{MOST, Tile};
+use crate::tile::{MAX_ROWS, Tile};
 
-/// The rows of the cache that a token sees.
+/// The cache rows visible to a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
-    /// Of the prefix.
+    /// Rows of the prefix.
     pub prefix: Range<usize>,
-    /// Of its own candidate, up to itself; behind the prefix.
+    /// Rows of its own candidate up to itself, after the prefix.
     pub own: Range<usize>,
 }
 
-/// What attention is told besides queries and cache.
+/// Parameters of attention.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Attention {
-    /// Query heads; a multiple of the cache's, which each serve as many of them.
+    /// Query heads: a multiple of the cache's heads, which each serve as many of them.
     pub heads: usize,
     /// Factor on query · key.
     pub scale: f32,
@@ -30,8 +30,8 @@ pub struct Attention {
 }
 
 impl Attention {
-    /// Attends from `queries` to `cache`, into `out`: both `[tokens, heads, width]`, as many tokens
-    /// as `seen` has entries. `scratch` is kept for its memory.
+    /// Attends from `queries` to `cache`, into `out`: both `[tokens, heads, width]`, a token for
+    /// each entry of `seen`. `scratch` is reused for its memory.
     pub fn run(
         self,
         cache: &Cache,
@@ -58,7 +58,7 @@ impl Attention {
         if threads == 1 {
             self.run_some(cache, 0..cache.heads(), queries, seen, scratch, out);
         } else if seen.len() > 1 {
-            // Some of the tokens each, with all heads.
+            // Each thread takes some tokens, with all heads.
             let each = seen.len().div_ceil(threads);
             let token = self.heads * cache.width();
             let parts = queries
@@ -81,8 +81,7 @@ impl Attention {
         }
     }
 
-    /// Attends with some heads of the cache: `queries` and `out` have those of each token that they
-    /// serve.
+    /// Attends with some heads of the cache, with each token's `queries` and `out` for them.
     fn run_some(
         self,
         cache: &Cache,
@@ -93,7 +92,7 @@ impl Attention {
         out: &mut [f32],
     ) {
         match cache.numbers() {
-            Numbers::Short(planes) => lanes::run(Run {
+            Numbers::Integers(planes) => lanes::run(Run {
                 attention: self,
                 cache,
                 heads,
@@ -104,7 +103,7 @@ impl Attention {
                 parts: Vec::new(),
                 out,
             }),
-            Numbers::Single(planes) => lanes::run(Run {
+            Numbers::Floats(planes) => lanes::run(Run {
                 attention: self,
                 cache,
                 heads,
@@ -122,20 +121,20 @@ impl Attention {
 struct Run<'a, K: Keys> {
     attention: Attention,
     cache: &'a Cache,
-    /// Of the cache.
+    /// Heads of the cache.
     heads: Range<usize>,
     planes: &'a Planes<K, [K::Number; LANES]>,
     queries: &'a [f32],
     seen: &'a [Seen],
     scratch: &'a mut Vec<f32>,
-    /// Queries as products take them.
-    parts: Vec<K::Part>,
+    /// Queries in the form of products' input.
+    parts: Vec<K::InputBlock>,
     out: &'a mut [f32],
 }
 
 impl<K: Keys> Work for Run<'_, K>
 where
-    [K::Number; LANES]: Tile<Part = f32>,
+    [K::Number; LANES]: Tile<InputBlock = f32>,
 {
     type Out = ();
 
@@ -151,9 +150,9 @@ where
                     1 => self.tile::<L, 1>(lanes, head, query),
                     2 => self.tile::<L, 2>(lanes, head, query),
                     3 => self.tile::<L, 3>(lanes, head, query),
-                    _ => self.tile::<L, MOST>(lanes, head, query),
+                    _ => self.tile::<L, MAX_ROWS>(lanes, head, query),
                 }
-                query += MOST;
+                query += MAX_ROWS;
             }
         }
     }
@@ -161,7 +160,7 @@ where
 
 impl<K: Keys> Run<'_, K>
 where
-    [K::Number; LANES]: Tile<Part = f32>,
+    [K::Number; LANES]: Tile<InputBlock = f32>,
 {
     /// Attends from `T` queries that share a head of the cache.
     #[inline(always)]
@@ -200,7 +199,7 @@ where
             for (t, sums) in sums.into_iter().enumerate() {
                 let to = &mut self.scratch[t * rows + (eight - begin) * LANES..];
                 if let Some(to) = to.first_chunk_mut() {
-                    l.store(l.times(sums, l.load(cache.key_scales(head, eight))), to);
+                    l.store(l.mul(sums, l.load(cache.key_scales(head, eight))), to);
                 }
             }
         }
@@ -219,7 +218,7 @@ where
             let sums = <[K::Number; LANES]>::products::<L, T>(l, values, weights);
             for (t, sums) in sums.into_iter().enumerate() {
                 let mut lanes = [0.0; LANES];
-                l.store(l.times(sums, l.floats(factors[t])), &mut lanes);
+                l.store(l.mul(sums, l.floats(factors[t])), &mut lanes);
                 let from = eight * LANES;
                 let to = &mut self.out[at[t] + from..at[t] + width.min(from + LANES)];
                 to.copy_from_slice(&lanes[..to.len()]);
@@ -229,8 +228,8 @@ where
 }
 
 impl Attention {
-    /// Makes the scores of the rows from `first` on what their values are multiplied with: weights
-    /// times `scales`, unseen rows' zeros. Returns what all of it is still to be multiplied with.
+    /// Turns the scores of the rows from `first` on into factors of their values: softmax weights
+    /// times `scales`, zero for invisible rows. Returns the factor still to be applied to the sum.
     #[inline(always)]
     fn softmax<L: Lanes>(
         self,

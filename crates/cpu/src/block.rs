@@ -1,18 +1,18 @@
-//! Quantised blocks of eight rows, and their product, written once for all formats: a number is
-//! `step · level + minimum`, and so a product Σ (s l + m) x = s Σ l x + m Σ x.
+//! Quantised blocks of eight rows, and their product, once for all formats: a number is `step ·
+//! level + minimum`, so a product is Σ (s l + m) x = s Σ l x + m Σ x.
 
 use conclave_weights::quantised::Levels;
 
 use crate::codes::Codes;
-use crate::formats::Kept;
+use crate::formats::PackedFormat;
 use crate::input::{BLOCK, Quants};
 use crate::lanes::{LANES, Lanes};
 use crate::packed::Packed;
 use crate::scales::Scales;
 use crate::tile::Tile;
 
-/// What vectors look up, never negative so that it widens without a sign; `None` where codes are
-/// levels but for a constant.
+/// The table that vectors look up, shifted to be nonnegative so that it widens without a sign;
+/// `None` where levels are codes minus a constant.
 const fn table(levels: Levels) -> Option<[u8; 16]> {
     let Levels::Table(levels) = levels else {
         return None;
@@ -25,37 +25,38 @@ const fn table(levels: Levels) -> Option<[u8; 16]> {
     Some(table)
 }
 
-/// What is to be taken from codes, or from what they look up.
-const fn less(levels: Levels) -> u8 {
+/// The constant subtracted from codes, or from table entries.
+const fn offset(levels: Levels) -> u8 {
     match levels {
-        Levels::Less(less) => less,
+        Levels::Offset(less) => less,
         Levels::Table(_) => 0x80,
     }
 }
 
 /// A block of eight rows, `32 · RUNS` columns.
 #[derive(Debug, Clone)]
-pub(crate) struct Block<F: Kept, const RUNS: usize> {
-    scales: F::HeldScales,
-    codes: [F::HeldCodes; RUNS],
+pub(crate) struct Block<F: PackedFormat, const RUNS: usize> {
+    scales: F::ScaleStorage,
+    codes: [F::CodeStorage; RUNS],
 }
 
-impl<F: Kept, const RUNS: usize> Block<F, RUNS> {
-    const GROUP: usize = F::HeldScales::GROUP;
+impl<F: PackedFormat, const RUNS: usize> Block<F, RUNS> {
+    const GROUP: usize = F::ScaleStorage::GROUP;
     const TABLE: Option<[u8; 16]> = table(F::LEVELS);
-    /// What is taken from codes before and behind they are held: where these are levels, before.
-    const LESS: [u8; 2] = if F::HeldCodes::LEVELS {
-        [less(F::LEVELS), 0]
+    /// Constants subtracted before packing and after unpacking: before, where packed codes are
+    /// levels.
+    const OFFSETS: [u8; 2] = if F::CodeStorage::LEVELS {
+        [offset(F::LEVELS), 0]
     } else {
-        [0, less(F::LEVELS)]
+        [0, offset(F::LEVELS)]
     };
 }
 
-impl<F: Kept, const RUNS: usize> Packed for Block<F, RUNS> {
+impl<F: PackedFormat, const RUNS: usize> Packed for Block<F, RUNS> {
     const COLS: usize = BLOCK * RUNS;
     const EMPTY: Self = Self {
-        scales: F::HeldScales::EMPTY,
-        codes: [F::HeldCodes::EMPTY; RUNS],
+        scales: F::ScaleStorage::EMPTY,
+        codes: [F::CodeStorage::EMPTY; RUNS],
     };
 
     fn pack(&mut self, rows: [&[u8]; LANES]) {
@@ -70,7 +71,7 @@ impl<F: Kept, const RUNS: usize> Packed for Block<F, RUNS> {
             for (codes, row) in codes.iter_mut().zip(rows) {
                 *codes = F::codes(row, run);
                 for code in codes {
-                    *code = code.wrapping_sub(Self::LESS[0]);
+                    *code = code.wrapping_sub(Self::OFFSETS[0]);
                 }
             }
             packed.pack(&codes);
@@ -79,17 +80,17 @@ impl<F: Kept, const RUNS: usize> Packed for Block<F, RUNS> {
 
     #[inline(always)]
     fn columns<L: Lanes>(&self, l: L, mut put: impl FnMut(usize, L::Floats)) {
-        for (few, col) in (0..Self::COLS).step_by(2 * F::HeldCodes::FEW).enumerate() {
-            let few = few % (BLOCK / 2 / F::HeldCodes::FEW);
+        for (few, col) in (0..Self::COLS).step_by(2 * F::CodeStorage::FEW).enumerate() {
+            let few = few % (BLOCK / 2 / F::CodeStorage::FEW);
             let words = self.codes[col / BLOCK].words(l, few, Self::TABLE.as_ref());
-            let [step, minimum] = self.scales.of(l, col / Self::GROUP);
+            let [step, minimum] = self.scales.step_and_minimum(l, col / Self::GROUP);
             for (pair, words) in words.into_iter().enumerate() {
-                // One of both columns is multiplied with 1, the other with 0.
+                // One of both columns is multiplied by 1, the other by 0.
                 for (which, one) in [1, 1 << 16].into_iter().enumerate() {
-                    let level = l.dot(l.ints(-i32::from(Self::LESS[1])), words, l.pair(one));
-                    let mut number = l.times(step, l.of_ints(level));
-                    if F::HeldScales::MINIMA {
-                        number = l.plus(number, minimum);
+                    let level = l.dot(l.ints(-i32::from(Self::OFFSETS[1])), words, l.pair(one));
+                    let mut number = l.mul(step, l.to_floats(level));
+                    if F::ScaleStorage::MINIMA {
+                        number = l.add(number, minimum);
                     }
                     put(col + 2 * pair + which, number);
                 }
@@ -98,12 +99,12 @@ impl<F: Kept, const RUNS: usize> Packed for Block<F, RUNS> {
     }
 }
 
-impl<F: Kept, const RUNS: usize> Block<F, RUNS> {
+impl<F: PackedFormat, const RUNS: usize> Block<F, RUNS> {
     /// Adds Σ code · input of group `part` of a run's columns to `sums`, in pairs.
     #[inline(always)]
     fn pairs<L: Lanes, const T: usize>(
         l: L,
-        codes: &F::HeldCodes,
+        codes: &F::CodeStorage,
         part: usize,
         input: [&Quants; T],
         sums: &mut [L::Ints; T],
@@ -112,19 +113,19 @@ impl<F: Kept, const RUNS: usize> Block<F, RUNS> {
         for t in 1..T {
             pairs[t] = &input[t].pairs;
         }
-        let fews = Self::GROUP / 2 / F::HeldCodes::FEW;
+        let fews = Self::GROUP / 2 / F::CodeStorage::FEW;
         for few in fews * part..fews * (part + 1) {
             codes.products(l, few, Self::TABLE.as_ref(), &pairs, sums);
         }
     }
 
-    /// The same in quads: 2⁸ · Σ code · high + Σ code · low, exactly. Of few rows of input both at
-    /// once, since each product waits for the last one of its sum; of many one behind the other,
-    /// since all their sums would not fit the registers.
+    /// The same in quads: 2⁸ · Σ code · high + Σ code · low, exactly. For few rows of input both
+    /// sums together, since each product waits for the previous one of its sum; for many rows in
+    /// turn, since all sums together exceed the registers.
     #[inline(always)]
     fn quads<L: Lanes, const T: usize>(
         l: L,
-        codes: &F::HeldCodes,
+        codes: &F::CodeStorage,
         part: usize,
         input: [&Quants; T],
         sums: &mut [L::Ints; T],
@@ -167,13 +168,13 @@ fn eight_columns<L: Lanes, const T: usize>(
     }
 }
 
-impl<F: Kept, const RUNS: usize> Tile for Block<F, RUNS> {
-    type Part = Quants;
-    const QUADS: bool = F::HeldCodes::QUADS && Self::TABLE.is_none();
+impl<F: PackedFormat, const RUNS: usize> Tile for Block<F, RUNS> {
+    type InputBlock = Quants;
+    const QUADS: bool = F::CodeStorage::QUADS && Self::TABLE.is_none();
 
-    /// No sum overflows: bytes, and what is unpacked or looked up, are at most 255 without their
-    /// sign, input less than 2¹⁵, so that 32 products of both are less than 2²⁸; and what `LESS` ≤
-    /// 128 takes away is less than 2²⁷.
+    /// No sum overflows: bytes, and unpacked or looked-up values, are at most 255 in magnitude,
+    /// input less than 2¹⁵, so that 32 products are less than 2²⁸; the part subtracted for
+    /// `OFFSETS` ≤ 128 is less than 2²⁷.
     #[inline(always)]
     fn products<L: Lanes, const T: usize>(
         l: L,
@@ -195,10 +196,10 @@ impl<F: Kept, const RUNS: usize> Tile for Block<F, RUNS> {
                 for part in 0..BLOCK / Self::GROUP {
                     let total = if Self::GROUP == BLOCK { 0 } else { 1 + part };
                     let mut dots = [l.ints(0); T];
-                    if Self::LESS[1] > 0 {
+                    if Self::OFFSETS[1] > 0 {
                         for t in 0..T {
                             let total = input[t].totals[total].int;
-                            dots[t] = l.ints(-i32::from(Self::LESS[1]) * total);
+                            dots[t] = l.ints(-i32::from(Self::OFFSETS[1]) * total);
                         }
                     }
                     if L::QUADS && Self::QUADS {
@@ -206,14 +207,15 @@ impl<F: Kept, const RUNS: usize> Tile for Block<F, RUNS> {
                     } else {
                         Self::pairs(l, codes, part, input, &mut dots);
                     }
-                    let [steps, minima] = block.scales.of(l, BLOCK / Self::GROUP * run + part);
+                    let [steps, minima] = block
+                        .scales
+                        .step_and_minimum(l, BLOCK / Self::GROUP * run + part);
                     for t in 0..T {
                         let x = input[t];
-                        let scale = l.times(steps, l.floats(x.scale));
-                        sums[t] = l.times_add(sums[t], l.of_ints(dots[t]), scale);
-                        if F::HeldScales::MINIMA {
-                            sums[t] =
-                                l.times_add(sums[t], minima, l.floats(x.totals[total].number));
+                        let scale = l.mul(steps, l.floats(x.scale));
+                        sums[t] = l.mul_add(sums[t], l.to_floats(dots[t]), scale);
+                        if F::ScaleStorage::MINIMA {
+                            sums[t] = l.mul_add(sums[t], minima, l.floats(x.totals[total].number));
                         }
                     }
                 }

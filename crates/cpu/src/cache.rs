@@ -1,16 +1,15 @@
-//! The KV cache of one block, packed as the products read matrices: the keys as a matrix of rows,
-//! the values as the transposed one.
+//! The KV cache of one block, packed like matrices: the keys as a matrix of rows, the values as the
+//! transposed one.
 //!
-//! A row of a head is 16-bit integers that share a scale, with an eighth of f16's error where
-//! numbers are large, which is where scores are. Queries are rounded to meet keys as integers; the
-//! weights of values are not: eight rounded together would depend on which rows lie side by side,
-//! and a candidate in line is to get what it gets alone. Where no rounding may be, the cache is
-//! f32.
+//! A row of a head is 16-bit integers that share a scale, with an eighth of f16's error for large
+//! numbers, which scores consist of. Queries are rounded too, so that scores are integer products.
+//! The weights of values are not: rounding eight together would depend on neighbouring rows, and a
+//! candidate in line must give what it gives alone. Where rounding is ruled out, the cache is f32.
 
 use crate::carry::Carry;
-use crate::input::{Four, nearest, step_of};
+use crate::input::{I16x4, nearest, step_of};
 use crate::lanes::LANES;
-use crate::packed::{Short, Shorts, Single};
+use crate::packed::{F32x8, I16x8, I16x8x4};
 use crate::tile::Tile;
 
 /// Keys and values of one block.
@@ -18,57 +17,56 @@ use crate::tile::Tile;
 pub struct Cache {
     shape: Shape,
     numbers: Numbers,
-    /// What each row of a head's keys is to be multiplied with, `[heads, groups · 8]`.
+    /// Scales of each head's key rows, `[heads, groups · 8]`.
     key_scales: Vec<f32>,
     /// The same for values.
     value_scales: Vec<f32>,
 }
 
-/// How keys and values lie.
+/// Layout of keys and values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub heads: usize,
     pub width: usize,
-    /// Eight rows after another.
+    /// Groups of eight rows.
     groups: usize,
 }
 
 /// Keys and values.
 #[derive(Debug, Clone)]
 pub(crate) enum Numbers {
-    /// Times a scale.
-    Short(Planes<Shorts, Short>),
-    /// As they are.
-    Single(Planes<Single, Single>),
+    /// Integers times a scale.
+    Integers(Planes<I16x8x4, I16x8>),
+    /// Unrounded.
+    Floats(Planes<F32x8, F32x8>),
 }
 
-/// Keys in blocks `K` and values in columns `V` of the same numbers.
+/// Keys in blocks `K` and values in columns `V` of the same number type.
 #[derive(Debug, Clone)]
 pub(crate) struct Planes<K, V> {
     /// `[heads, groups, width / COLS]`, a lane for each of eight rows.
     keys: Vec<K>,
-    /// `[heads, width / 8, groups · 8]`, a lane for each of eight dimensions; those beyond `width`
-    /// are zeros.
+    /// `[heads, width / 8, groups · 8]`, a lane for each of eight dimensions; zeros beyond `width`.
     values: Vec<V>,
 }
 
 /// Blocks of keys.
 pub(crate) trait Keys: Tile + Copy {
-    /// One number.
+    /// Type of a number.
     type Number: bytemuck::Pod + Default;
     /// Columns of a block.
     const COLS: usize;
     /// All zeros.
     const NONE: Self;
 
-    /// The number of a lane and a column.
+    /// The number at a lane and a column.
     fn number(&mut self, lane: usize, col: usize) -> &mut Self::Number;
 
-    /// Appends what a query is in products.
-    fn parts(query: &[f32], to: &mut Vec<Self::Part>);
+    /// Appends a query in the form of products' input.
+    fn parts(query: &[f32], to: &mut Vec<Self::InputBlock>);
 }
 
-impl Keys for Shorts {
+impl Keys for I16x8x4 {
     type Number = i16;
     const COLS: usize = 4;
     const NONE: Self = [[0; 2 * LANES]; 2];
@@ -78,12 +76,12 @@ impl Keys for Shorts {
         &mut self[col / 2][2 * lane + col % 2]
     }
 
-    fn parts(query: &[f32], to: &mut Vec<Four>) {
-        to.extend(query.chunks(4).map(Four::of));
+    fn parts(query: &[f32], to: &mut Vec<I16x4>) {
+        to.extend(query.chunks(4).map(I16x4::round));
     }
 }
 
-impl Keys for Single {
+impl Keys for F32x8 {
     type Number = f32;
     const COLS: usize = 1;
     const NONE: Self = [0.0; LANES];
@@ -99,8 +97,8 @@ impl Keys for Single {
 }
 
 impl Cache {
-    /// Room for `rows` keys and values of `heads` heads of `width` numbers, in 16 bits each or,
-    /// where they are to stay `exact`, in 32.
+    /// Allocates `rows` keys and values of `heads` heads of `width` numbers, 16 bits each or, if
+    /// `exact`, 32.
     pub fn new(rows: usize, heads: usize, width: usize, exact: bool) -> Self {
         let shape = Shape {
             heads,
@@ -110,16 +108,16 @@ impl Cache {
         Self {
             shape,
             numbers: if exact {
-                Numbers::Single(Planes::new(shape))
+                Numbers::Floats(Planes::new(shape))
             } else {
-                Numbers::Short(Planes::new(shape))
+                Numbers::Integers(Planes::new(shape))
             },
             key_scales: vec![1.0; heads * shape.rows()],
             value_scales: vec![1.0; heads * shape.rows()],
         }
     }
 
-    /// Rows there is room for.
+    /// Capacity in rows.
     pub fn rows(&self) -> usize {
         self.shape.rows()
     }
@@ -134,22 +132,22 @@ impl Cache {
         self.shape.width
     }
 
-    /// Bytes of memory it takes.
+    /// Bytes of memory.
     pub fn bytes(&self) -> usize {
         let numbers = match &self.numbers {
-            Numbers::Short(planes) => planes.bytes(),
-            Numbers::Single(planes) => planes.bytes(),
+            Numbers::Integers(planes) => planes.bytes(),
+            Numbers::Floats(planes) => planes.bytes(),
         };
         numbers + size_of_val(&self.key_scales[..]) + size_of_val(&self.value_scales[..])
     }
 
-    /// Bytes of memory that [`new`](Self::new) of the same takes.
+    /// Bytes of memory that [`new`](Self::new) takes.
     pub fn bytes_of(rows: usize, heads: usize, width: usize, exact: bool) -> u64 {
         let of_lanes = Self::new(LANES, heads, width, exact).bytes();
         rows.div_ceil(LANES) as u64 * of_lanes as u64
     }
 
-    /// Writes key and value of one row, each `[heads, width]`; beyond the last row, nothing.
+    /// Writes key and value of one row, each `[heads, width]`; ignores rows beyond the last.
     pub fn write(&mut self, row: usize, key: &[f32], value: &[f32]) {
         let shape = self.shape;
         if row >= shape.rows() {
@@ -159,12 +157,12 @@ impl Cache {
         let heads = key.chunks_exact(width).zip(value.chunks_exact(width));
         for (head, (key, value)) in heads.enumerate().take(shape.heads) {
             match &mut self.numbers {
-                Numbers::Single(planes) => {
+                Numbers::Floats(planes) => {
                     planes.write(shape, head, row, |dimension| {
                         (key[dimension], value[dimension])
                     });
                 }
-                Numbers::Short(planes) => {
+                Numbers::Integers(planes) => {
                     let [(key_scale, k), (value_scale, v)] = [key, value].map(step_of);
                     self.key_scales[head * shape.rows() + row] = key_scale;
                     self.value_scales[head * shape.rows() + row] = value_scale;
@@ -177,13 +175,13 @@ impl Cache {
         }
     }
 
-    /// Moves the rows `from .. from + count` to `to ..`, `to <= from`; what is not there stays.
+    /// Moves the rows `from .. from + count` to `to ..`, `to <= from`; skips rows out of range.
     pub fn move_rows(&mut self, from: usize, to: usize, count: usize) {
         let shape = self.shape;
         let count = count.min(shape.rows().saturating_sub(from.max(to)));
         match &mut self.numbers {
-            Numbers::Short(planes) => planes.move_rows(shape, from, to, count),
-            Numbers::Single(planes) => planes.move_rows(shape, from, to, count),
+            Numbers::Integers(planes) => planes.move_rows(shape, from, to, count),
+            Numbers::Floats(planes) => planes.move_rows(shape, from, to, count),
         }
         for at in (0..shape.heads).map(|head| head * shape.rows()) {
             for scales in [&mut self.key_scales, &mut self.value_scales] {
@@ -192,7 +190,7 @@ impl Cache {
         }
     }
 
-    /// Bytes of a row, wherever it lies.
+    /// Bytes of a row.
     pub fn row_bytes(heads: usize, width: usize, exact: bool) -> usize {
         let of_head = match exact {
             true => size_of::<f32>() * width,
@@ -201,14 +199,14 @@ impl Cache {
         2 * heads * of_head
     }
 
-    /// Carries the first `rows` rows, [`row_bytes`](Self::row_bytes) each, bit for bit.
+    /// Copies the first `rows` rows out or in, [`row_bytes`](Self::row_bytes) each, bit for bit.
     pub fn carry(&mut self, rows: usize, carry: &mut Carry<'_>) {
         let shape = self.shape;
         let rows = rows.min(shape.rows());
         for head in 0..shape.heads {
             match &mut self.numbers {
-                Numbers::Single(planes) => planes.carry(shape, head, rows, carry),
-                Numbers::Short(planes) => {
+                Numbers::Floats(planes) => planes.carry(shape, head, rows, carry),
+                Numbers::Integers(planes) => {
                     for scales in [&mut self.key_scales, &mut self.value_scales] {
                         carry.numbers(&mut scales[head * shape.rows()..][..rows]);
                     }
@@ -226,13 +224,13 @@ impl Cache {
         &self.numbers
     }
 
-    /// What the keys `8 · group ..` of a head are to be multiplied with.
+    /// Scales of the keys `8 · group ..` of a head.
     #[inline(always)]
     pub(crate) fn key_scales(&self, head: usize, group: usize) -> &[f32; LANES] {
         &self.key_scales.as_chunks().0[head * self.shape.groups + group]
     }
 
-    /// What each row of a head's values is to be multiplied with, `[rows]`.
+    /// Scale of each row of a head's values, `[rows]`.
     #[inline(always)]
     pub(crate) fn value_scales(&self, head: usize) -> &[f32] {
         &self.value_scales[head * self.rows()..][..self.rows()]
@@ -245,7 +243,7 @@ impl Shape {
         self.groups * LANES
     }
 
-    /// Where the dimensions `8 · eight ..` of a head's values begin.
+    /// Index of the dimensions `8 · eight ..` of a head's values.
     #[inline(always)]
     fn values(self, head: usize, eight: usize) -> usize {
         (head * self.width.div_ceil(LANES) + eight) * self.rows()
@@ -275,7 +273,7 @@ impl<K: Keys> Planes<K, [K::Number; LANES]> {
         &mut self.values[s.values(head, dimension / LANES) + row][dimension % LANES]
     }
 
-    /// Writes key and value of one row of a head, which `numbers` tells for each dimension.
+    /// Writes key and value of one row of a head; `numbers` returns both for a dimension.
     fn write(
         &mut self,
         s: Shape,

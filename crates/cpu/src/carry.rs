@@ -1,18 +1,17 @@
-//! Numbers of a cache or a state as bytes, on their way out or back.
+//! Numbers of a cache or a state as bytes, for saving and restoring.
 
-/// Which way, and the bytes. What goes out comes back bit for bit where the same is asked for in
-/// the same order.
+/// The direction, and the bytes. Restores bit for bit where the same calls are made in the same
+/// order.
 #[derive(Debug)]
 pub enum Carry<'a> {
-    /// Numbers go behind these bytes.
+    /// Appends numbers to these bytes.
     Out(&'a mut Vec<u8>),
-    /// These bytes become numbers, the first first; where they are too few, numbers stay what they
-    /// are.
+    /// Takes numbers from the front of these bytes; numbers beyond their end keep their value.
     In(&'a [u8]),
 }
 
 impl Carry<'_> {
-    /// Carries some numbers that lie side by side.
+    /// Copies consecutive numbers.
     pub(crate) fn numbers<T: bytemuck::Pod>(&mut self, numbers: &mut [T]) {
         let numbers: &mut [u8] = bytemuck::cast_slice_mut(numbers);
         match self {

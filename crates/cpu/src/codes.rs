@@ -1,5 +1,5 @@
-//! How the quants of 32 columns of eight rows lie, as the *codes* that a file has for them: a lane
-//! of a vector holds the same pair of columns of one row, in 16 bits each.
+//! Packing of the quants of 32 columns of eight rows, as the *codes* of the file. Unpacked, a lane
+//! of a vector holds one pair of columns of one row, 16 bits each.
 
 use std::fmt::Debug;
 
@@ -8,24 +8,24 @@ use crate::lanes::{LANES, Lanes};
 
 /// Codes of 32 columns of eight rows.
 pub(crate) trait Codes: Clone + Debug + Send + Sync + 'static {
-    /// Whether what is packed are levels, as signed bytes.
+    /// Whether packed values are levels, as signed bytes.
     const LEVELS: bool = false;
 
     /// Whether four columns of a row can be multiplied at once, as bytes of at most 127.
     const QUADS: bool = false;
 
-    /// Before anything is packed there.
+    /// The initial value.
     const EMPTY: Self;
 
-    /// Packs here what each lane has.
+    /// Packs the codes of each lane.
     fn pack(&mut self, codes: &[[u8; BLOCK]; LANES]);
 
-    /// Pairs of columns that are unpacked at once: vectors have to stay in registers.
+    /// Pairs of columns unpacked at once, few enough to stay in registers.
     type Few<W>: IntoIterator<Item = W>;
-    /// How many.
+    /// Number of pairs in `Few`.
     const FEW: usize;
 
-    /// The pairs from `FEW · few` on; looked up in `table` where there is one.
+    /// The pairs from `FEW · few` on, looked up in `table` if there is one.
     fn words<L: Lanes>(
         &self,
         lanes: L,
@@ -33,7 +33,7 @@ pub(crate) trait Codes: Clone + Debug + Send + Sync + 'static {
         table: Option<&[u8; 16]>,
     ) -> Self::Few<L::Words>;
 
-    /// Adds what the same pairs make with those of `T` rows of input to `sums`.
+    /// Adds the products of the same pairs with `T` rows of input to `sums`.
     fn products<L: Lanes, const T: usize>(
         &self,
         lanes: L,
@@ -43,14 +43,14 @@ pub(crate) trait Codes: Clone + Debug + Send + Sync + 'static {
         sums: &mut [L::Ints; T],
     );
 
-    /// Columns `8 · eight ..` in two quads of each lane, columns 0, 2, 1 and 3 of them; of codes
-    /// that have `QUADS`.
+    /// Columns `8 · eight ..` in two quads of each lane, in the order 0, 2, 1, 3; for codes with
+    /// `QUADS`.
     fn quads<L: Lanes>(&self, _lanes: L, _eight: usize) -> [L::Words; 2] {
         unreachable!("these have none")
     }
 }
 
-/// Adds what a pair of columns makes with the same of `T` rows of input to `sums`.
+/// Adds the products of a pair of columns with `T` rows of input to `sums`.
 #[inline(always)]
 fn dot<L: Lanes, const T: usize>(
     l: L,
@@ -64,9 +64,9 @@ fn dot<L: Lanes, const T: usize>(
     }
 }
 
-/// Signed bytes, two columns of each row at a time. Nothing looks them up. A pair at once: of two,
-/// the compiler takes four rows of input for one half of the lanes and then again for the other,
-/// which keeps more than the sixteen registers hold that wasm gets on x86.
+/// Signed bytes, two columns of each row at a time, without a table. One pair at once: for two, the
+/// compiler takes four rows of input for one half of the lanes and then for the other, which
+/// exceeds the sixteen registers that wasm gets on x86.
 #[derive(Debug, Clone)]
 pub(crate) struct Bytes([[i8; 2 * LANES]; BLOCK / 2]);
 
@@ -88,7 +88,7 @@ impl Codes for Bytes {
 
     #[inline(always)]
     fn words<L: Lanes>(&self, l: L, pair: usize, _table: Option<&[u8; 16]>) -> [L::Words; 1] {
-        [l.words(&self.0[pair])]
+        [l.widen(&self.0[pair])]
     }
 
     #[inline(always)]
@@ -105,8 +105,8 @@ impl Codes for Bytes {
     }
 }
 
-/// Whole numbers of `LOW + HIGH` bits, each part 0, 1, 2 or 4 of them in a plane of its own: as
-/// many bits as the file's.
+/// Codes of `LOW + HIGH` bits, each part of 0, 1, 2 or 4 bits in its own plane: as many bits as in
+/// the file.
 #[derive(Debug, Clone)]
 pub(crate) struct Bits<const LOW: usize, const HIGH: usize> {
     low: Plane<LOW>,
@@ -138,7 +138,7 @@ impl<const LOW: usize, const HIGH: usize> Codes for Bits<LOW, HIGH> {
         [a, b, c, d]
     }
 
-    /// One by one: a loop over vectors would keep them in memory.
+    /// Unrolled: a loop over vectors would keep them in memory.
     #[inline(always)]
     fn products<L: Lanes, const T: usize>(
         &self,
@@ -166,9 +166,9 @@ impl<const LOW: usize, const HIGH: usize> Codes for Bits<LOW, HIGH> {
     }
 }
 
-/// `BITS` of each code, 1, 2 or 4, in vectors of bytes: those of columns 4f and 4f + 2 of a row are
-/// the two bytes of a word, those of 4f + 1 and 4f + 3 the next word's, and a byte has the bits of
-/// `8 / BITS` such `f`, lowest first. 0 is for no plane at all.
+/// `BITS` of each code, 1, 2 or 4 (0 for an empty plane), in vectors of bytes: columns 4f and 4f +
+/// 2 of a row are the two bytes of a word, 4f + 1 and 4f + 3 those of the next word, and a byte has
+/// the bits of `8 / BITS` such `f`, lowest first.
 #[derive(Debug, Clone)]
 struct Plane<const BITS: usize>([[u8; 4 * LANES]; BITS]);
 
@@ -176,7 +176,7 @@ impl<const BITS: usize> Plane<BITS> {
     const MASK: u8 = (1 << BITS) - 1;
     const EMPTY: Self = Self([[0; 4 * LANES]; BITS]);
 
-    /// Of the bits from `from` on, four columns of a lane at a time.
+    /// Packs the bits from `from` on, four columns of a lane at a time.
     #[inline(always)]
     fn pack(&mut self, codes: &[[u8; BLOCK]; LANES], from: usize) {
         let mask = u32::from_le_bytes([Self::MASK; 4]);
@@ -193,13 +193,12 @@ impl<const BITS: usize> Plane<BITS> {
         }
     }
 
-    /// The bits of columns `8 · eight ..`, four and four, in bytes of their own and `up` bits
-    /// further up.
+    /// The bits of columns `8 · eight ..`, four and four, one byte each, shifted left by `up`.
     #[inline(always)]
     fn bytes<L: Lanes>(&self, l: L, eight: usize, up: usize) -> [L::Words; 2] {
         let each = 8 / BITS;
         let all = l.load_bytes(&self.0[2 * eight / each]);
-        // Where the loop over eights stays one, only this shift is by no constant.
+        // In a rolled loop over eights, only this shift is not constant.
         let all = l.bits(all, BITS * (2 * eight % each), 0xff, 0);
         [
             l.bits(all, 0, Self::MASK, up),

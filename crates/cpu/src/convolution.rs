@@ -1,8 +1,8 @@
-//! The gated short convolution (LFM2) and its cache: of B, C and x, C · conv(B · x), where a token
-//! sees its own B · x and that of the tokens before it.
+//! The gated short convolution (LFM2) and its cache: C · conv(B · x), where a token sees its own B
+//! · x and those of the tokens before it.
 //!
-//! A token leaves B · x as a row of the cache, as its keys and values would be left: 16 bits a
-//! number beside the largest of each 64, or f32 where no rounding may be.
+//! A token leaves B · x as a row of the cache, like keys and values: 16 bits a number with a scale
+//! for each 64, or f32 where rounding is ruled out.
 
 use crate::carry::Carry;
 use crate::input::{nearest, step_of};
@@ -10,7 +10,7 @@ use crate::input::{nearest, step_of};
 /// Numbers that share a scale.
 const GROUP: usize = 64;
 
-/// What the tokens of a text left for the convolution of one block, `[rows, width]`.
+/// Cached inputs of the convolution of one block, `[rows, width]`.
 #[derive(Debug, Clone)]
 pub struct ConvolutionCache {
     width: usize,
@@ -20,8 +20,8 @@ pub struct ConvolutionCache {
 
 #[derive(Debug, Clone)]
 enum Numbers {
-    Single(Vec<f32>),
-    Short {
+    Floats(Vec<f32>),
+    Integers {
         numbers: Vec<i16>,
         /// `[rows, width / GROUP]`, rounded up.
         scales: Vec<f32>,
@@ -29,13 +29,12 @@ enum Numbers {
 }
 
 impl ConvolutionCache {
-    /// Room for `rows` of `width` numbers, in 16 bits each or, where they are to stay `exact`, in
-    /// 32.
+    /// Allocates `rows` of `width` numbers, 16 bits each or, if `exact`, 32.
     pub fn new(rows: usize, width: usize, exact: bool) -> Self {
         let width = width.max(1);
         let numbers = match exact {
-            true => Numbers::Single(vec![0.0; rows * width]),
-            false => Numbers::Short {
+            true => Numbers::Floats(vec![0.0; rows * width]),
+            false => Numbers::Integers {
                 numbers: vec![0; rows * width],
                 scales: vec![0.0; rows * width.div_ceil(GROUP)],
             },
@@ -47,22 +46,22 @@ impl ConvolutionCache {
         }
     }
 
-    /// Bytes of memory it takes.
+    /// Bytes of memory.
     pub fn bytes(&self) -> usize {
         match &self.numbers {
-            Numbers::Single(numbers) => size_of_val(&numbers[..]),
-            Numbers::Short { numbers, scales } => {
+            Numbers::Floats(numbers) => size_of_val(&numbers[..]),
+            Numbers::Integers { numbers, scales } => {
                 size_of_val(&numbers[..]) + size_of_val(&scales[..])
             }
         }
     }
 
-    /// Bytes of memory that [`new`](Self::new) of the same takes.
+    /// Bytes of memory that [`new`](Self::new) takes.
     pub fn bytes_of(rows: usize, width: usize, exact: bool) -> u64 {
         rows as u64 * Self::new(1, width, exact).bytes() as u64
     }
 
-    /// Writes B · x of a token, each `[width]`, to its row; beyond the last row, nothing.
+    /// Writes a token's B · x, each `[width]`, to its row; ignores rows beyond the last.
     pub fn write(&mut self, row: usize, b: &[f32], x: &[f32]) {
         if row >= self.rows {
             return;
@@ -70,11 +69,11 @@ impl ConvolutionCache {
         let (at, groups) = (row * self.width, self.width.div_ceil(GROUP));
         let products = b.iter().zip(x).map(|(b, x)| b * x);
         match &mut self.numbers {
-            Numbers::Single(numbers) => {
+            Numbers::Floats(numbers) => {
                 let row = &mut numbers[at..at + self.width];
                 row.iter_mut().zip(products).for_each(|(to, n)| *to = n);
             }
-            Numbers::Short { numbers, scales } => {
+            Numbers::Integers { numbers, scales } => {
                 let products: Vec<f32> = products.take(self.width).collect();
                 let into = numbers[at..at + self.width].chunks_mut(GROUP);
                 let scales = &mut scales[row * groups..(row + 1) * groups];
@@ -89,15 +88,15 @@ impl ConvolutionCache {
         }
     }
 
-    /// Moves the rows `from .. from + count` to `to ..`, `to <= from`; what is not there stays.
+    /// Moves the rows `from .. from + count` to `to ..`, `to <= from`; skips rows out of range.
     pub fn move_rows(&mut self, from: usize, to: usize, count: usize) {
         let count = count.min(self.rows.saturating_sub(from.max(to)));
         let groups = self.width.div_ceil(GROUP);
         let of = |width: usize| (from * width..(from + count) * width, to * width);
         let (range, into) = of(self.width);
         match &mut self.numbers {
-            Numbers::Single(numbers) => numbers.copy_within(range, into),
-            Numbers::Short { numbers, scales } => {
+            Numbers::Floats(numbers) => numbers.copy_within(range, into),
+            Numbers::Integers { numbers, scales } => {
                 numbers.copy_within(range, into);
                 let (range, into) = of(groups);
                 scales.copy_within(range, into);
@@ -105,21 +104,21 @@ impl ConvolutionCache {
         }
     }
 
-    /// Carries the first `rows` rows, as many bytes each as [`bytes_of`](Self::bytes_of) one, bit
-    /// for bit.
+    /// Copies the first `rows` rows out or in, bit for bit; a row has the bytes of
+    /// [`bytes_of`](Self::bytes_of) one.
     pub fn carry(&mut self, rows: usize, carry: &mut Carry<'_>) {
         let rows = rows.min(self.rows);
         match &mut self.numbers {
-            Numbers::Single(numbers) => carry.numbers(&mut numbers[..rows * self.width]),
-            Numbers::Short { numbers, scales } => {
+            Numbers::Floats(numbers) => carry.numbers(&mut numbers[..rows * self.width]),
+            Numbers::Integers { numbers, scales } => {
                 carry.numbers(&mut numbers[..rows * self.width]);
                 carry.numbers(&mut scales[..rows * self.width.div_ceil(GROUP)]);
             }
         }
     }
 
-    /// What a token makes that sees these rows, the oldest first and its own last, `None` before
-    /// the text's beginning: C · (taps · rows + bias). `c`, `bias` and `out` are `[width]`, `taps`
+    /// Output of a token that sees these rows, oldest first and its own last, `None` before the
+    /// text's beginning: C · (taps · rows + bias). `c`, `bias` and `out` are `[width]`, `taps`
     /// `[width, rows]`.
     pub fn convolve(
         &self,
@@ -141,11 +140,11 @@ impl ConvolutionCache {
             let out = out.iter_mut().zip(of_tap);
             let at = row * self.width;
             match &self.numbers {
-                Numbers::Single(numbers) => {
+                Numbers::Floats(numbers) => {
                     let numbers = &numbers[at..at + self.width];
                     out.zip(numbers).for_each(|((out, tap), n)| *out += tap * n);
                 }
-                Numbers::Short { numbers, scales } => {
+                Numbers::Integers { numbers, scales } => {
                     let numbers = &numbers[at..at + self.width];
                     let groups = self.width.div_ceil(GROUP);
                     let scales = &scales[row * groups..(row + 1) * groups];

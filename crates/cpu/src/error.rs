@@ -1,15 +1,15 @@
-//! What can be wrong with a matrix.
+//! Errors of matrices.
 
 use conclave_weights::Format;
 use thiserror::Error;
 
-/// Why a matrix cannot be kept or multiplied.
+/// Reason why a matrix cannot be stored or multiplied.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CpuError {
     /// No product reads this format.
     #[error("the CPU's products do not read {0}; convert it first")]
     Format(Format),
-    /// Rows are no whole blocks.
+    /// Rows that are not whole blocks.
     #[error("rows of {cols} numbers are no whole blocks of {format}; convert them to F32")]
     Cols {
         /// The format.
@@ -17,12 +17,12 @@ pub enum CpuError {
         /// Numbers in a row.
         cols: usize,
     },
-    /// More or fewer bytes came than the rows of the matrix have.
+    /// More or fewer bytes than the matrix's rows have.
     #[error("a matrix of {expected} bytes was given {found}")]
     Bytes {
         /// Bytes of all its rows.
         expected: usize,
-        /// Bytes that came, as far as they were counted.
+        /// Bytes received so far.
         found: usize,
     },
     /// The sizes are more than this machine can address.
@@ -36,11 +36,11 @@ pub enum CpuError {
     /// Rows of input or output do not fit the matrix.
     #[error("{what} has {found} numbers where {expected} belong")]
     Shape {
-        /// What does not fit.
+        /// The mismatched quantity.
         what: &'static str,
-        /// What it has.
+        /// Its size.
         found: usize,
-        /// What it should have.
+        /// The size required.
         expected: usize,
     },
 }

@@ -1,8 +1,8 @@
-//! e^x and what is made of it, in vectors: compilers make none of the loops themselves for wasm.
+//! e^x and functions of it, in explicit vectors: compilers do not vectorise these loops for wasm.
 
 use crate::lanes::{self, LANES, Lanes, Work};
 
-/// Added to a number of at most 2²², this leaves its nearest integer in the lowest bits.
+/// Added to a number of at most 2²², leaves its nearest integer in the lowest bits.
 pub(crate) const ROUND: f32 = 12_582_912.0;
 
 /// ln 2 in two parts; products of the first with small integers are exact.
@@ -18,67 +18,66 @@ const POLYNOMIAL: [f32; 6] = [
     0.5,
 ];
 
-/// e^x to 2 units in the last place; of less than −87 it is that of −87, of more than 88 that of
-/// 88. A NaN stays one.
+/// e^x to 2 units in the last place, with x clamped to −87..88. NaN stays NaN.
 #[inline(always)]
 pub(crate) fn exp<L: Lanes>(l: L, x: L::Floats) -> L::Floats {
-    let x = l.most(l.floats(-87.0), l.least(l.floats(88.0), x));
-    let n = l.nearest(l.times(x, l.floats(std::f32::consts::LOG2_E)));
-    let r = l.times_add(x, n, l.floats(-LN_2[0]));
-    let r = l.times_add(r, n, l.floats(-LN_2[1]));
+    let x = l.max(l.floats(-87.0), l.min(l.floats(88.0), x));
+    let n = l.nearest(l.mul(x, l.floats(std::f32::consts::LOG2_E)));
+    let r = l.mul_add(x, n, l.floats(-LN_2[0]));
+    let r = l.mul_add(r, n, l.floats(-LN_2[1]));
     let mut p = l.floats(POLYNOMIAL[0]);
     for factor in &POLYNOMIAL[1..] {
-        p = l.times_add(l.floats(*factor), p, r);
+        p = l.mul_add(l.floats(*factor), p, r);
     }
-    let fraction = l.plus(l.times_add(r, l.times(p, r), r), l.floats(1.0));
-    l.times(fraction, l.power_of_two(n))
+    let fraction = l.add(l.mul_add(r, l.mul(p, r), r), l.floats(1.0));
+    l.mul(fraction, l.power_of_two(n))
 }
 
 /// tanh x to 2⁻²³ of 1.
 #[inline(always)]
 fn tanh<L: Lanes>(l: L, x: L::Floats) -> L::Floats {
-    let power = exp(l, l.plus(x, x));
-    let part = l.over(l.floats(-2.0), l.plus(power, l.floats(1.0)));
-    l.plus(part, l.floats(1.0))
+    let power = exp(l, l.add(x, x));
+    let part = l.div(l.floats(-2.0), l.add(power, l.floats(1.0)));
+    l.add(part, l.floats(1.0))
 }
 
 /// σ(x).
 #[inline(always)]
 fn sigmoid<L: Lanes>(l: L, x: L::Floats) -> L::Floats {
-    let power = exp(l, l.times(x, l.floats(-1.0)));
-    l.over(l.floats(1.0), l.plus(power, l.floats(1.0)))
+    let power = exp(l, l.mul(x, l.floats(-1.0)));
+    l.div(l.floats(1.0), l.add(power, l.floats(1.0)))
 }
 
 /// x · σ(x).
 #[inline(always)]
 fn silu<L: Lanes>(l: L, x: L::Floats) -> L::Floats {
-    let power = exp(l, l.times(x, l.floats(-1.0)));
-    l.over(x, l.plus(power, l.floats(1.0)))
+    let power = exp(l, l.mul(x, l.floats(-1.0)));
+    l.div(x, l.add(power, l.floats(1.0)))
 }
 
 /// The tanh form of GELU.
 #[inline(always)]
 fn gelu<L: Lanes>(l: L, x: L::Floats) -> L::Floats {
-    let cube = l.times(l.times(x, x), x);
-    let inner = l.times_add(x, cube, l.floats(0.044_715));
+    let cube = l.mul(l.mul(x, x), x);
+    let inner = l.mul_add(x, cube, l.floats(0.044_715));
     let root = (2.0 * std::f32::consts::FRAC_1_PI).sqrt();
-    let half = l.times(x, l.floats(0.5));
-    l.times_add(half, half, tanh(l, l.times(inner, l.floats(root))))
+    let half = l.mul(x, l.floats(0.5));
+    l.mul_add(half, half, tanh(l, l.mul(inner, l.floats(root))))
 }
 
-/// What numbers become, beside others. No closure: one that is not inlined is compiled without the
-/// processor's features, and calls a function for each instruction.
-pub(crate) trait Becomes {
-    /// To be marked `#[inline(always)]`.
-    fn of<L: Lanes>(l: L, x: L::Floats, with: L::Floats) -> L::Floats;
+/// A function of each number and its counterpart. Not a closure: one that is not inlined is
+/// compiled without the processor's features, and calls a function for each instruction.
+pub(crate) trait Map {
+    /// Mark implementations `#[inline(always)]`.
+    fn apply<L: Lanes>(l: L, x: L::Floats, with: L::Floats) -> L::Floats;
 }
 
 /// x · σ(x).
 pub(crate) struct Silu;
 
-impl Becomes for Silu {
+impl Map for Silu {
     #[inline(always)]
-    fn of<L: Lanes>(l: L, x: L::Floats, _with: L::Floats) -> L::Floats {
+    fn apply<L: Lanes>(l: L, x: L::Floats, _with: L::Floats) -> L::Floats {
         silu(l, x)
     }
 }
@@ -86,46 +85,46 @@ impl Becomes for Silu {
 /// silu(x) · y.
 pub(crate) struct SiluTimes;
 
-impl Becomes for SiluTimes {
+impl Map for SiluTimes {
     #[inline(always)]
-    fn of<L: Lanes>(l: L, x: L::Floats, with: L::Floats) -> L::Floats {
-        l.times(silu(l, x), with)
+    fn apply<L: Lanes>(l: L, x: L::Floats, with: L::Floats) -> L::Floats {
+        l.mul(silu(l, x), with)
     }
 }
 
 /// gelu(x) · y.
 pub(crate) struct GeluTimes;
 
-impl Becomes for GeluTimes {
+impl Map for GeluTimes {
     #[inline(always)]
-    fn of<L: Lanes>(l: L, x: L::Floats, with: L::Floats) -> L::Floats {
-        l.times(gelu(l, x), with)
+    fn apply<L: Lanes>(l: L, x: L::Floats, with: L::Floats) -> L::Floats {
+        l.mul(gelu(l, x), with)
     }
 }
 
 /// x · σ(y).
 pub(crate) struct TimesSigmoid;
 
-impl Becomes for TimesSigmoid {
+impl Map for TimesSigmoid {
     #[inline(always)]
-    fn of<L: Lanes>(l: L, x: L::Floats, with: L::Floats) -> L::Floats {
-        l.times(x, sigmoid(l, with))
+    fn apply<L: Lanes>(l: L, x: L::Floats, with: L::Floats) -> L::Floats {
+        l.mul(x, sigmoid(l, with))
     }
 }
 
-/// Makes every number what it becomes, eight at a time; with each goes its eight of `with`, which
-/// is as long.
+/// Applies the function to every number, eight at a time, with `with`, of the same length, as
+/// second argument.
 #[inline(always)]
-pub(crate) fn each<L: Lanes, B: Becomes>(l: L, values: &mut [f32], with: &[f32]) {
+pub(crate) fn each<L: Lanes, B: Map>(l: L, values: &mut [f32], with: &[f32]) {
     let (eights, rest) = values.as_chunks_mut();
     let (withs, with_rest) = with.as_chunks();
     for (eight, with) in eights.iter_mut().zip(withs) {
-        l.store(B::of(l, l.load(eight), l.load(with)), eight);
+        l.store(B::apply(l, l.load(eight), l.load(with)), eight);
     }
     let (mut eight, mut with) = ([0.0; LANES], [0.0; LANES]);
     eight[..rest.len()].copy_from_slice(rest);
     with[..with_rest.len()].copy_from_slice(with_rest);
-    let made = B::of(l, l.load(&eight), l.load(&with));
+    let made = B::apply(l, l.load(&eight), l.load(&with));
     l.store(made, &mut eight);
     rest.copy_from_slice(&eight[..rest.len()]);
 }
@@ -133,25 +132,25 @@ pub(crate) fn each<L: Lanes, B: Becomes>(l: L, values: &mut [f32], with: &[f32])
 /// `factor · x`, then `cap · tanh(x / cap)` where there is a cap.
 #[inline(always)]
 fn scaled<L: Lanes>(l: L, x: L::Floats, factor: f32, cap: Option<f32>) -> L::Floats {
-    let x = l.times(x, l.floats(factor));
+    let x = l.mul(x, l.floats(factor));
     match cap {
         None => x,
         Some(cap) => {
-            let within = tanh(l, l.times(x, l.floats(1.0 / cap)));
-            l.times(within, l.floats(cap))
+            let within = tanh(l, l.mul(x, l.floats(1.0 / cap)));
+            l.mul(within, l.floats(cap))
         }
     }
 }
 
-/// Makes every number `factor · number`, then `cap · tanh(number / cap)` where there is a cap.
-/// Returns the largest; of none, −∞.
+/// Replaces every number by `factor · number`, then by `cap · tanh(number / cap)` where there is a
+/// cap. Returns the largest; −∞ if empty.
 #[inline(always)]
 pub(crate) fn scale<L: Lanes>(l: L, values: &mut [f32], factor: f32, cap: Option<f32>) -> f32 {
     let (eights, rest) = values.as_chunks_mut();
     let mut most = l.floats(f32::NEG_INFINITY);
     for eight in eights {
         let scaled = scaled(l, l.load(eight), factor, cap);
-        most = l.most(most, scaled);
+        most = l.max(most, scaled);
         l.store(scaled, eight);
     }
     let mut eight = [0.0; LANES];
@@ -166,24 +165,24 @@ pub(crate) fn scale<L: Lanes>(l: L, values: &mut [f32], factor: f32, cap: Option
         .fold(f32::NEG_INFINITY, f32::max)
 }
 
-/// Makes every number e^(number − top) · factor, where `factors` are as long; returns the sum of
-/// the powers alone.
+/// Replaces every number by e^(number − top) · factor, `factors` being as long; returns the sum of
+/// the powers without factors.
 #[inline(always)]
 pub(crate) fn powers<L: Lanes>(l: L, values: &mut [f32], top: f32, factors: Option<&[f32]>) -> f32 {
     let (eights, rest) = values.as_chunks_mut();
     let (mut all, ones) = (l.floats(0.0), [1.0; LANES]);
     let (factors, factors_rest) = factors.map_or((&[][..], &[][..]), |all| all.as_chunks());
     for (i, eight) in eights.iter_mut().enumerate() {
-        let power = exp(l, l.plus(l.load(eight), l.floats(-top)));
-        all = l.plus(all, power);
+        let power = exp(l, l.add(l.load(eight), l.floats(-top)));
+        all = l.add(all, power);
         let factor = l.load(factors.get(i).unwrap_or(&ones));
-        l.store(l.times(power, factor), eight);
+        l.store(l.mul(power, factor), eight);
     }
     let mut eight = [0.0; LANES];
     l.store(all, &mut eight);
     let mut sum: f32 = eight.iter().sum();
     eight[..rest.len()].copy_from_slice(rest);
-    let last = exp(l, l.plus(l.load(&eight), l.floats(-top)));
+    let last = exp(l, l.add(l.load(&eight), l.floats(-top)));
     l.store(last, &mut eight);
     for (i, (value, power)) in rest.iter_mut().zip(eight).enumerate() {
         sum += power;
@@ -192,7 +191,7 @@ pub(crate) fn powers<L: Lanes>(l: L, values: &mut [f32], top: f32, factors: Opti
     sum
 }
 
-/// Makes every number `cap · tanh(number / cap)`.
+/// Replaces every number by `cap · tanh(number / cap)`.
 pub fn softcap(values: &mut [f32], cap: f32) {
     struct Cap<'a>(&'a mut [f32], f32);
     impl Work for Cap<'_> {
@@ -210,27 +209,27 @@ pub fn softcap(values: &mut [f32], cap: f32) {
 mod tests {
     use super::*;
 
-    /// What a function makes of each number, with the vectors of this machine.
+    /// Applies a function to each number, with this machine's vectors.
     macro_rules! each_of {
         ($values:expr, $of:ident) => {{
-            struct Made;
-            impl Becomes for Made {
+            struct Mapped;
+            impl Map for Mapped {
                 #[inline(always)]
-                fn of<L: Lanes>(l: L, x: L::Floats, _with: L::Floats) -> L::Floats {
+                fn apply<L: Lanes>(l: L, x: L::Floats, _with: L::Floats) -> L::Floats {
                     $of(l, x)
                 }
             }
-            struct Of<'a>(&'a mut [f32]);
-            impl Work for Of<'_> {
+            struct Each<'a>(&'a mut [f32]);
+            impl Work for Each<'_> {
                 type Out = ();
                 #[inline(always)]
                 fn with<L: Lanes>(self, l: L) {
                     let with = vec![0.0; self.0.len()];
-                    each::<L, Made>(l, self.0, &with);
+                    each::<L, Mapped>(l, self.0, &with);
                 }
             }
             let mut made = $values.to_vec();
-            lanes::run(Of(&mut made));
+            lanes::run(Each(&mut made));
             made
         }};
     }
@@ -267,7 +266,7 @@ mod tests {
         }
     }
 
-    /// Scales, then makes powers with factors of 3.
+    /// Scales, then takes powers with factors of 3.
     struct Both<'a>(&'a mut [f32], Option<f32>);
 
     impl Work for Both<'_> {

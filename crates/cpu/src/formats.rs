@@ -1,6 +1,6 @@
-//! How each format's rows are kept for the products: plain numbers as they are, and of blocks
-//! whatever holds the codes and scales that conclave-weights says they have. A new format has
-//! nothing to add here, unless it is made as none is yet.
+//! Storage of each format's rows for the products: plain numbers as they are, blocks by the codes
+//! and scales that conclave-weights declares. A new format needs no change here unless its codes or
+//! scales are of a new kind.
 
 use conclave_weights::quantised::{
     Bits, Power, Quantised, Scale, ScaleAndMinimum, Steps, StepsAndMinima,
@@ -10,7 +10,7 @@ use conclave_weights::{Format, each_format, formats};
 use crate::block::Block;
 use crate::codes::{self, Codes};
 use crate::matrix::Rows;
-use crate::packed::{Brain, Half, Single};
+use crate::packed::{Bf16x8, F16x8, F32x8};
 use crate::scales::{self, Scales};
 
 macro_rules! rows {
@@ -20,9 +20,9 @@ macro_rules! rows {
             $(Format::$name => Some(rows!(@$kind $module $name)),)+
         }
     };
-    (@numbers f32 $name:ident) => { Box::new(Vec::<Single>::new()) };
-    (@numbers f16 $name:ident) => { Box::new(Vec::<Half>::new()) };
-    (@numbers bf16 $name:ident) => { Box::new(Vec::<Brain>::new()) };
+    (@numbers f32 $name:ident) => { Box::new(Vec::<F32x8>::new()) };
+    (@numbers f16 $name:ident) => { Box::new(Vec::<F16x8>::new()) };
+    (@numbers bf16 $name:ident) => { Box::new(Vec::<Bf16x8>::new()) };
     (@blocks_of_32 $module:ident $name:ident) => {
         Box::new(Vec::<Block<formats::$module::$name, 1>>::new())
     };
@@ -31,83 +31,83 @@ macro_rules! rows {
     };
 }
 
-/// No rows yet of a format; `None` for 8-bit floats, whose scales are another tensor's.
-pub(crate) fn rows_of(format: Format) -> Option<Box<dyn Rows>> {
+/// Empty rows of a format; `None` for 8-bit floats, whose scales are another tensor's.
+pub(crate) fn empty_rows(format: Format) -> Option<Box<dyn Rows>> {
     each_format!(rows format)
 }
 
-/// A format of quantised blocks, with what holds them here.
-pub(crate) trait Kept: Quantised {
-    /// What holds its codes.
-    type HeldCodes: Codes;
-    /// What holds its steps and minima.
-    type HeldScales: Scales;
+/// A format of quantised blocks, with its storage.
+pub(crate) trait PackedFormat: Quantised {
+    /// Storage of its codes.
+    type CodeStorage: Codes;
+    /// Storage of its steps and minima.
+    type ScaleStorage: Scales;
 }
 
-impl<F: Quantised<Codes: HeldCodes, Scaling: HeldScales>> Kept for F {
-    type HeldCodes = <F::Codes as HeldCodes>::Held;
-    type HeldScales = <F::Scaling as HeldScales>::Held;
+impl<F: Quantised<Codes: CodeStorage, Scaling: ScaleStorage>> PackedFormat for F {
+    type CodeStorage = <F::Codes as CodeStorage>::Storage;
+    type ScaleStorage = <F::Scaling as ScaleStorage>::Storage;
 }
 
-/// Codes that something here holds.
-pub(crate) trait HeldCodes {
-    /// What.
-    type Held: Codes;
+/// Codes that have a storage.
+pub(crate) trait CodeStorage {
+    /// The storage.
+    type Storage: Codes;
 }
 
-impl HeldCodes for Bits<2> {
-    type Held = codes::Bits<2, 0>;
+impl CodeStorage for Bits<2> {
+    type Storage = codes::Bits<2, 0>;
 }
 
-impl HeldCodes for Bits<3> {
-    type Held = codes::Bits<2, 1>;
+impl CodeStorage for Bits<3> {
+    type Storage = codes::Bits<2, 1>;
 }
 
-impl HeldCodes for Bits<4> {
-    type Held = codes::Bits<4, 0>;
+impl CodeStorage for Bits<4> {
+    type Storage = codes::Bits<4, 0>;
 }
 
-impl HeldCodes for Bits<5> {
-    type Held = codes::Bits<4, 1>;
+impl CodeStorage for Bits<5> {
+    type Storage = codes::Bits<4, 1>;
 }
 
-impl HeldCodes for Bits<6> {
-    /// A nibble and two bits, `Bits<4, 2>`, would save a quarter of this. Rows of one are as fast,
-    /// but twenty take a third more in wasm, where two vectors do the work of one.
-    type Held = codes::Bytes;
+impl CodeStorage for Bits<6> {
+    /// A nibble and two bits, `Bits<4, 2>`, would save a quarter. One row of input is as fast that
+    /// way, but twenty take a third longer in wasm, where two vectors do the work of one.
+    type Storage = codes::Bytes;
 }
 
-impl HeldCodes for Bits<8> {
-    type Held = codes::Bytes;
+impl CodeStorage for Bits<8> {
+    type Storage = codes::Bytes;
 }
 
-/// Steps and minima that something here holds.
-pub(crate) trait HeldScales {
-    /// What.
-    type Held: Scales;
+/// Steps and minima that have a storage.
+pub(crate) trait ScaleStorage {
+    /// The storage.
+    type Storage: Scales;
 }
 
-impl HeldScales for Scale {
-    type Held = scales::Halves<1>;
+impl ScaleStorage for Scale {
+    type Storage = scales::Halves<1>;
 }
 
-impl HeldScales for ScaleAndMinimum {
-    type Held = scales::Halves<2>;
+impl ScaleStorage for ScaleAndMinimum {
+    type Storage = scales::Halves<2>;
 }
 
-impl HeldScales for Power {
-    type Held = scales::Brain;
+impl ScaleStorage for Power {
+    type Storage = scales::Bf16;
 }
 
-impl<const GROUPS: usize, const SHIFT: u32> HeldScales for Steps<GROUPS, SHIFT> {
-    type Held = scales::Steps<GROUPS, SHIFT>;
+impl<const GROUPS: usize, const SHIFT: u32> ScaleStorage for Steps<GROUPS, SHIFT> {
+    type Storage = scales::Steps<GROUPS, SHIFT>;
 }
 
-impl HeldScales for StepsAndMinima<8> {
-    type Held = scales::StepsAndMinima<8>;
+impl ScaleStorage for StepsAndMinima<8> {
+    type Storage = scales::StepsAndMinima<8>;
 }
 
-impl HeldScales for StepsAndMinima<16> {
-    /// Of the one format that has them they are four bits each.
-    type Held = scales::Nibbles;
+impl ScaleStorage for StepsAndMinima<16> {
+    /// The one format with these has four bits each.
+    type Storage = scales::Nibbles;
 }

@@ -1,10 +1,11 @@
 //! f16 (IEEE 754 binary16), as blocks keep their scales.
 
-/// The number that the bits of an f16 are.
+/// Converts the bits of an f16.
 pub fn from_half(half: u16) -> f32 {
     let sign = u32::from(half & 0x8000) << 16;
     let magnitude = u32::from(half & 0x7fff) << 13;
-    // f16's exponents are 112 further down in f32; those of infinities and NaNs are as far again.
+    // f16's exponents are biased by 112 less than f32's; those of infinities and NaNs by as much
+    // again.
     let value = match half & 0x7c00 {
         0x7c00 => f32::from_bits(magnitude | 0x7f80_0000),
         _ => f32::from_bits(magnitude) * f32::from_bits((127 + 112) << 23),

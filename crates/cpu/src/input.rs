@@ -1,10 +1,9 @@
-//! What a matrix is multiplied with: rows of numbers, also as 16-bit integers.
+//! Input of matrix products: rows of numbers, also as 16-bit integers.
 //!
-//! Blocks of 32 numbers share a scale of 1/32767 of the largest: with the weights' bytes they make
-//! sums that fit i32, and their rounding is a thousandth of what f16 would do. Eight bits, as other
-//! engines take them, would cost a logit some hundredths. Where four bytes may be multiplied at
-//! once the scale is 1/32639, the most that two signed bytes have, so that the sums are the same
-//! without.
+//! Blocks of 32 numbers share a scale of 1/32767 of the largest: products with the weights' bytes
+//! sum up in i32, and the rounding is a thousandth of f16's. Eight bits, as in other engines, would
+//! cost a logit some hundredths. Where four bytes may be multiplied at once, the scale is 1/32639,
+//! the most that two signed bytes represent, so that sums are the same with and without.
 
 use crate::exp::ROUND;
 use crate::lanes::{MAY_MULTIPLY_QUADS, multiply_quads};
@@ -18,16 +17,16 @@ pub(crate) const BLOCK: usize = 32;
 pub(crate) struct Quants {
     /// Two `q` each, the first in the low half.
     pub pairs: [i32; BLOCK / 2],
-    /// Where quads are multiplied the same as `2⁸ · high + low`, signed bytes of both: of each
-    /// eight columns two quads, of columns 0, 2, 1 and 3, the first in the low byte.
+    /// For products of quads, the same as `2⁸ · high + low`, in signed bytes: two quads for each
+    /// eight columns, in the order 0, 2, 1, 3, the first in the low byte.
     pub quads: [[[i32; 2]; BLOCK / 8]; 2],
     /// The step.
     pub scale: f32,
-    /// Of all, of the first half and of the second.
+    /// Totals of all, of the first half and of the second.
     pub totals: [Total; 3],
 }
 
-/// What some numbers `scale · q` are together.
+/// Sum of some numbers `scale · q`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Total {
     /// Σ q.
@@ -36,32 +35,32 @@ pub(crate) struct Total {
     pub number: f32,
 }
 
-/// What rows of input consist of, to the blocks that they are multiplied with.
-pub(crate) trait Part: Sized {
-    /// Columns of one.
+/// Input blocks of a kind of matrix block.
+pub(crate) trait InputBlock: Sized {
+    /// Columns of a block.
     const COLS: usize;
 
-    /// All rows in these.
-    fn of(input: &Input) -> &[Self];
+    /// All rows in these blocks.
+    fn blocks(input: &Input) -> &[Self];
 }
 
-impl Part for Quants {
+impl InputBlock for Quants {
     const COLS: usize = BLOCK;
 
-    fn of(input: &Input) -> &[Self] {
+    fn blocks(input: &Input) -> &[Self] {
         &input.quants
     }
 }
 
-impl Part for f32 {
+impl InputBlock for f32 {
     const COLS: usize = 1;
 
-    fn of(input: &Input) -> &[Self] {
+    fn blocks(input: &Input) -> &[Self] {
         &input.values
     }
 }
 
-/// Rows that matrices are multiplied with; kept from product to product for its memory.
+/// Input rows, reused between products for its memory.
 #[derive(Debug, Clone, Default)]
 pub struct Input {
     cols: usize,
@@ -71,12 +70,12 @@ pub struct Input {
 }
 
 impl Input {
-    /// No rows.
+    /// Without rows.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes rows of `cols` numbers, `[rows, cols]`; what is no whole row is left out.
+    /// Sets rows of `cols` numbers, `[rows, cols]`; ignores a partial last row.
     pub fn set(&mut self, values: &[f32], cols: usize) {
         self.cols = cols;
         let whole = values.len().checked_div(cols).unwrap_or(0) * cols;
@@ -104,12 +103,12 @@ impl Input {
         }
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.values.len().checked_div(self.cols).unwrap_or(0)
     }
 
-    /// All rows, one after another.
+    /// All rows, concatenated.
     pub fn numbers(&self) -> &[f32] {
         &self.values
     }
@@ -120,18 +119,18 @@ impl Input {
     }
 }
 
-/// Four numbers `scale · q`, |q| at most 16383, for products with 16-bit integers: their sum fits.
+/// I16x4 numbers `scale · q`, |q| at most 16383, so that sums of products with 16-bit integers fit.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Four {
+pub(crate) struct I16x4 {
     /// Two `q` each, the first in the low half.
     pub pairs: [i32; 2],
     /// The step.
     pub scale: f32,
 }
 
-impl Four {
-    /// Rounds up to four numbers, the missing ones zeros.
-    pub fn of(values: &[f32]) -> Self {
+impl I16x4 {
+    /// Rounds up to four numbers, padded with zeros.
+    pub fn round(values: &[f32]) -> Self {
         let (scale, inverse) = step::<16383>(largest(values));
         let mut rounded = [0; 4];
         for (q, value) in rounded.iter_mut().zip(values) {
@@ -144,30 +143,31 @@ impl Four {
     }
 }
 
-/// The largest magnitude; of NaNs and infinities, which have the largest bits of all, one of them.
+/// The largest magnitude; one of the NaNs and infinities if there are any, since they have the
+/// largest bits.
 #[inline(always)]
 fn largest(values: &[f32]) -> f32 {
     let magnitudes = values.iter().map(|value| value.to_bits() & 0x7fff_ffff);
     f32::from_bits(magnitudes.fold(0, u32::max))
 }
 
-/// The step of 16 bits of which the largest magnitude is 32767, and 1 over it.
+/// The step of 16 bits that makes the largest magnitude 32767, and its inverse.
 pub(crate) fn step_of(values: &[f32]) -> (f32, f32) {
     step::<32767>(largest(values))
 }
 
-/// The nearest integer to a number of at most 2²²; to what is none, any.
+/// The nearest integer to a number of at most 2²²; arbitrary for NaN.
 #[inline(always)]
 pub(crate) fn nearest(number: f32) -> i32 {
     let shifted = (number + ROUND).to_bits();
     shifted.wrapping_sub(ROUND.to_bits()).cast_signed()
 }
 
-/// The step of which `largest` is `MOST`, and 1 over it. No number for what is none: then no sum
-/// with it is one either.
+/// The step that makes `largest` `MAX`, and its inverse. NaN for NaN, so that sums with it are NaN
+/// too.
 #[inline(always)]
-fn step<const MOST: u16>(largest: f32) -> (f32, f32) {
-    let scale = largest / f32::from(MOST);
+fn step<const MAX: u16>(largest: f32) -> (f32, f32) {
+    let scale = largest / f32::from(MAX);
     if !largest.is_finite() {
         (f32::NAN, 0.0)
     } else if scale.is_normal() {
@@ -177,8 +177,8 @@ fn step<const MOST: u16>(largest: f32) -> (f32, f32) {
     }
 }
 
-/// The largest number of 16 bits: in two signed bytes `2⁸ · high + low`, or whole.
-const MOST: u16 = if MAY_MULTIPLY_QUADS {
+/// The largest integer: as two signed bytes `2⁸ · high + low`, or whole.
+const MAX: u16 = if MAY_MULTIPLY_QUADS {
     127 * 256 + 127
 } else {
     32_767
@@ -192,7 +192,7 @@ fn in_pairs(numbers: &[i32; BLOCK]) -> [i32; BLOCK / 2] {
 }
 
 fn quantise(values: &[f32; BLOCK], in_quads: bool) -> Quants {
-    let (scale, inverse) = step::<MOST>(largest(values));
+    let (scale, inverse) = step::<MAX>(largest(values));
     let mut rounded = [0; BLOCK];
     if !scale.is_nan() {
         for (rounded, value) in rounded.iter_mut().zip(values) {
@@ -208,7 +208,7 @@ fn quantise(values: &[f32; BLOCK], in_quads: bool) -> Quants {
     let pairs = in_pairs(&rounded);
     let mut quads = [[[0; 2]; BLOCK / 8]; 2];
     if in_quads {
-        // Rounded, the upper byte is what the lower one with its sign leaves.
+        // The upper byte is the remainder of the lower one taken with its sign.
         let raised = in_pairs(&rounded.map(|q| q + 0x80));
         let [high, low] = &mut quads;
         for (i, [first, second]) in pairs.as_chunks::<2>().0.iter().enumerate() {

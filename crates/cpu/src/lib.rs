@@ -1,24 +1,24 @@
 //! A transformer's arithmetic on the CPU, natively and in wasm SIMD: products with matrices that
-//! stay quantised, attention over a cache of 16 bits, and what lies between.
+//! stay quantised, attention over a 16-bit cache, and the operations between.
 //!
 //! | to do this | use |
 //! |---|---|
-//! | keep a matrix | [`kept`] names its format, [`Upload`] takes its rows, [`Matrix`] is it |
+//! | store a matrix | [`kept`] names its format, [`Upload`] takes its rows, [`Matrix`] is the result |
 //! | multiply | [`Input::set`], then [`Matrix::times`] for all rows or a share of them, [`products`] with several matrices |
 //! | look up an embedding | [`Matrix::row`] |
 //! | attend | [`Cache::write`], then [`Attention::run`] |
 //! | convolve | [`ConvolutionCache::write`], then [`ConvolutionCache::convolve`] |
 //! | run a recurrence | [`recurrent_gates`], then [`Recurrence::run`] from a [`RecurrentState`] |
 //! | choose a token's experts | [`Routing::choose`] |
-//! | judge tokens without a row of logits | [`judge`] |
-//! | take rows and states out, or put them back | [`Carry`], [`Cache::carry`] |
+//! | score tokens without storing a row of logits | [`judge`] |
+//! | save and restore rows and states | [`Carry`], [`Cache::carry`] |
 //! | norms, activations, rotary embeddings | [`rows`] |
-//! | do any of it on several threads | [`Threads::run`] |
+//! | share the work between threads | [`Threads::run`] |
 //!
 //! Matrices are packed eight rows together and input is rounded to 16 bits in blocks of 32, so that
 //! the inner loop is one instruction for eight products and one for their sum: `i32x4.dot_i16x8_s`
-//! in wasm, `vpmaddwd` on AVX2, `vpdpwssd` for both with VNNI. Everything runs on the thread that
-//! calls, or is shared by [`Threads`].
+//! in wasm, `vpmaddwd` on AVX2, `vpdpwssd` for both with VNNI. Everything runs on the calling
+//! thread, or is shared by [`Threads`].
 //!
 //! ```
 //! # fn main() -> Result<(), conclave_cpu::CpuError> {
@@ -59,6 +59,7 @@ mod scales;
 mod score;
 mod threads;
 mod tile;
+mod upload;
 
 pub use attention::{Attention, Seen};
 pub use cache::Cache;
@@ -67,8 +68,9 @@ pub use convolution::ConvolutionCache;
 pub use error::CpuError;
 pub use exp::softcap;
 pub use input::Input;
-pub use matrix::{Matrix, Upload, kept, products};
+pub use matrix::{Matrix, kept, products};
 pub use recurrence::{Recurrence, RecurrentState, RecurrentWeights, Rule, recurrent_gates};
 pub use routing::Routing;
 pub use score::{Judged, judge, log_sum_exp, target_logits};
 pub use threads::Threads;
+pub use upload::Upload;

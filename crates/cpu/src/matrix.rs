@@ -1,4 +1,4 @@
-//! Matrices that are kept as they are stored, packed for the products.
+//! Matrices in their stored format, packed for the products.
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -6,35 +6,35 @@ use std::ops::Range;
 use conclave_weights::Format;
 
 use crate::error::CpuError;
-use crate::formats::rows_of;
-use crate::input::{Input, Part};
+use crate::formats::empty_rows;
+use crate::input::{Input, InputBlock};
 use crate::lanes::{self, LANES, Lanes, Work};
 use crate::packed::Packed;
 use crate::threads;
-use crate::tile::{MOST, Tile};
+use crate::tile::{MAX_ROWS, Tile};
 
 /// A matrix `[rows, cols]`.
 #[derive(Debug, Clone)]
 pub struct Matrix {
-    format: Format,
-    rows: usize,
-    cols: usize,
-    packed: Box<dyn Rows>,
+    pub(crate) format: Format,
+    pub(crate) rows: usize,
+    pub(crate) cols: usize,
+    pub(crate) packed: Box<dyn Rows>,
 }
 
-/// The rows of a matrix in whatever blocks its format has: eight after another, each
-/// `cols / COLS` blocks. Rows that are missing are zeros.
+/// The rows of a matrix in its format's blocks: groups of eight rows, each `cols / COLS` blocks.
+/// Missing rows are zeros.
 pub(crate) trait Rows: Debug + Send + Sync {
-    /// The same rows.
-    fn copied(&self) -> Box<dyn Rows>;
+    /// A copy.
+    fn boxed_clone(&self) -> Box<dyn Rows>;
 
     /// Bytes of memory.
     fn bytes(&self) -> usize;
 
-    /// Makes room for as many rows.
+    /// Reserves memory for that many rows.
     fn reserve(&mut self, rows: usize, cols: usize);
 
-    /// Appends eight rows as they are stored.
+    /// Appends eight rows in stored form.
     fn push(&mut self, rows: &[u8], cols: usize);
 
     /// Writes the numbers of row `row`, `[cols]`.
@@ -50,20 +50,20 @@ pub(crate) trait Rows: Debug + Send + Sync {
         out: &mut [&mut [f32]],
     );
 
-    /// The same of all rows in plain arrays, of bytes in quads or in pairs.
+    /// The same for all rows in plain arrays, by quads or by pairs.
     #[cfg(test)]
     fn times_in_arrays(&self, input: &Input, cols: usize, quads: bool, out: &mut [f32]);
 }
 
 impl Clone for Box<dyn Rows> {
     fn clone(&self) -> Self {
-        self.as_ref().copied()
+        self.as_ref().boxed_clone()
     }
 }
 
-/// The format in which rows of `cols` numbers are kept that are stored as `stored`: that one, since
-/// products read them all. 8-bit floats, which are multiplied by scales on the way, become Q8_0, or
-/// F32 where rows are no whole blocks.
+/// The format in which rows of `cols` numbers stored as `stored` are kept: the same, since products
+/// read all of them. 8-bit floats, multiplied by scales at load, become Q8_0, or F32 where rows are
+/// not whole blocks.
 pub fn kept(stored: Format, cols: usize) -> Format {
     let best = match stored {
         Format::F8E4M3 => Format::Q8_0,
@@ -77,7 +77,7 @@ pub fn kept(stored: Format, cols: usize) -> Format {
 }
 
 impl Matrix {
-    /// Its rows.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
@@ -87,12 +87,12 @@ impl Matrix {
         self.cols
     }
 
-    /// Whether its numbers are rounded to blocks: neither F32 nor F16 nor BF16.
+    /// Whether its numbers are rounded in blocks: neither F32 nor F16 nor BF16.
     pub fn is_quantised(&self) -> bool {
         self.format.block_elements() > 1
     }
 
-    /// Bytes of memory it takes.
+    /// Bytes of memory.
     pub fn bytes(&self) -> usize {
         self.packed.bytes()
     }
@@ -100,7 +100,7 @@ impl Matrix {
     /// Writes the numbers of a row, `[cols]`.
     ///
     /// # Errors
-    /// [`CpuError::Shape`] without such a row or for an `out` of another length.
+    /// [`CpuError::Shape`] for a row out of range or an `out` of another length.
     pub fn row(&self, row: usize, out: &mut [f32]) -> Result<(), CpuError> {
         check("a row's index", row.min(self.rows), row)?;
         check("a row", out.len(), self.cols)?;
@@ -109,9 +109,9 @@ impl Matrix {
         Ok(())
     }
 
-    /// Bytes of memory that a matrix `[rows, cols]` of a [`kept`] format takes.
+    /// Bytes of memory of a matrix `[rows, cols]` in a [`kept`] format.
     pub fn bytes_of(format: Format, rows: u64, cols: usize) -> u64 {
-        let Some(mut unit) = rows_of(format) else {
+        let Some(mut unit) = empty_rows(format) else {
             return 0;
         };
         let block = vec![0; LANES * format.block_bytes()];
@@ -120,12 +120,12 @@ impl Matrix {
         units * unit.bytes() as u64
     }
 
-    /// The products of all rows of `input` with the rows `rows` of the matrix, into
-    /// `out[input rows, rows]`.
+    /// Writes the products of all rows of `input` with the rows `rows` of the matrix to `out[input
+    /// rows, rows]`.
     ///
     /// # Errors
     /// [`CpuError::Shape`] unless `rows` begin at a multiple of 8 and lie within the matrix, and
-    /// input and output have the sizes they make.
+    /// the sizes of input and output match.
     pub fn times(
         &self,
         input: &Input,
@@ -138,8 +138,8 @@ impl Matrix {
         Ok(())
     }
 
-    /// [`times`](Self::times) of all rows in as many parts, some rows of the matrix each, for all
-    /// of the input.
+    /// [`times`](Self::times) of all rows, divided into parts of some matrix rows with all of the
+    /// input.
     fn parts<'a>(
         &'a self,
         input: &Input,
@@ -173,7 +173,7 @@ impl Matrix {
         Ok(parts)
     }
 
-    /// As [`times`](Self::times), of rows that begin anywhere, `out` made as long as it is to be.
+    /// As [`times`](Self::times), for rows that begin anywhere; resizes `out`.
     ///
     /// # Errors
     /// As [`times`](Self::times).
@@ -197,11 +197,11 @@ impl Matrix {
         Ok(())
     }
 
-    /// The product of row `of` of `input` with row `row` of the matrix: the number that
-    /// [`times`](Self::times) makes of them.
+    /// The product of row `of` of `input` with row `row` of the matrix, equal to that of
+    /// [`times`](Self::times).
     ///
     /// # Errors
-    /// [`CpuError::Shape`] without such rows or for rows of another length.
+    /// [`CpuError::Shape`] for rows out of range or of another length.
     pub fn dot(&self, input: &Input, of: usize, row: usize) -> Result<f32, CpuError> {
         check("a row of input", input.cols(), self.cols)?;
         check("the input", usize::from(of < input.rows()), 1)?;
@@ -216,11 +216,11 @@ impl Matrix {
     }
 }
 
-/// A part of a product that one thread makes.
+/// One thread's part of a product.
 struct Product<'a> {
     matrix: &'a Matrix,
     rows: Range<usize>,
-    /// Of each row of input.
+    /// A slice for each row of input.
     out: Vec<&'a mut [f32]>,
 }
 
@@ -232,9 +232,9 @@ impl Product<'_> {
     }
 }
 
-/// The products of all rows of `input` with all rows of several matrices, each into its `out[input
-/// rows, rows]`, as [`Matrix::times`] makes them: threads share them all at once, since they wait
-/// for one another behind whatever they share.
+/// Writes the products of all rows of `input` with all rows of several matrices, each to its
+/// `out[input rows, rows]`, as [`Matrix::times`] does. Threads share them all at once, since they
+/// wait for each other after every shared task.
 ///
 /// # Errors
 /// As [`Matrix::times`].
@@ -264,8 +264,8 @@ fn check(what: &'static str, found: usize, expected: usize) -> Result<(), CpuErr
     }
 }
 
-impl<P: Packed + Tile<Part: Part>> Rows for Vec<P> {
-    fn copied(&self) -> Box<dyn Rows> {
+impl<P: Packed + Tile<InputBlock: InputBlock>> Rows for Vec<P> {
+    fn boxed_clone(&self) -> Box<dyn Rows> {
         Box::new(self.clone())
     }
 
@@ -309,11 +309,11 @@ impl<P: Packed + Tile<Part: Part>> Rows for Vec<P> {
         rows: Range<usize>,
         out: &mut [&mut [f32]],
     ) {
-        let (per_row, parts) = (cols / P::COLS, cols / P::Part::COLS);
+        let (per_row, parts) = (cols / P::COLS, cols / P::InputBlock::COLS);
         lanes::run(Times {
             blocks: &self[rows.start / LANES * per_row..rows.end.div_ceil(LANES) * per_row],
             per_row,
-            input: &P::Part::of(input)[of.start * parts..of.end * parts],
+            input: &P::InputBlock::blocks(input)[of.start * parts..of.end * parts],
             parts,
             rows: rows.len(),
             out,
@@ -326,8 +326,8 @@ impl<P: Packed + Tile<Part: Part>> Rows for Vec<P> {
         let times = Times {
             blocks: self,
             per_row: cols / P::COLS,
-            input: P::Part::of(input),
-            parts: cols / P::Part::COLS,
+            input: P::InputBlock::blocks(input),
+            parts: cols / P::InputBlock::COLS,
             rows,
             out: &mut out.chunks_exact_mut(rows).collect::<Vec<_>>(),
         };
@@ -339,9 +339,9 @@ impl<P: Packed + Tile<Part: Part>> Rows for Vec<P> {
     }
 }
 
-/// A row to be unpacked.
+/// Unpacking of a row.
 struct Row<'a, P> {
-    /// Of eight rows.
+    /// Blocks of eight rows.
     blocks: &'a [P],
     lane: usize,
     /// `[cols]`.
@@ -363,15 +363,15 @@ impl<P: Packed> Work for Row<'_, P> {
     }
 }
 
-/// A product to be done.
+/// A pending product.
 pub(crate) struct Times<'a, 'b, P: Tile> {
-    /// Eight rows after another.
+    /// Groups of eight rows.
     pub blocks: &'a [P],
     /// Blocks of a row.
     pub per_row: usize,
-    /// Rows of input, one after another.
-    pub input: &'a [P::Part],
-    /// Parts of a row of input.
+    /// Rows of input, concatenated.
+    pub input: &'a [P::InputBlock],
+    /// Input blocks of a row of input.
     pub parts: usize,
     /// Rows of the matrix.
     pub rows: usize,
@@ -390,19 +390,19 @@ impl<P: Tile> Work for Times<'_, '_, P> {
             let count = self.out.len();
             let mut row = 0;
             while row < count {
-                // Three are two and one: a quarter of the products' code less.
+                // Three are two and one, which saves a quarter of the products' code.
                 row += match count - row {
                     1 => self.tile::<L, 1>(lanes, blocks, row, first),
                     2 | 3 => self.tile::<L, 2>(lanes, blocks, row, first),
-                    left if L::REGISTERS >= 32 && left >= 2 * MOST => {
-                        self.tile::<L, { 2 * MOST }>(lanes, blocks, row, first)
+                    left if L::REGISTERS >= 32 && left >= 2 * MAX_ROWS => {
+                        self.tile::<L, { 2 * MAX_ROWS }>(lanes, blocks, row, first)
                     }
-                    // Bytes leave room for one more, and four are twice two then.
+                    // Bytes leave registers for one more, and four are twice two then.
                     left if L::QUADS && P::QUADS => match left {
-                        MOST => self.tile::<L, 2>(lanes, blocks, row, first),
-                        _ => self.tile::<L, { MOST + 1 }>(lanes, blocks, row, first),
+                        MAX_ROWS => self.tile::<L, 2>(lanes, blocks, row, first),
+                        _ => self.tile::<L, { MAX_ROWS + 1 }>(lanes, blocks, row, first),
                     },
-                    _ => self.tile::<L, MOST>(lanes, blocks, row, first),
+                    _ => self.tile::<L, MAX_ROWS>(lanes, blocks, row, first),
                 };
             }
         }
@@ -410,7 +410,7 @@ impl<P: Tile> Work for Times<'_, '_, P> {
 }
 
 impl<P: Tile> Times<'_, '_, P> {
-    /// The products of eight rows of the matrix with `T` of input; `T`.
+    /// Multiplies eight rows of the matrix by `T` of input; returns `T`.
     #[inline(always)]
     fn tile<L: Lanes, const T: usize>(
         &mut self,
@@ -419,7 +419,7 @@ impl<P: Tile> Times<'_, '_, P> {
         row: usize,
         first: usize,
     ) -> usize {
-        let mut input: [&[P::Part]; T] = [&[]; T];
+        let mut input: [&[P::InputBlock]; T] = [&[]; T];
         for (t, part) in input.iter_mut().enumerate() {
             *part = &self.input[(row + t) * self.parts..][..self.parts];
         }
@@ -438,98 +438,12 @@ impl<P: Tile> Times<'_, '_, P> {
     }
 }
 
-/// A matrix whose rows come in piece by piece.
-#[derive(Debug)]
-pub struct Upload {
-    matrix: Matrix,
-    row_bytes: usize,
-    /// Rows that do not fill eight yet.
-    waiting: Vec<u8>,
-    bytes: usize,
-}
-
-impl Upload {
-    /// Begins a matrix `[rows, cols]` that is stored in `format` and stays in it.
-    ///
-    /// # Errors
-    /// [`CpuError::Cols`] where rows are no whole blocks (see [`kept`]), and
-    /// [`CpuError::TooLarge`].
-    pub fn begin(format: Format, rows: usize, cols: usize) -> Result<Self, CpuError> {
-        let row_bytes = format
-            .bytes_of(cols)
-            .ok_or(CpuError::Cols { format, cols })?;
-        if rows.checked_mul(row_bytes).is_none() {
-            return Err(CpuError::TooLarge { rows, cols });
-        }
-        let packed = rows_of(format).ok_or(CpuError::Format(format))?;
-        Ok(Self {
-            matrix: Matrix {
-                format,
-                rows,
-                cols,
-                packed,
-            },
-            row_bytes,
-            waiting: Vec::new(),
-            bytes: 0,
-        })
-    }
-
-    /// Adds bytes of rows, one row after another.
-    ///
-    /// # Errors
-    /// [`CpuError::Bytes`] for more than the matrix has.
-    pub fn push(&mut self, bytes: &[u8]) -> Result<(), CpuError> {
-        let expected = self.matrix.rows * self.row_bytes;
-        if bytes.len() > expected - self.bytes {
-            let found = self.bytes.saturating_add(bytes.len());
-            return Err(CpuError::Bytes { expected, found });
-        }
-        self.bytes += bytes.len();
-        let eight = LANES * self.row_bytes;
-        self.waiting.extend_from_slice(bytes);
-        let whole = self.waiting.len().checked_div(eight).unwrap_or(0) * eight;
-        self.pack(whole);
-        self.waiting.drain(..whole);
-        Ok(())
-    }
-
-    /// Ends the matrix.
-    ///
-    /// # Errors
-    /// [`CpuError::Bytes`] for fewer than the matrix has.
-    pub fn finish(mut self) -> Result<Matrix, CpuError> {
-        let expected = self.matrix.rows * self.row_bytes;
-        if self.bytes != expected {
-            let found = self.bytes;
-            return Err(CpuError::Bytes { expected, found });
-        }
-        if !self.waiting.is_empty() {
-            self.waiting.resize(LANES * self.row_bytes, 0);
-            self.pack(self.waiting.len());
-        }
-        Ok(self.matrix)
-    }
-
-    /// Packs the first bytes that wait, eight rows after another.
-    fn pack(&mut self, bytes: usize) {
-        let Matrix {
-            rows, cols, packed, ..
-        } = &mut self.matrix;
-        // All at once, now that there is something to put there.
-        if packed.bytes() == 0 && bytes > 0 {
-            packed.reserve(*rows, *cols);
-        }
-        let eights = self.waiting[..bytes].chunks_exact((LANES * self.row_bytes).max(1));
-        eights.for_each(|rows| packed.push(rows, *cols));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::upload::Upload;
 
-    /// Whatever vectors this machine has, they do what the arrays do.
+    /// This machine's vectors agree with the arrays.
     #[test]
     fn vectors_do_what_arrays_do() {
         let cols = 512;
@@ -558,13 +472,11 @@ mod tests {
         }
     }
 
-    /// Bytes that are multiplied four at once make the same sums as numbers of 16 bits, to the last
-    /// bit.
+    /// Products of quads make the same sums as those of pairs, to the last bit.
     #[test]
     fn products_of_quads_are_those_of_pairs() {
         let cols = 512;
-        // The largest magnitudes of a block are of both signs, and few of the others are multiples
-        // of 256.
+        // The largest magnitudes of a block have both signs, and few others are multiples of 256.
         let x: Vec<f32> = (0..7 * cols)
             .map(|i| [1.0, -1.0, (i * 7919 % 10_007) as f32 / 5003.0 - 1.0][(i % 17).min(2)])
             .collect();

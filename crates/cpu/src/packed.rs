@@ -1,5 +1,5 @@
-//! Matrices as the products read them: eight rows packed together, block by block, so that a
-//! vector holds the same columns of eight rows and every lane sums a row of its own.
+//! Matrices packed for the products: eight rows together, block by block, so that a vector holds
+//! the same columns of eight rows and every lane sums a row of its own.
 
 use std::fmt::Debug;
 
@@ -9,35 +9,34 @@ use crate::lanes::{LANES, Lanes};
 pub(crate) trait Packed: Clone + Debug + Send + Sync + 'static {
     /// Columns of a block.
     const COLS: usize;
-    /// Before anything is packed there.
+    /// The initial value.
     const EMPTY: Self;
 
-    /// Packs one block of each row here, as they are stored: where it lies, since blocks that are
-    /// made elsewhere are copied twice. By loops, as in wasm a closure of `map` or `from_fn` stays
-    /// a call.
+    /// Packs one stored block of each row in place, since blocks made elsewhere are copied twice.
+    /// Uses loops: in wasm a closure of `map` or `from_fn` stays a call.
     fn pack(&mut self, rows: [&[u8]; LANES]);
 
-    /// Puts each column's number and the numbers there, a lane for each row.
+    /// Calls `put` with each column and its numbers, a lane for each row.
     fn columns<L: Lanes>(&self, lanes: L, put: impl FnMut(usize, L::Floats));
 }
 
 /// One column of f16.
-pub(crate) type Half = [u16; LANES];
+pub(crate) type F16x8 = [u16; LANES];
 
 /// One column of BF16.
 #[derive(Debug, Clone)]
-pub(crate) struct Brain(pub [u16; LANES]);
+pub(crate) struct Bf16x8(pub [u16; LANES]);
 
 /// One column of i16, as the cache keeps values.
-pub(crate) type Short = [i16; LANES];
+pub(crate) type I16x8 = [i16; LANES];
 
-/// Four columns of i16, as the cache keeps keys: two of each row at a time.
-pub(crate) type Shorts = [[i16; 2 * LANES]; 2];
+/// I16x4 columns of i16, as the cache keeps keys: two of each row at a time.
+pub(crate) type I16x8x4 = [[i16; 2 * LANES]; 2];
 
 /// One column of f32.
-pub(crate) type Single = [f32; LANES];
+pub(crate) type F32x8 = [f32; LANES];
 
-impl Packed for Half {
+impl Packed for F16x8 {
     const COLS: usize = 1;
     const EMPTY: Self = [0; LANES];
 
@@ -49,11 +48,11 @@ impl Packed for Half {
 
     #[inline(always)]
     fn columns<L: Lanes>(&self, l: L, mut put: impl FnMut(usize, L::Floats)) {
-        put(0, l.halves(self));
+        put(0, l.load_f16(self));
     }
 }
 
-impl Packed for Brain {
+impl Packed for Bf16x8 {
     const COLS: usize = 1;
     const EMPTY: Self = Self([0; LANES]);
 
@@ -63,11 +62,11 @@ impl Packed for Brain {
 
     #[inline(always)]
     fn columns<L: Lanes>(&self, l: L, mut put: impl FnMut(usize, L::Floats)) {
-        put(0, l.brains(&self.0));
+        put(0, l.load_bf16(&self.0));
     }
 }
 
-impl Packed for Single {
+impl Packed for F32x8 {
     const COLS: usize = 1;
     const EMPTY: Self = [0.0; LANES];
 

@@ -1,19 +1,19 @@
-//! Linear recurrences: attention whose memory is one matrix S a head, whatever a text's length. Of
-//! a token, with its query q, key k and value v, the decay a and the share b, by rule:
+//! Linear recurrences: attention whose memory is one matrix S for each head, for texts of any
+//! length. For a token with query q, key k, value v, decay a and share b:
 //!
 //! - the gated delta rule (Qwen3.5): q and k have length one, `S ← a · S + k ⊗ b · (v − a · Sᵀ k)`,
-//!   and what comes out is `Sᵀ q / √width`;
-//! - the state space of Mamba-2 (Granite 4.0-H), which calls them C, B and x: `S ← a · S + k ⊗ b ·
-//!   v`, and `Sᵀ q + d · v` comes out, with a factor d of the head.
+//!   and the output is `Sᵀ q / √width`;
+//! - the state space of Mamba-2 (Granite 4.0-H), where they are called C, B and x: `S ← a · S + k ⊗
+//!   b · v`, and the output is `Sᵀ q + d · v`, with a factor d of the head.
 //!
-//! Queries, keys and values have gone through a short convolution before, whose last inputs are
-//! part of the state.
+//! Queries, keys and values first pass a short convolution, whose last inputs are part of the
+//! state.
 
 use crate::carry::Carry;
 use crate::exp::{self, each};
 use crate::lanes::{self, Lanes, Work};
 
-/// How a token changes the state of a recurrence.
+/// Update rule of a recurrence's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
     /// The gated delta rule: queries, keys and values lie in that order.
@@ -25,7 +25,7 @@ pub enum Rule {
 /// Heads of a recurrence and the taps of its convolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recurrence {
-    /// How a token changes the state.
+    /// Update rule of the state.
     pub rule: Rule,
     /// Query heads, and as many key heads.
     pub key_heads: usize,
@@ -35,53 +35,53 @@ pub struct Recurrence {
     pub key_width: usize,
     /// Width of a value head.
     pub value_width: usize,
-    /// Tokens that the convolution sees, itself included; at least one.
+    /// Tokens visible to the convolution, its own included; at least one.
     pub taps: usize,
-    /// Value head i is of key head i mod `key_heads`, not of i / (`value_heads` / `key_heads`).
+    /// Value head i belongs to key head i mod `key_heads`, not i / (`value_heads` / `key_heads`).
     pub tiled: bool,
 }
 
-/// The weights that are in no product and no gate.
+/// Weights outside the products and gates.
 #[derive(Debug, Clone, Copy)]
 pub struct RecurrentWeights<'a> {
-    /// Of each channel the factor on the oldest token first, `[channels, taps]`.
+    /// Factors of each channel, the oldest token's first, `[channels, taps]`.
     pub taps: &'a [f32],
-    /// Of the convolution, `[channels]`.
+    /// Bias of the convolution, `[channels]`.
     pub bias: Option<&'a [f32]>,
-    /// Of each value head the factor on a value that it gives beside the state, `[value_heads]`.
+    /// Factor of each value head on the value it adds beside the state, `[value_heads]`.
     pub skip: Option<&'a [f32]>,
 }
 
-/// What the tokens of a text left in the recurrence of one block.
+/// State of one block's recurrence after a text.
 #[derive(Debug, Clone)]
 pub struct RecurrentState {
-    /// What the convolution took last, the oldest first, `[taps − 1, channels]`.
+    /// Last inputs of the convolution, oldest first, `[taps − 1, channels]`.
     inputs: Vec<f32>,
     /// S of each value head, `[value_heads, key_width, value_width]`.
     memory: Vec<f32>,
 }
 
 impl RecurrentState {
-    /// That of a text that begins.
+    /// Resets it to a text's beginning.
     pub fn clear(&mut self) {
         self.inputs.fill(0.0);
         self.memory.fill(0.0);
     }
 
-    /// Carries all of it, bit for bit.
+    /// Copies all of it out or in, bit for bit.
     pub fn carry(&mut self, carry: &mut Carry<'_>) {
         carry.numbers(&mut self.inputs);
         carry.numbers(&mut self.memory);
     }
 
-    /// Makes it another's, in the memory it has.
+    /// Copies another state, reusing memory.
     pub fn copy(&mut self, from: &Self) {
         self.inputs.clone_from(&from.inputs);
         self.memory.clone_from(&from.memory);
     }
 }
 
-/// Added to the sum of squares that a query or key is divided by the root of.
+/// Added to the sum of squares when normalising a query or key.
 const EPSILON: f32 = 1e-6;
 
 impl Recurrence {
@@ -90,7 +90,7 @@ impl Recurrence {
         2 * self.key_heads * self.key_width + self.value_heads * self.value_width
     }
 
-    /// The state of a text that begins.
+    /// The state at a text's beginning.
     pub fn state(&self) -> RecurrentState {
         RecurrentState {
             inputs: vec![0.0; (self.taps.max(1) - 1) * self.channels()],
@@ -98,7 +98,7 @@ impl Recurrence {
         }
     }
 
-    /// Where the queries, keys and values of a token begin among its channels.
+    /// Offsets of a token's queries, keys and values among its channels.
     fn parts(&self) -> [usize; 3] {
         let keys = self.key_heads * self.key_width;
         let values = self.value_heads * self.value_width;
@@ -108,12 +108,11 @@ impl Recurrence {
         }
     }
 
-    /// What some tokens make that follow one another from `state` on, which becomes the state
-    /// behind them.
+    /// Runs consecutive tokens from `state`, which advances past them.
     ///
     /// `qkv` `[tokens, channels]` are queries, keys and values side by side; `share` and `decay`
-    /// `[tokens, value_heads]` are b and a. `mixed` is kept for its memory; `out` is
-    /// `[tokens, value_heads · value_width]`.
+    /// `[tokens, value_heads]` are b and a. `mixed` is reused for its memory; `out` is `[tokens,
+    /// value_heads · value_width]`.
     #[expect(clippy::too_many_arguments, reason = "one input each")]
     pub fn run(
         &self,
@@ -151,7 +150,7 @@ impl Recurrence {
         }
     }
 
-    /// The short convolution of each channel with its SiLU; `inputs` move on.
+    /// The short convolution of each channel with its SiLU; advances `inputs`.
     fn convolve(
         &self,
         inputs: &mut Vec<f32>,
@@ -180,9 +179,9 @@ impl Recurrence {
     }
 }
 
-/// Makes b and a of what the products gave, each `[tokens, value_heads]`, with `bias` and `rate`
-/// `[value_heads]`: a is `e^(rate · t)` of `t = ln(1 + e^(decay + bias))`, and b is `σ(share)` by
-/// the delta rule; of a state space it is t, whatever `share` held.
+/// Turns the products' outputs into b and a, each `[tokens, value_heads]`, with `bias` and `rate`
+/// `[value_heads]`: a is `e^(rate · t)` with `t = ln(1 + e^(decay + bias))`; b is `σ(share)` by the
+/// delta rule, and t in a state space, which ignores `share`.
 pub fn recurrent_gates(
     rule: Rule,
     share: &mut Vec<f32>,
@@ -193,7 +192,7 @@ pub fn recurrent_gates(
     for decay in decay.chunks_exact_mut(bias.len().max(1)) {
         for (x, bias) in decay.iter_mut().zip(bias) {
             let sum = *x + bias;
-            // Of a large number it is that number.
+            // For a large number it equals the number.
             *x = if sum > 20.0 { sum } else { sum.exp().ln_1p() };
         }
     }
@@ -213,7 +212,7 @@ pub fn recurrent_gates(
     }
 }
 
-/// Makes each head of `width` as long as `length`.
+/// Scales each head of `width` to length `length`.
 fn to_length(heads: &mut [f32], width: usize, length: f32) {
     for head in heads.chunks_exact_mut(width.max(1)) {
         let squares: f32 = head.iter().map(|x| x * x).sum();
@@ -222,7 +221,7 @@ fn to_length(heads: &mut [f32], width: usize, length: f32) {
     }
 }
 
-/// The SiLU of numbers; the others are as many.
+/// The SiLU of numbers; the second slice is as long.
 struct Silu<'a>(&'a mut [f32], &'a [f32]);
 
 impl Work for Silu<'_> {
@@ -250,7 +249,7 @@ struct Head<'a> {
 impl Work for Head<'_> {
     type Out = ();
 
-    // Loops over a row of S, which compilers make vectors of by the lanes' instructions.
+    // Loops over a row of S, which compilers vectorise by the lanes' instructions.
     #[inline(always)]
     fn with<L: Lanes>(self, _: L) {
         let Self { of, head, .. } = self;
@@ -320,7 +319,7 @@ mod tests {
         (0..count).map(|_| next()).collect()
     }
 
-    /// All tokens of a text in passes of so many.
+    /// Runs all tokens of a text in passes of `at_once`.
     fn run(net: Recurrence, tokens: usize, at_once: usize) -> (Vec<f32>, RecurrentState) {
         let qkv = numbers(tokens * net.channels(), 1);
         let taps = numbers(net.channels() * net.taps, 2);
@@ -361,10 +360,10 @@ mod tests {
         for of in rules.map(|rule| Recurrence { rule, ..NET }) {
             let (whole, state) = run(of, 11, 11);
             for at_once in [1, 2, 5] {
-                let (parts, behind) = run(of, 11, at_once);
+                let (parts, after) = run(of, 11, at_once);
                 assert_eq!(parts, whole);
-                assert_eq!(behind.memory, state.memory);
-                assert_eq!(behind.inputs, state.inputs);
+                assert_eq!(after.memory, state.memory);
+                assert_eq!(after.inputs, state.inputs);
             }
         }
     }
@@ -460,7 +459,7 @@ mod tests {
 
     #[test]
     fn heads_that_share_a_key_lie_side_by_side_or_apart() {
-        // Tiled and not, value heads 0 and 3 have the same key heads.
+        // Tiled or not, value heads 0 and 3 have the same key heads.
         let tiled = run(Recurrence { tiled: true, ..NET }, 3, 3).0;
         let plain = run(NET, 3, 3).0;
         for (tiled, plain) in tiled.chunks_exact(20).zip(plain.chunks_exact(20)) {

@@ -1,27 +1,27 @@
-//! Which experts a token goes through, and how much of each it takes.
+//! Choice of a token's experts and their factors.
 
 use std::cmp::Ordering;
 
-/// How experts are chosen by a router's logits.
+/// Choice of experts by a router's logits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Routing<'a> {
-    /// Experts of a token, of those there are.
+    /// Number of experts chosen for a token.
     pub used: usize,
-    /// Scores are the softmax of the logits, not σ of each.
+    /// Scores are the softmax of the logits instead of σ of each.
     pub softmax: bool,
-    /// Added to the scores for the choice alone, as many as there are experts.
+    /// Added to the scores for the choice alone, one for each expert.
     pub choice_bias: Option<&'a [f32]>,
-    /// The scores of those chosen are divided by their sum and this.
+    /// Where set, the chosen experts' scores are divided by their sum plus this.
     pub normalised: Option<f32>,
-    /// Factor on the scores then.
+    /// Factor applied to the scores last.
     pub scale: f32,
 }
 
 impl Routing<'_> {
-    /// The experts of a token with the factors on what each makes, the best first, and of equal
-    /// ones the first. `logits` become scores.
+    /// The experts of a token with the factors on their outputs, best first, lower index first
+    /// among equals. `logits` become scores.
     ///
-    /// What is no number is chosen, so that it is not lost.
+    /// NaN is chosen first, so that it is not lost.
     pub fn choose(&self, logits: &mut [f32]) -> Vec<(usize, f32)> {
         if self.softmax {
             let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -36,7 +36,7 @@ impl Routing<'_> {
         let scores = &*logits;
         let key = |expert: usize| {
             let key = scores[expert] + self.choice_bias.map_or(0.0, |bias| bias[expert]);
-            // Of either sign.
+            // Either sign of NaN.
             if key.is_nan() { f32::NAN } else { key }
         };
         let mut order: Vec<usize> = Vec::with_capacity(self.used);

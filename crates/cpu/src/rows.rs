@@ -1,10 +1,10 @@
-//! What is done to rows of activations between the products.
+//! Operations on rows of activations between the products.
 
 use crate::exp::{GeluTimes, SiluTimes, TimesSigmoid, each};
 use crate::lanes::{self, LANES, Lanes, Work};
 use crate::threads;
 
-/// `x / √(mean(x²) + ε) · weight` in each row as long as `weight`, in place.
+/// `x / √(mean(x²) + ε) · weight`, in place, for each row as long as `weight`.
 pub fn rms_norm(x: &mut [f32], weight: &[f32], epsilon: f32) {
     let width = weight.len().max(1);
     let each = (x.len() / width).div_ceil(threads::sharing(2 * x.len())) * width;
@@ -58,7 +58,7 @@ pub enum Activation {
     Gelu,
 }
 
-/// `gate = activation(gate) · up`; as far as the shorter goes.
+/// `gate = activation(gate) · up`, up to the shorter length.
 pub fn gated(activation: Activation, gate: &mut [f32], up: &[f32]) {
     let length = gate.len().min(up.len());
     // An exponential is some ten operations.
@@ -75,8 +75,8 @@ pub fn gated(activation: Activation, gate: &mut [f32], up: &[f32]) {
     });
 }
 
-/// `x · σ(gate)`, in place; as far as the shorter goes.
-pub fn let_through(x: &mut [f32], gate: &[f32]) {
+/// `x · σ(gate)`, in place, up to the shorter length.
+pub fn mul_sigmoid(x: &mut [f32], gate: &[f32]) {
     let length = x.len().min(gate.len());
     lanes::run(LetThrough(&mut x[..length], &gate[..length]));
 }
@@ -110,8 +110,8 @@ impl Work for Gated<'_> {
     }
 }
 
-/// Rotates the first dimensions of each head of `width` by halves:
-/// (a, b) → (a cos − b sin, b cos + a sin). `rotation` has cos and sin of each pair.
+/// Rotates the first dimensions of each head of `width` by halves: (a, b) → (a cos − b sin, b cos +
+/// a sin). `rotation` has cos and sin of each pair.
 pub fn rotate(heads: &mut [f32], width: usize, rotation: &[f32]) {
     let (rotation, _) = rotation.as_chunks::<2>();
     for head in heads.chunks_exact_mut(width.max(1)) {

@@ -1,4 +1,5 @@
-//! How steps and minima lie: a number is `step · level + minimum`, and 16 or 32 columns share both.
+//! Packing of steps and minima: a number is `step · level + minimum`, and 16 or 32 columns share
+//! both.
 
 use std::fmt::Debug;
 
@@ -11,15 +12,15 @@ pub(crate) trait Scales: Clone + Debug + Send + Sync + 'static {
     /// Whether there are minima.
     const MINIMA: bool;
 
-    /// Before anything is packed there.
+    /// The initial value.
     const EMPTY: Self;
 
-    /// Packs here what each lane's block has: the bits of its scale and of its floor, which the
-    /// integers that `steps` tells of a lane and a group are multiples of.
+    /// Packs each lane's block: the bits of its scale and floor, and the integers `steps(lane,
+    /// group)` that multiply them.
     fn pack(&mut self, halves: [[u16; 2]; LANES], steps: impl Fn(usize, usize) -> [i8; 2]);
 
-    /// Step and minimum of a group; the minimum means nothing where there are none.
-    fn of<L: Lanes>(&self, lanes: L, group: usize) -> [L::Floats; 2];
+    /// Step and minimum of a group; the minimum is arbitrary where there are none.
+    fn step_and_minimum<L: Lanes>(&self, lanes: L, group: usize) -> [L::Floats; 2];
 }
 
 /// An f16 for 32 columns, and another for their minimum where `COUNT` is 2.
@@ -39,16 +40,16 @@ impl<const COUNT: usize> Scales for Halves<COUNT> {
     }
 
     #[inline(always)]
-    fn of<L: Lanes>(&self, l: L, _group: usize) -> [L::Floats; 2] {
-        [l.halves(&self.0[0]), l.halves(&self.0[COUNT - 1])]
+    fn step_and_minimum<L: Lanes>(&self, l: L, _group: usize) -> [L::Floats; 2] {
+        [l.load_f16(&self.0[0]), l.load_f16(&self.0[COUNT - 1])]
     }
 }
 
-/// A BF16 for 32 columns, which has the range of an f32.
+/// A BF16 for 32 columns, with the range of an f32.
 #[derive(Debug, Clone)]
-pub(crate) struct Brain([u16; LANES]);
+pub(crate) struct Bf16([u16; LANES]);
 
-impl Scales for Brain {
+impl Scales for Bf16 {
     const GROUP: usize = 32;
     const MINIMA: bool = false;
     const EMPTY: Self = Self([0; LANES]);
@@ -59,8 +60,8 @@ impl Scales for Brain {
     }
 
     #[inline(always)]
-    fn of<L: Lanes>(&self, l: L, _group: usize) -> [L::Floats; 2] {
-        [l.brains(&self.0); 2]
+    fn step_and_minimum<L: Lanes>(&self, l: L, _group: usize) -> [L::Floats; 2] {
+        [l.load_bf16(&self.0); 2]
     }
 }
 
@@ -90,17 +91,17 @@ impl<const GROUPS: usize, const SHIFT: u32> Scales for Steps<GROUPS, SHIFT> {
     }
 
     #[inline(always)]
-    fn of<L: Lanes>(&self, l: L, group: usize) -> [L::Floats; 2] {
-        let mut scales = l.halves(&self.scales);
+    fn step_and_minimum<L: Lanes>(&self, l: L, group: usize) -> [L::Floats; 2] {
+        let mut scales = l.load_f16(&self.scales);
         if SHIFT > 0 {
-            // A power of two: nothing is rounded.
-            scales = l.times(scales, l.floats(1.0 / (1 << SHIFT) as f32));
+            // A power of two: exact.
+            scales = l.mul(scales, l.floats(1.0 / (1 << SHIFT) as f32));
         }
-        [l.times(scales, l.of_bytes(&self.steps[group])); 2]
+        [l.mul(scales, l.load_i8(&self.steps[group])); 2]
     }
 }
 
-/// Either half of every lane.
+/// Copies the scale or the floor of every lane.
 #[inline(always)]
 fn each(lanes: &mut [u16; LANES], halves: [[u16; 2]; LANES], which: usize) {
     for (lane, both) in lanes.iter_mut().zip(halves) {
@@ -108,7 +109,7 @@ fn each(lanes: &mut [u16; LANES], halves: [[u16; 2]; LANES], which: usize) {
     }
 }
 
-/// The f16 of which minima are multiples, with its sign turned: files take them away.
+/// The f16 factors of minima, negated: files subtract them.
 #[inline(always)]
 fn floors(lanes: &mut [u16; LANES], halves: [[u16; 2]; LANES]) {
     for (lane, [_, floor]) in lanes.iter_mut().zip(halves) {
@@ -116,7 +117,7 @@ fn floors(lanes: &mut [u16; LANES], halves: [[u16; 2]; LANES]) {
     }
 }
 
-/// The same with minima, a byte each too and times an f16 of their own.
+/// The same with minima: also bytes, times an f16 of their own.
 #[derive(Debug, Clone)]
 pub(crate) struct StepsAndMinima<const GROUPS: usize> {
     scales: [u16; LANES],
@@ -145,16 +146,16 @@ impl<const GROUPS: usize> Scales for StepsAndMinima<GROUPS> {
     }
 
     #[inline(always)]
-    fn of<L: Lanes>(&self, l: L, group: usize) -> [L::Floats; 2] {
+    fn step_and_minimum<L: Lanes>(&self, l: L, group: usize) -> [L::Floats; 2] {
         let [step, minimum] = &self.both[group];
         [
-            l.times(l.halves(&self.scales), l.of_bytes(step)),
-            l.times(l.halves(&self.floors), l.of_bytes(minimum)),
+            l.mul(l.load_f16(&self.scales), l.load_i8(step)),
+            l.mul(l.load_f16(&self.floors), l.load_i8(minimum)),
         ]
     }
 }
 
-/// The same with four bits each, 16 groups of 16 columns: steps in the low ones.
+/// The same with four bits each, 16 groups of 16 columns: steps in the low nibbles.
 #[derive(Debug, Clone)]
 pub(crate) struct Nibbles {
     scales: [u16; LANES],
@@ -184,11 +185,11 @@ impl Scales for Nibbles {
     }
 
     #[inline(always)]
-    fn of<L: Lanes>(&self, l: L, group: usize) -> [L::Floats; 2] {
-        let [steps, minima] = l.of_nibbles(&self.both[group]);
+    fn step_and_minimum<L: Lanes>(&self, l: L, group: usize) -> [L::Floats; 2] {
+        let [steps, minima] = l.load_nibbles(&self.both[group]);
         [
-            l.times(l.halves(&self.scales), steps),
-            l.times(l.halves(&self.floors), minima),
+            l.mul(l.load_f16(&self.scales), steps),
+            l.mul(l.load_f16(&self.floors), minima),
         ]
     }
 }

@@ -1,4 +1,5 @@
-//! What a row of logits says of one token: without a buffer of all logits, or without the others.
+//! A token's logit and the normaliser of its row, without a buffer of all logits, or without the
+//! other logits.
 
 use crate::error::CpuError;
 use crate::exp::{powers, scale, softcap};
@@ -7,10 +8,10 @@ use crate::lanes::{self, Lanes, Work};
 use crate::matrix::Matrix;
 use crate::threads;
 
-/// Rows of the output matrix at once for each thread: their logits stay in the cache.
+/// Rows of the output matrix that a thread handles at once: their logits stay in the CPU's cache.
 const ROWS: usize = 512;
 
-/// How the logits at one place judge one token.
+/// Score of one token by the logits at its position.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judged {
     /// The token's logit.
@@ -19,8 +20,8 @@ pub struct Judged {
     pub log_sum_exp: f32,
 }
 
-/// Judges `targets[i]`, a row of `head`, by the logits that row `i` of `input` makes. `scratch` is
-/// kept for its memory.
+/// Scores `targets[i]`, a row of `head`, by the logits of row `i` of `input`. `scratch` is reused
+/// for its memory.
 ///
 /// # Errors
 /// [`CpuError::Shape`] for another number of targets than rows, or one beyond the matrix.
@@ -34,7 +35,7 @@ pub fn judge(
 ) -> Result<Vec<Judged>, CpuError> {
     check(head, input, targets)?;
     let (count, vocabulary) = (input.rows(), head.rows());
-    let mut running = vec![SoFar::BEGUN; count];
+    let mut running = vec![Running::BEGUN; count];
     let most = ROWS * threads::sharing(usize::MAX);
     for begin in (0..vocabulary).step_by(most) {
         let rows = begin..vocabulary.min(begin + most);
@@ -47,7 +48,7 @@ pub fn judge(
             if let Some(bias) = bias.and_then(|bias| bias.get(rows.clone())) {
                 crate::rows::add(logits, bias);
             }
-            // As one thread does: sums are rounded by where parts of them end.
+            // As on one thread: the rounding of sums depends on where parts end.
             for (part, logits) in logits.chunks_mut(ROWS).enumerate() {
                 lanes::run(Fold {
                     logits,
@@ -65,8 +66,8 @@ pub fn judge(
     Ok(judged.collect())
 }
 
-/// The logits of `targets[i]`, a row of `head`, that row `i` of `input` makes: what [`judge`] says
-/// of them, by no other rows of `head`.
+/// The logits of `targets[i]`, a row of `head`, for row `i` of `input`, as in [`judge`] but reading
+/// no other rows of `head`.
 ///
 /// # Errors
 /// As [`judge`].
@@ -90,10 +91,10 @@ pub fn target_logits(
     Ok(logits)
 }
 
-/// ln Σ exp of a row of logits; of none, −∞.
+/// ln Σ exp of a row of logits; −∞ if empty.
 pub fn log_sum_exp(logits: &[f32]) -> f32 {
     let mut row = logits.to_vec();
-    let mut so_far = SoFar::BEGUN;
+    let mut so_far = Running::BEGUN;
     lanes::run(Fold {
         logits: &mut row,
         cap: None,
@@ -120,18 +121,18 @@ fn check(head: &Matrix, input: &Input, targets: &[u32]) -> Result<(), CpuError> 
     })
 }
 
-/// What is known of a row after some of its logits.
+/// Running totals of a row after some of its logits.
 #[derive(Clone, Copy)]
-struct SoFar {
-    /// The target's.
+struct Running {
+    /// The target's logit.
     logit: f32,
-    /// The largest.
+    /// The largest logit.
     top: f32,
     /// Σ exp(logit − top).
     sum: f32,
 }
 
-impl SoFar {
+impl Running {
     const BEGUN: Self = Self {
         logit: f32::NAN,
         top: f32::NEG_INFINITY,
@@ -139,13 +140,13 @@ impl SoFar {
     };
 }
 
-/// Takes some more logits into account.
+/// Folds some more logits into the totals.
 struct Fold<'a> {
     logits: &'a mut [f32],
     cap: Option<f32>,
-    /// Where the target's logit is, if it is among them.
+    /// Index of the target's logit, if it is among them.
     of_target: Option<usize>,
-    so_far: &'a mut SoFar,
+    so_far: &'a mut Running,
 }
 
 impl Work for Fold<'_> {
@@ -153,7 +154,7 @@ impl Work for Fold<'_> {
 
     #[inline(always)]
     fn with<L: Lanes>(self, l: L) {
-        let SoFar { logit, top, sum } = self.so_far;
+        let Running { logit, top, sum } = self.so_far;
         let new = scale(l, self.logits, 1.0, self.cap).max(*top);
         if let Some(found) = self.of_target.and_then(|at| self.logits.get(at)) {
             *logit = *found;
@@ -167,7 +168,7 @@ impl Work for Fold<'_> {
 mod tests {
     use super::*;
 
-    /// Wherever it lies among the eight of a vector, and behind the last of them.
+    /// At each of the eight positions of a vector, and after the last vector.
     #[test]
     fn a_broken_logit_shows_in_the_sum() {
         for at in 0..19 {

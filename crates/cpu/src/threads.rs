@@ -1,41 +1,40 @@
-//! Threads that share work: natively as many as there are to be, in a page whose memory is shared
-//! those that come to help, elsewhere the one there is.
+//! Threads that share work: natively as many as requested, in a page with shared memory the helper
+//! workers, elsewhere just the calling thread.
 //!
-//! What runs within [`Threads::run`] is shared by them, product by product, and comes to the same
-//! numbers as on one thread: only whole rows are divided. A product takes some ten microseconds,
-//! less than it takes to wake a thread, so that those that help stay awake until [`Threads::run`]
-//! ends.
+//! Work within [`Threads::run`] is shared product by product, with the same results as on one
+//! thread: only whole rows are divided. A product takes some ten microseconds, less than waking a
+//! thread, so helpers stay awake until [`Threads::run`] ends.
 
-#[cfg(any(not(target_family = "wasm"), target_feature = "atomics"))]
-mod desk;
 #[cfg(all(target_family = "wasm", target_feature = "atomics"))]
 mod parked;
 #[cfg(not(target_family = "wasm"))]
 mod scoped;
-
 #[cfg(any(not(target_family = "wasm"), target_feature = "atomics"))]
-pub(crate) use self::desk::{each, sharing};
+mod work_queue;
+
 #[cfg(all(target_family = "wasm", not(target_feature = "atomics")))]
 pub(crate) use self::one::{each, sharing};
 #[cfg(all(target_family = "wasm", target_feature = "atomics"))]
 use self::parked::is_broken;
 #[cfg(not(target_family = "wasm"))]
 use self::scoped::is_broken;
+#[cfg(any(not(target_family = "wasm"), target_feature = "atomics"))]
+pub(crate) use self::work_queue::{each, sharing};
 
-/// How many threads share what [`Threads::run`] is given, at most.
+/// Maximum number of threads that share [`Threads::run`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Threads(usize);
 
 impl Threads {
-    /// The one that calls.
+    /// The calling thread alone.
     pub const ONE: Self = Self(1);
 
-    /// With all that come to help.
+    /// All helpers.
     #[cfg(target_family = "wasm")]
     pub const ALL: Self = Self(usize::MAX);
 
-    /// So many with the one that calls; none count as one. In wasm whose memory is not shared it is
-    /// that one always.
+    /// That many including the calling thread; 0 counts as one. Always one in wasm without shared
+    /// memory.
     pub const fn new(count: usize) -> Self {
         if count == 0 {
             return Self::ONE;
@@ -43,7 +42,7 @@ impl Threads {
         Self(count)
     }
 
-    /// How many there are at most.
+    /// The maximum.
     pub const fn count(self) -> usize {
         self.0
     }
@@ -54,16 +53,16 @@ mod one {
     use super::Threads;
 
     impl Threads {
-        /// Nobody can: the memory is not shared.
+        /// No-op: the memory is not shared.
         pub fn want_helpers(_count: usize) {}
 
-        /// Nobody can: the memory is not shared.
+        /// No-op: the memory is not shared.
         pub fn help() {}
 
-        /// Nobody waits for another thread.
+        /// No-op: no thread waits for another.
         pub fn panicked() {}
 
-        /// Does some work.
+        /// Runs `work` with these threads.
         pub fn run<R>(self, work: impl FnOnce() -> R) -> R {
             work()
         }

@@ -1,17 +1,17 @@
-//! The inner products: eight rows of a matrix with up to four rows of input at once, so that what
-//! is unpacked of the matrix serves all four. Those of quantised blocks are in `block.rs`.
+//! The inner products: eight rows of a matrix with up to four rows of input at once, so that
+//! unpacking is shared by all four. Those of quantised blocks are in `block.rs`.
 
-use crate::input::Four;
+use crate::input::I16x4;
 use crate::lanes::Lanes;
-use crate::packed::{Brain, Half, Short, Shorts, Single};
+use crate::packed::{Bf16x8, F16x8, F32x8, I16x8, I16x8x4};
 
-/// Rows of input that are multiplied at once.
-pub(crate) const MOST: usize = 4;
+/// Maximum number of input rows multiplied at once.
+pub(crate) const MAX_ROWS: usize = 4;
 
 /// Packed blocks that can be multiplied.
 pub(crate) trait Tile: Sized {
-    /// What a row of input consists of.
-    type Part;
+    /// Blocks of a row of input.
+    type InputBlock;
     /// Whether it multiplies quads where these are faster.
     const QUADS: bool = false;
 
@@ -19,7 +19,7 @@ pub(crate) trait Tile: Sized {
     fn products<L: Lanes, const T: usize>(
         lanes: L,
         rows: &[Self],
-        input: [&[Self::Part]; T],
+        input: [&[Self::InputBlock]; T],
     ) -> [L::Floats; T];
 }
 
@@ -39,14 +39,14 @@ fn plain<L: Lanes, P, const T: usize>(
     for (i, column) in columns.iter().enumerate() {
         let column = numbers(column);
         for t in 0..T {
-            sums[t] = l.times_add(sums[t], column, l.floats(rows[t][i]));
+            sums[t] = l.mul_add(sums[t], column, l.floats(rows[t][i]));
         }
     }
     sums
 }
 
-impl Tile for Half {
-    type Part = f32;
+impl Tile for F16x8 {
+    type InputBlock = f32;
 
     #[inline(always)]
     fn products<L: Lanes, const T: usize>(
@@ -54,12 +54,12 @@ impl Tile for Half {
         rows: &[Self],
         input: [&[f32]; T],
     ) -> [L::Floats; T] {
-        plain(l, rows, input, |column| l.halves(column))
+        plain(l, rows, input, |column| l.load_f16(column))
     }
 }
 
-impl Tile for Brain {
-    type Part = f32;
+impl Tile for Bf16x8 {
+    type InputBlock = f32;
 
     #[inline(always)]
     fn products<L: Lanes, const T: usize>(
@@ -67,12 +67,12 @@ impl Tile for Brain {
         rows: &[Self],
         input: [&[f32]; T],
     ) -> [L::Floats; T] {
-        plain(l, rows, input, |column| l.brains(&column.0))
+        plain(l, rows, input, |column| l.load_bf16(&column.0))
     }
 }
 
-impl Tile for Single {
-    type Part = f32;
+impl Tile for F32x8 {
+    type InputBlock = f32;
 
     #[inline(always)]
     fn products<L: Lanes, const T: usize>(
@@ -84,17 +84,17 @@ impl Tile for Single {
     }
 }
 
-impl Tile for Shorts {
-    type Part = Four;
+impl Tile for I16x8x4 {
+    type InputBlock = I16x4;
 
     #[inline(always)]
     fn products<L: Lanes, const T: usize>(
         l: L,
         rows: &[Self],
-        input: [&[Four]; T],
+        input: [&[I16x4]; T],
     ) -> [L::Floats; T] {
         let mut sums = [l.floats(0.0); T];
-        let mut fours: [&[Four]; T] = [&[]; T];
+        let mut fours: [&[I16x4]; T] = [&[]; T];
         for t in 0..T {
             fours[t] = &input[t][..rows.len()];
         }
@@ -108,15 +108,15 @@ impl Tile for Shorts {
             }
             for t in 0..T {
                 let scale = l.floats(fours[t][i].scale);
-                sums[t] = l.times_add(sums[t], l.of_ints(dots[t]), scale);
+                sums[t] = l.mul_add(sums[t], l.to_floats(dots[t]), scale);
             }
         }
         sums
     }
 }
 
-impl Tile for Short {
-    type Part = f32;
+impl Tile for I16x8 {
+    type InputBlock = f32;
 
     #[inline(always)]
     fn products<L: Lanes, const T: usize>(
@@ -124,6 +124,6 @@ impl Tile for Short {
         rows: &[Self],
         input: [&[f32]; T],
     ) -> [L::Floats; T] {
-        plain(l, rows, input, |column| l.of_words(column))
+        plain(l, rows, input, |column| l.load_i16(column))
     }
 }

@@ -1,5 +1,5 @@
-//! Attention over the packed cache against its definition in f64. What the cache's 16 bits cost is
-//! within the tolerance.
+//! Attention over the packed cache against its definition in f64. The tolerance covers the cache's
+//! 16 bits.
 
 use conclave_cpu::{Attention, Cache, Seen};
 
@@ -25,7 +25,7 @@ fn write(cache: &mut Cache, row: usize, of: usize) {
     cache.write(row, &all(key), &all(value));
 }
 
-/// Holds attention to its definition: `of` tells which key and value lie in a row.
+/// Compares attention to its definition: `of` returns the key and value in a row.
 fn hold(cache: &Cache, attention: Attention, seen: &[Seen], of: impl Fn(usize) -> usize) {
     let (width, heads) = (cache.width(), attention.heads);
     let queries: Vec<f32> = (0..seen.len() * heads * width)
@@ -102,7 +102,7 @@ fn candidates_in_line_see_the_prefix_and_themselves() {
     let mut seen = Vec::new();
     for (start, length) in [(21, 5), (26, 1), (27, 9), (36, 3)] {
         seen.extend((0..length).map(|i| Seen {
-            // A window that leaves the first rows out, and at last the prefix.
+            // A window that excludes the first rows, and at last the prefix.
             prefix: (i * 5).min(21)..21,
             own: start..start + i + 1,
         }));
@@ -142,7 +142,7 @@ fn move_in(mut cache: Cache) {
     hold(&cache, attention, &seen, |row| {
         if row < 10 { row } else { row + 13 }
     });
-    // What is not there is left alone.
+    // Rows out of range are skipped.
     cache.move_rows(35, 30, 100);
     cache.write(1000, &[0.0; 36], &[0.0; 36]);
     let after = [Seen {

@@ -2,7 +2,7 @@
 
 use conclave_cpu::ConvolutionCache;
 
-/// Numbers in −1..1 without a pattern (SplitMix64).
+/// Pseudorandom numbers in −1..1 (SplitMix64).
 fn numbers(seed: u64, count: usize) -> Vec<f32> {
     let mut state = seed;
     let mut next = || {
@@ -16,7 +16,7 @@ fn numbers(seed: u64, count: usize) -> Vec<f32> {
     (0..count).map(|_| signed(next())).collect()
 }
 
-/// C · (Σ taps · B · x + bias) of the tokens that one sees, the oldest first.
+/// C · (Σ taps · B · x + bias) over the visible tokens, oldest first.
 #[test]
 fn a_token_sees_what_its_rows_say() {
     const ROWS: usize = 9;
@@ -34,7 +34,7 @@ fn a_token_sees_what_its_rows_say() {
         for at in 0..ROWS {
             cache.write(at, &row(&b, at), &row(&x, at));
         }
-        // Beyond the last row there is none.
+        // Ignored: beyond the last row.
         cache.write(ROWS, &row(&b, 0), &row(&x, 0));
         let seen: [&[Option<usize>]; 3] = [
             &[None, Some(7), Some(2), Some(8)],
@@ -79,7 +79,7 @@ fn moved_rows_are_what_they_were() {
             out
         };
         let before: Vec<_> = (0..rows).map(|row| read(&cache, row)).collect();
-        // They overlap, and reach beyond the last.
+        // Overlapping, and beyond the last row.
         cache.move_rows(2, 1, 9);
         let after: Vec<_> = (0..rows).map(|row| read(&cache, row)).collect();
         assert_eq!(after[0], before[0]);

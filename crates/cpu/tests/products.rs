@@ -1,4 +1,4 @@
-//! Products of packed matrices against sums in f64 of the numbers that their blocks stand for.
+//! Products of packed matrices against f64 sums of their blocks' numbers.
 
 use conclave_cpu::{CpuError, Input, Matrix, Upload, judge, kept, target_logits};
 use conclave_weights::{Format, dequantise};
@@ -59,9 +59,9 @@ fn uploaded(
     // In ragged pieces.
     let mut rest = bytes;
     while !rest.is_empty() {
-        let (piece, behind) = rest.split_at(rest.len().min(1 + random.next() as usize % 5000));
+        let (piece, tail) = rest.split_at(rest.len().min(1 + random.next() as usize % 5000));
         upload.push(piece).unwrap();
-        rest = behind;
+        rest = tail;
     }
     (upload.finish().unwrap(), numbers)
 }
@@ -115,7 +115,7 @@ fn products_are_those_of_the_numbers() {
     }
 }
 
-/// Sixteen bits are no loss: eight, as other engines take them, miss this by a factor of 100.
+/// Sixteen bits lose nothing: eight, as in other engines, miss this by a factor of 100.
 #[test]
 fn rounding_the_input_costs_nothing_that_shows() {
     let random = &mut Random(5);
@@ -177,7 +177,7 @@ fn a_row_is_what_its_blocks_stand_for_to_the_bit() {
         let cols = 2 * format.block_elements();
         let mut bytes = random.blocks(format, 19 * cols);
         if format == Format::MXFP4 {
-            // Every exponent stands for a number, the smallest two for subnormal ones.
+            // Every exponent is used, the smallest two for subnormal numbers.
             for (i, block) in bytes.chunks_mut(17).enumerate() {
                 block[0] = [0, 1, 2, 127, 254, 255][i % 6];
             }
@@ -199,7 +199,7 @@ fn a_row_is_what_its_blocks_stand_for_to_the_bit() {
     }
 }
 
-/// No format takes more than a tenth beyond its file's bytes, but Q6_K, whose quants become bytes,
+/// No format takes over a tenth more than its file's bytes, except Q6_K, whose quants become bytes,
 /// and those with code books, whose entries are looked up at load: 3 or 4 bits a number.
 #[test]
 fn memory_is_that_of_the_blocks() {

@@ -1,10 +1,10 @@
-//! What threads share comes to the bits that one thread makes.
+//! Threads make the same bits as one thread.
 
 use conclave_cpu::rows::{Activation, gated, rms_norm};
 use conclave_cpu::{Attention, Cache, Input, Matrix, Seen, Threads, Upload, judge};
 use conclave_weights::Format;
 
-/// Numbers in −1..1 without a pattern.
+/// Pseudorandom numbers in −1..1.
 fn numbers(count: usize, seed: u32) -> Vec<f32> {
     let mut state = seed;
     let mut next = || {
@@ -33,7 +33,7 @@ fn bits(numbers: &[f32]) -> Vec<u32> {
     numbers.iter().map(|number| number.to_bits()).collect()
 }
 
-/// What one thread makes, and what two, three and seven make.
+/// Compares one thread's results with those of two, three and seven.
 #[track_caller]
 fn the_same(work: impl Fn() -> Vec<f32> + Sync) {
     let alone = work();
@@ -48,7 +48,7 @@ fn the_same(work: impl Fn() -> Vec<f32> + Sync) {
 #[test]
 fn products_are_the_same() {
     for format in [Format::Q8_0, Format::Q4K, Format::F16] {
-        // Rows that do not divide into eights for each of them.
+        // Rows that do not divide evenly into eights.
         let matrix = matrix(format, 1003, 512);
         for count in [1, 2, 5, 16, 61] {
             the_same(|| {

@@ -1,91 +1,139 @@
-//! What a round's verifiers say of its candidates, and who drafted those.
-//!
-//! Rows are the active members, columns the candidates. All judge and all draft, unless a member
-//! abstains (it answered too late, or can only draft): its row is empty; or it has drafted nothing
-//! (too late, or it can only judge): no column is its own.
+//! The candidates of one round, apart from what verifiers say of them: who drafted them, which
+//! agree, which are discounted, and how much each verifier is heard.
 
-/// One round's shares with the drafters of its candidates.
-#[derive(Debug, Clone, Copy)]
-pub struct Ballot<'a> {
-    /// Shares, `[verifiers][candidates]`; the row of one that abstains is empty.
-    pub shares: &'a [Vec<f64>],
-    /// Who drafted each candidate, as a row: `[candidates]`, ascending.
-    pub drafters: &'a [usize],
+use crate::{Candidate, Score, Settings, agreement, repetition::Said, score};
+
+/// Nats at which a member is as sure of its own answer as it can be, and those of one that has not
+/// finished (see [`Settings::confidence`]).
+const SUREST: f64 = 0.8;
+const UNFINISHED: f64 = 2.0;
+
+/// Nats by which a base model, which answers in a word, is surer than one that answers in a
+/// sentence.
+const TERSE: f64 = 1.0;
+
+/// Part of another's starting weight from which on a member counts as strong as that.
+pub(crate) const ALIKE: f64 = 0.9;
+
+/// A round's candidates. Members are positions among the active.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Ballot {
+    /// Drafter of each candidate, ascending.
+    pub drafters: Vec<usize>,
+    /// The strongest drafter's candidate goes on.
+    pub open: bool,
+    /// Candidates that end the answer; empty where the texts are not known, as the next three.
+    ended: Vec<bool>,
+    /// Candidates that agree with each; empty without [`Settings::agree`].
+    agreement: Vec<Vec<usize>>,
+    /// Candidates that end the answer while a drafter at least as strong goes on; empty where
+    /// nothing is discounted, as the next.
+    early: Vec<bool>,
+    discounted: Vec<bool>,
+    /// Factor of each verifier's weight for being sure, `[active]`; empty without
+    /// [`Settings::confidence`].
+    voices: Vec<f64>,
 }
 
-impl<'a> Ballot<'a> {
-    /// The rows that are not empty.
-    pub fn judges(&self) -> impl Iterator<Item = usize> + use<'a> {
-        let rows = self.shares.iter().enumerate();
-        rows.filter(|(_, row)| !row.is_empty())
-            .map(|(verifier, _)| verifier)
-    }
-
-    /// Those that judge candidate `j` and have not drafted it.
-    pub fn others(&self, j: usize) -> impl Iterator<Item = usize> + use<'a> {
-        let drafter = self.drafters[j];
-        self.judges().filter(move |&verifier| verifier != drafter)
-    }
-
-    /// The sum of what the others give candidate `j`, and how many they are. `None` where it says
-    /// nothing: nobody else judges it, or it is the only candidate.
-    pub fn given(&self, j: usize) -> Option<(f64, usize)> {
-        let count = self.others(j).count();
-        let sum = self.others(j).map(|i| self.shares[i][j]).sum();
-        (count > 0 && self.drafters.len() > 1).then_some((sum, count))
-    }
-
-    /// A number for each member, of `told` (`[candidates]`) for its drafter. Members of whom
-    /// nothing is told have the mean of the others: neither ahead nor behind. `None` where nothing
-    /// is told.
-    pub fn by_member(&self, told: &[Option<f64>]) -> Option<Vec<f64>> {
-        let count = told.iter().flatten().count();
-        if count == 0 {
-            return None;
+impl Ballot {
+    /// The ballot of a round in which all `members` draft, before their texts are known.
+    pub fn of_all(members: usize) -> Self {
+        Self {
+            drafters: (0..members).collect(),
+            ..Self::default()
         }
-        let mean = told.iter().flatten().sum::<f64>() / count as f64;
-        let mut members = vec![mean; self.shares.len()];
-        for (&drafter, told) in self.drafters.iter().zip(told) {
-            members[drafter] = told.unwrap_or(mean);
+    }
+
+    /// The ballot of `candidates`, none where their texts are not known. `strengths` are the
+    /// drafters' starting weights.
+    pub fn new(
+        drafters: &[usize],
+        candidates: &[Candidate],
+        strengths: impl Iterator<Item = f64>,
+        said: &Said,
+        settings: &Settings,
+    ) -> Self {
+        let ended: Vec<bool> = candidates.iter().map(|one| one.ended).collect();
+        let drafted: Vec<(f64, bool)> = strengths.zip(ended.iter().copied()).collect();
+        let most = |most: f64, &(strength, _): &(f64, bool)| most.max(strength);
+        let going_on = drafted.iter().filter(|(_, ended)| !ended).fold(0.0, most);
+        let strongest = drafted.iter().fold(0.0, most);
+        let mut ballot = Self {
+            drafters: drafters.to_vec(),
+            open: going_on > 0.0 && going_on >= ALIKE * strongest,
+            ended,
+            ..Self::default()
+        };
+        if settings.agree {
+            ballot.agreement = agreement::agreement(candidates, said.question());
         }
-        Some(members)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_empty_row_judges_nothing_and_a_drafter_not_itself() {
-        let shares = [vec![0.25, 0.75], vec![], vec![0.5, 0.5]];
-        let ballot = Ballot {
-            shares: &shares,
-            drafters: &[0, 1],
-        };
-        assert_eq!(ballot.judges().collect::<Vec<_>>(), [0, 2]);
-        assert_eq!(ballot.others(0).collect::<Vec<_>>(), [2]);
-        assert_eq!(ballot.others(1).collect::<Vec<_>>(), [0, 2]);
-        assert_eq!(ballot.given(0), Some((0.5, 1)));
-        assert_eq!(ballot.given(1), Some((1.25, 2)));
-        assert_eq!(
-            ballot.by_member(&[Some(1.0), Some(2.0)]),
-            Some(vec![1.0, 2.0, 1.5])
-        );
-        assert_eq!(
-            ballot.by_member(&[None, Some(2.0)]),
-            Some(vec![2.0, 2.0, 2.0])
-        );
-        assert_eq!(ballot.by_member(&[None, None]), None);
+        if settings.discounts() {
+            let early = |&(strength, ended): &(f64, bool)| ended && ALIKE * strength <= going_on;
+            ballot.early = drafted.iter().map(early).collect();
+            ballot.discounted = candidates.iter().map(|one| said.has(one)).collect();
+        }
+        ballot
     }
 
-    #[test]
-    fn of_one_candidate_nobody_says_anything() {
-        let shares = [vec![1.0], vec![1.0]];
-        let ballot = Ballot {
-            shares: &shares,
-            drafters: &[1],
+    /// Takes in what drafters say of their own candidates: discounts early ends of unsure drafters
+    /// ([`Settings::sure`]), and sets each verifier's voice ([`Settings::confidence`]). `chats` by
+    /// position.
+    pub fn hear_drafters(&mut self, scores: &[Vec<Score>], chats: &[bool], settings: &Settings) {
+        // An empty row abstains, on its own candidate as well.
+        let own = |j: usize, drafter: usize| scores[drafter].get(j).map(Score::surprise);
+        for (j, &drafter) in self.drafters.iter().enumerate() {
+            let early = self.early.get(j) == Some(&true);
+            if early && own(j, drafter).is_some_and(|nats| nats > settings.sure) {
+                self.discounted[j] = true;
+            }
+        }
+        self.voices.clear();
+        if self.ended.is_empty() || settings.confidence == 0.0 {
+            return;
+        }
+        let voice = |nats: f64| (score::FLOOR + nats.max(SUREST)).powf(-settings.confidence);
+        self.voices = vec![voice(UNFINISHED); chats.len()];
+        for (j, &drafter) in self.drafters.iter().enumerate() {
+            let ended = self.ended[j];
+            if let Some(nats) = own(j, drafter).filter(|nats| ended && nats.is_finite()) {
+                let terse = if chats[drafter] { 0.0 } else { TERSE };
+                self.voices[drafter] = voice(nats + terse);
+            }
+        }
+    }
+
+    /// Weights of the vote, `[active]`, summing to 1: a member sure of its own finished answer is
+    /// heard the more. While the strongest member's candidate goes on, starting weights (`start`)
+    /// count twice instead: such a candidate is judged by its beginning, where members that would
+    /// have answered shortly see only that they would not have begun so.
+    pub fn heard(&self, weights: &[f64], start: impl Fn(usize) -> f64) -> Vec<f64> {
+        if !self.open && self.voices.is_empty() {
+            return weights.to_vec();
+        }
+        let factor = |position: usize| match self.open {
+            true => start(position),
+            false => self.voices.get(position).copied().unwrap_or(1.0),
         };
-        assert_eq!(ballot.given(0), None);
+        let raised = weights.iter().enumerate();
+        let raised: Vec<f64> = raised.map(|(at, weight)| weight * factor(at)).collect();
+        let sum: f64 = raised.iter().sum();
+        match sum > 0.0 {
+            true => raised.iter().map(|weight| weight / sum).collect(),
+            false => weights.to_vec(),
+        }
+    }
+
+    /// Shares in which each candidate has the best of those that agree with it; `None` where none
+    /// is known to.
+    pub fn agreed(&self, shares: &[Vec<f64>]) -> Option<Vec<Vec<f64>>> {
+        let known = self.agreement.len() == self.drafters.len();
+        known.then(|| agreement::agreed(shares, &self.agreement))
+    }
+
+    /// Multiplies the totals of discounted candidates by `factor`.
+    pub fn discount(&self, totals: &mut [f64], factor: f64) {
+        for (total, _) in totals.iter_mut().zip(&self.discounted).filter(|one| *one.1) {
+            *total *= factor;
+        }
     }
 }

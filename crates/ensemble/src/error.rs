@@ -80,6 +80,12 @@ pub enum RoundError {
         /// Candidates of the round.
         candidates: usize,
     },
+    /// No active member drafts.
+    #[error("the members that are left can't draft, they only judge: add one that drafts")]
+    NoDrafter,
+    /// An event that does not answer the last move.
+    #[error("this event does not answer the last move: report what the members made of that")]
+    Event,
     /// The last member would leave.
     #[error("no member would be left to answer: keep at least one")]
     Nobody,

@@ -22,7 +22,7 @@
 //! has its warm-up in rounds of its own, and those that are left are at least two whose candidates
 //! were judged. One that has never been judged is no part of steps 2 to 4.
 
-use crate::{Exit, ballot::Ballot};
+use crate::{Exit, vote::Vote};
 
 /// The smallest deviation of a round's quality that is believed, relative to the average share:
 /// rounds that happen to be alike don't make a lead of a few per cent significant.
@@ -64,20 +64,20 @@ impl Quality {
         self.rounds
     }
 
-    /// Adds a round's `ballot`; one that says nothing of anybody is none.
-    pub fn add(&mut self, ballot: &Ballot<'_>) {
-        let (n, candidates) = (self.sums.len(), ballot.drafters.len());
+    /// Adds a round's `vote`; one that says nothing of anybody is none.
+    pub fn add(&mut self, vote: &Vote<'_>) {
+        let (n, candidates) = (self.sums.len(), vote.drafters.len());
         let told: Vec<Option<f64>> = (0..candidates)
             .map(|j| {
-                let (given, others) = ballot.given(j)?;
+                let (given, others) = vote.given(j)?;
                 Some(candidates as f64 * given / others as f64 - 1.0)
             })
             .collect();
-        let Some(round) = ballot.by_member(&told) else {
+        let Some(round) = vote.by_member(&told) else {
             self.last.fill(0);
             return;
         };
-        for (&drafter, told) in ballot.drafters.iter().zip(&told) {
+        for (&drafter, told) in vote.drafters.iter().zip(&told) {
             if told.is_some() {
                 self.judged[drafter] += 1;
                 self.last[drafter] = self.rounds + 1;
@@ -192,8 +192,8 @@ mod tests {
     use super::*;
 
     /// All draft.
-    fn all(shares: &[Vec<f64>]) -> Ballot<'_> {
-        Ballot {
+    fn all(shares: &[Vec<f64>]) -> Vote<'_> {
+        Vote {
             shares,
             drafters: &[0, 1, 2, 3, 4][..shares.len()],
         }
@@ -382,7 +382,7 @@ mod tests {
         let mut quality = Quality::new(4);
         let shares = without(3);
         for _ in 0..4 {
-            quality.add(&Ballot {
+            quality.add(&Vote {
                 shares: &shares,
                 drafters: &[0, 1, 2],
             });
@@ -406,7 +406,7 @@ mod tests {
                 true => (&weak, &[0, 1, 2, 3]),
                 false => (&late, &[0, 1, 3]),
             };
-            quality.add(&Ballot { shares, drafters });
+            quality.add(&Vote { shares, drafters });
             quality.leavers(&exit, 0)
         };
         let mut gone = |present| round(&mut quality, present);
@@ -428,7 +428,7 @@ mod tests {
                 .iter()
                 .map(|row| drafters.iter().map(|&i| row[i]).collect())
                 .collect();
-            quality.add(&Ballot {
+            quality.add(&Vote {
                 shares: &rows,
                 drafters,
             });

@@ -16,11 +16,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Rate, Reward, Settings, ballot::Ballot};
+use crate::{Rate, Reward, Settings, vote::Vote};
 
 /// What a round's feedback did.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct Feedback {
     /// c, `[candidates]`: how often another member preferred this candidate to some other one, at
@@ -35,12 +34,12 @@ pub struct Feedback {
     pub weights: Vec<f64>,
 }
 
-/// The counts c (`[candidates]`) of a `ballot`.
-pub fn counts(ballot: &Ballot<'_>) -> Vec<usize> {
-    let (shares, candidates) = (ballot.shares, ballot.drafters.len());
+/// The counts c (`[candidates]`) of a `vote`.
+pub fn counts(vote: &Vote<'_>) -> Vec<usize> {
+    let (shares, candidates) = (vote.shares, vote.drafters.len());
     (0..candidates)
         .map(|j| {
-            let preferred = ballot
+            let preferred = vote
                 .others(j)
                 .flat_map(|i| {
                     (0..candidates)
@@ -55,9 +54,9 @@ pub fn counts(ballot: &Ballot<'_>) -> Vec<usize> {
 }
 
 /// The rewards r of `counts` (`[candidates]`); `None` of whom nobody says anything.
-pub fn rewards(ballot: &Ballot<'_>, counts: &[usize]) -> Vec<Option<f64>> {
+pub fn rewards(vote: &Vote<'_>, counts: &[usize]) -> Vec<Option<f64>> {
     let reward = |(j, &count): (usize, &usize)| {
-        let (_, others) = ballot.given(j)?;
+        let (_, others) = vote.given(j)?;
         let pairs = others * (counts.len() - 1);
         Some(count as f64 / pairs as f64)
     };
@@ -66,12 +65,12 @@ pub fn rewards(ballot: &Ballot<'_>, counts: &[usize]) -> Vec<Option<f64>> {
 
 /// The rewards r (`[candidates]`) that are the mean of the others' shares; `None` of whom nobody
 /// says anything.
-pub fn regard(ballot: &Ballot<'_>) -> Vec<Option<f64>> {
+pub fn regard(vote: &Vote<'_>) -> Vec<Option<f64>> {
     let mean = |j| {
-        let (given, others) = ballot.given(j)?;
+        let (given, others) = vote.given(j)?;
         Some(given / others as f64)
     };
-    (0..ballot.drafters.len()).map(mean).collect()
+    (0..vote.drafters.len()).map(mean).collect()
 }
 
 /// η in `round` (from 1) among `members`; 0 for a single member.
@@ -104,19 +103,14 @@ pub fn update(weights: &[f64], rewards: &[f64], rate: f64, mixed: f64) -> Vec<f6
         .collect()
 }
 
-/// The whole of a round's feedback on its `ballot`: `weights` before it, `round` from 1.
-pub fn feedback(
-    settings: &Settings,
-    round: usize,
-    ballot: &Ballot<'_>,
-    weights: &[f64],
-) -> Feedback {
-    let counts = counts(ballot);
+/// The whole of a round's feedback on its `vote`: `weights` before it, `round` from 1.
+pub fn feedback(settings: &Settings, round: usize, vote: &Vote<'_>, weights: &[f64]) -> Feedback {
+    let counts = counts(vote);
     let told = match settings.reward {
-        Reward::Shares => regard(ballot),
-        Reward::Counts => rewards(ballot, &counts),
+        Reward::Shares => regard(vote),
+        Reward::Counts => rewards(vote, &counts),
     };
-    let Some(rewards) = ballot.by_member(&told) else {
+    let Some(rewards) = vote.by_member(&told) else {
         return Feedback {
             counts,
             rewards: vec![0.0; weights.len()],
@@ -143,8 +137,8 @@ mod tests {
     use super::*;
 
     /// All draft.
-    fn all(shares: &[Vec<f64>]) -> Ballot<'_> {
-        Ballot {
+    fn all(shares: &[Vec<f64>]) -> Vote<'_> {
+        Vote {
             shares,
             drafters: &[0, 1, 2][..shares.len()],
         }
@@ -255,14 +249,14 @@ mod tests {
     fn who_drafts_nothing_keeps_its_weight_beside_the_others() {
         // The third only judges; the second abstains.
         let shares = [vec![0.6, 0.4], vec![], vec![0.9, 0.1]];
-        let ballot = Ballot {
+        let vote = Vote {
             shares: &shares,
             drafters: &[0, 1],
         };
-        assert_eq!(counts(&ballot), [1, 1], "floored");
-        assert_eq!(rewards(&ballot, &[1, 1]), [Some(1.0), Some(0.5)]);
+        assert_eq!(counts(&vote), [1, 1], "floored");
+        assert_eq!(rewards(&vote, &[1, 1]), [Some(1.0), Some(0.5)]);
         let settings = Settings::default();
-        let feedback = feedback(&settings, 1, &ballot, &[0.25, 0.25, 0.5]);
+        let feedback = feedback(&settings, 1, &vote, &[0.25, 0.25, 0.5]);
         assert_eq!(feedback.rewards, [0.9, 0.25, 0.575]);
         // η has N = 3: all among whom the weight is spread.
         assert!((feedback.rate - 1.0 / 3f64.sqrt()).abs() < 1e-12);
@@ -282,7 +276,7 @@ mod tests {
         };
         let weights = [0.2, 0.3, 0.5];
         let learnt = |shares: &[Vec<f64>], drafters: &[usize]| {
-            let feedback = feedback(&settings, 1, &Ballot { shares, drafters }, &weights);
+            let feedback = feedback(&settings, 1, &Vote { shares, drafters }, &weights);
             assert_eq!(
                 (feedback.rate, feedback.counts.len()),
                 (0.0, drafters.len())

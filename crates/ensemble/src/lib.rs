@@ -3,7 +3,7 @@
 //! paper's numbers.
 //!
 //! Pure and deterministic: no models, no GPUs, no clock, no randomness. Members are indices, text
-//! is `str`, scores are numbers; who drafts and verifies them is the caller's affair.
+//! is `str`, scores are numbers; drafting and verifying is up to the caller.
 //!
 //! # One round
 //!
@@ -46,22 +46,25 @@
 //! | trust | how far each member is heard from the start | [`Query::trust`], [`strength`] |
 //! | lead | one drafts for all, while nobody doubts it | [`Query::leader`], [`Query::trusts`] |
 //! | cut | a draft to whole words | [`cut`], [`segment`] |
-//! | drafted | whose candidates those are, where not all drafted | [`Query::drafted`], [`ballot`] |
+//! | drafted | whose candidates those are, where not all drafted | [`Query::drafted`], [`mod@vote`] |
 //! | normalise | scores to shares, Eq. 3, guarded | [`Query::normalise`], [`score`] |
 //! | agree | candidates that say the same in another form | [`Query::drafted`], [`mod@agreement`] |
 //! | repeat | candidates that say nothing new | [`Query::ask`], [`mod@repetition`] |
 //! | select | Y_j = Σ w_i·ŝ_ij, Eq. 4 | [`Query::select`], [`mod@select`] |
 //! | feedback | w_j ← w_j·exp(η·r_j), Eq. 5 | [`Query::feedback`], [`mod@feedback`] |
 //! | exit | weak members leave | [`Query::exit`], [`mod@exit`] |
-//! | stop | the answer is over | [`Query::stop`], [`Query::fast_winner`] |
+//! | stop | the answer is over | [`Query::stop`], [`Query::fast_winner`], [`ending`] |
+//! | rounds | all of these in their order, as moves of the members | [`Rounds`], [`moves`] |
 //! | settings | every switch, checked | [`Settings`], [`settings`] |
 //! | replay | a recorded run, under other settings | [`mod@replay`] |
 
 pub mod agreement;
-pub mod ballot;
+mod ballot;
+pub mod ending;
 pub mod error;
 pub mod exit;
 pub mod feedback;
+pub mod moves;
 pub mod query;
 pub mod repetition;
 pub mod replay;
@@ -70,15 +73,18 @@ pub mod segment;
 pub mod select;
 pub mod settings;
 pub mod strength;
+pub mod vote;
 
-pub use ballot::Ballot;
+pub use ending::{Limits, Stop};
 pub use error::RoundError;
 pub use feedback::Feedback;
-pub use query::{Query, Stop};
-pub use score::Score;
-pub use segment::{Candidate, cut};
+pub use moves::{Event, Failed, Failure, Move, Round, Rounds};
+pub use query::Query;
+pub use score::{Score, VerifiedScore};
+pub use segment::{Candidate, Draft, cut};
 pub use select::{Selection, Votes};
 pub use settings::{
     Exit, Leader, MEMBERS, Rate, Reward, Rule, Scoring, SettingRange, Settings, SettingsError,
     Update,
 };
+pub use vote::Vote;

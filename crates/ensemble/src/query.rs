@@ -1,52 +1,17 @@
 //! The method's state over one query: who is in, with what weight, in which round.
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
-    Candidate, Feedback, MEMBERS, RoundError, Score, Selection, Settings, SettingsError, agreement,
-    ballot::Ballot, exit::Quality, feedback, repetition::Said, score, select,
+    Candidate, Feedback, MEMBERS, RoundError, Score, Selection, Settings, SettingsError, Stop,
+    ballot::{ALIKE, Ballot},
+    exit::Quality,
+    feedback,
+    repetition::Said,
+    score, select,
+    vote::Vote,
 };
 
 /// Nats of weighted mean surprise at which a member that leads by its part of the vote is doubted.
 const UNSURE: f64 = 4.0;
-
-/// Nats at which a member is as sure of its own answer as it can be, and those of one that has not
-/// finished (see [`Settings::confidence`]).
-const SUREST: f64 = 0.8;
-const UNFINISHED: f64 = 2.0;
-
-/// Nats by which a base model, which answers in a word, is surer than one that answers in a
-/// sentence.
-const TERSE: f64 = 1.0;
-
-/// The part of another's starting weight from which on a member counts as strong as that.
-const ALIKE: f64 = 0.9;
-
-/// Why an answer is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Stop {
-    /// The winner ended with an end-of-answer token.
-    Ended,
-    /// [`Settings::max_rounds`] rounds are over.
-    Rounds,
-    /// The answer has reached [`Settings::max_characters`].
-    Length,
-    /// The round added no text, so the next would draft from where this one did.
-    Silence,
-}
-
-impl Stop {
-    /// The name used in JSON: `ended`, `rounds`, `length` or `silence`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ended => "ended",
-            Self::Rounds => "rounds",
-            Self::Length => "length",
-            Self::Silence => "silence",
-        }
-    }
-}
 
 /// One query, from equal weights to the end of its answer.
 ///
@@ -71,20 +36,8 @@ pub struct Query {
     chats: Vec<bool>,
     /// The conversation, and the answer so far.
     said: Said,
-    /// Positions of those who drafted this round's candidates.
-    drafters: Vec<usize>,
-    /// Which of the candidates agree; empty where their texts are not known.
-    agreement: Vec<Vec<usize>>,
-    /// Which of them end the answer; empty where their texts are not known.
-    ended: Vec<bool>,
-    /// How much each verifier is heard for being sure, `[active]`.
-    voices: Vec<f64>,
-    /// Which of them end the answer while a drafter at least as strong goes on.
-    early: Vec<bool>,
-    /// Which of them count for less.
-    discounted: Vec<bool>,
-    /// The strongest drafter's candidate is not at its end.
-    open: bool,
+    /// This round's candidates.
+    ballot: Ballot,
     quality: Quality,
     /// The shares of this round's selection, until `exit` has counted them.
     selected: Option<Vec<Vec<f64>>>,
@@ -114,13 +67,7 @@ impl Query {
             start: vec![1.0 / members as f64; members],
             chats: vec![true; members],
             said: Said::default(),
-            drafters: (0..members).collect(),
-            agreement: Vec::new(),
-            ended: Vec::new(),
-            voices: Vec::new(),
-            early: Vec::new(),
-            discounted: Vec::new(),
-            open: false,
+            ballot: Ballot::of_all(members),
             quality: Quality::new(members),
             selected: None,
             leader: 0,
@@ -184,7 +131,9 @@ impl Query {
     /// Says what was said so far, before the first round: the texts of the conversation's turns, of
     /// which the last is the question. See [`mod@crate::agreement`] and [`mod@crate::repetition`].
     pub fn ask<'a>(&mut self, turns: impl IntoIterator<Item = &'a str>) {
-        self.said = Said::new(turns);
+        if self.settings.reads() {
+            self.said = Said::new(turns);
+        }
     }
 
     /// The settings it runs under.
@@ -247,21 +196,8 @@ impl Query {
         if !ascending || !told || positions.last().is_none_or(|&last| last >= members) {
             return Err(RoundError::Drafters { members });
         }
-        positions.clone_into(&mut self.drafters);
-        self.agreement = agreement::agreement(candidates, self.said.question());
-        self.discounted = candidates.iter().map(|one| self.said.has(one)).collect();
-        self.ended = candidates.iter().map(|one| one.ended).collect();
-        self.voices.clear();
         let strengths = positions.iter().map(|&at| self.start[self.active[at]]);
-        let drafted: Vec<(f64, bool)> = strengths.zip(self.ended.iter().copied()).collect();
-        let going_on = drafted.iter().filter(|(_, ended)| !ended);
-        let going_on = going_on.fold(0.0, |most: f64, &(strength, _)| most.max(strength));
-        let strongest = drafted
-            .iter()
-            .fold(0.0, |most: f64, &(strength, _)| most.max(strength));
-        self.open = going_on > 0.0 && going_on >= ALIKE * strongest;
-        let early = |&(strength, ended): &(f64, bool)| ended && ALIKE * strength <= going_on;
-        self.early = drafted.iter().map(early).collect();
+        self.ballot = Ballot::new(positions, candidates, strengths, &self.said, &self.settings);
         Ok(())
     }
 
@@ -292,7 +228,7 @@ impl Query {
                         candidate,
                     });
                 }
-                asked |= verifier != self.drafters[candidate];
+                asked |= verifier != self.ballot.drafters[candidate];
                 doubted |= doubt.is_some_and(|doubt| surprise > doubt);
                 (nats, weight) = (nats + heard[verifier] * surprise, weight + heard[verifier]);
             }
@@ -318,37 +254,12 @@ impl Query {
     /// finite.
     pub fn normalise(&mut self, scores: &[Vec<Score>]) -> Result<Vec<Vec<f64>>, RoundError> {
         self.fits(scores)?;
-        self.hear_the_sure(scores);
-        for (j, _) in self.early.iter().enumerate().filter(|(_, early)| **early) {
-            // An empty row abstains, on its own candidate as well.
-            let own = scores[self.drafters[j]].get(j);
-            if own.is_some_and(|score| score.surprise() > self.settings.sure) {
-                self.discounted[j] = true;
-            }
-        }
+        let chats = self.active.iter().map(|&member| self.chats[member]);
+        let chats: Vec<bool> = chats.collect();
+        self.ballot.hear_drafters(scores, &chats, &self.settings);
         let rows = scores.iter().enumerate();
         rows.map(|(verifier, row)| score::shares(self.settings.scoring, verifier, row))
             .collect()
-    }
-
-    /// How much each verifier is heard for being sure of what it has drafted (see
-    /// [`Settings::confidence`]). Without that it is no more and no less sure than others.
-    fn hear_the_sure(&mut self, scores: &[Vec<Score>]) {
-        self.voices.clear();
-        if self.ended.is_empty() || self.settings.confidence == 0.0 {
-            return;
-        }
-        let voice = |nats: f64| (score::FLOOR + nats.max(SUREST)).powf(-self.settings.confidence);
-        let mut voices = vec![voice(UNFINISHED); self.active.len()];
-        for (j, &drafter) in self.drafters.iter().enumerate() {
-            let ended = self.ended.get(j) == Some(&true);
-            let own = scores[drafter].get(j).map(Score::surprise);
-            if let Some(nats) = own.filter(|nats| ended && nats.is_finite()) {
-                let chats = self.chats[self.active[drafter]];
-                voices[drafter] = voice(if chats { nats } else { nats + TERSE });
-            }
-        }
-        self.voices = voices;
     }
 
     /// Updates the weights by this round's `shares` (Eq. 5; see [`crate::feedback`]).
@@ -357,8 +268,8 @@ impl Query {
     /// [`RoundError`] if `shares` doesn't have the shape of the scores, or holds a value that is
     /// negative or not finite. The weights are then as before.
     pub fn feedback(&mut self, shares: &[Vec<f64>]) -> Result<Feedback, RoundError> {
-        let ballot = self.ballot(shares)?;
-        let feedback = feedback::feedback(&self.settings, self.round(), &ballot, &self.weights);
+        let vote = self.vote(shares)?;
+        let feedback = feedback::feedback(&self.settings, self.round(), &vote, &self.weights);
         self.weights.clone_from(&feedback.weights);
         Ok(feedback)
     }
@@ -368,71 +279,39 @@ impl Query {
     /// # Errors
     /// As [`Query::feedback`].
     pub fn select(&mut self, shares: &[Vec<f64>]) -> Result<Selection, RoundError> {
-        self.ballot(shares)?;
-        let best;
-        let agreed = if self.settings.agree && self.agreement.len() == self.drafters.len() {
-            best = agreement::agreed(shares, &self.agreement);
-            best.as_slice()
-        } else {
-            shares
-        };
+        self.vote(shares)?;
+        let best = self.ballot.agreed(shares);
+        let agreed = best.as_deref().unwrap_or(shares);
         let (weights, votes) = (self.heard(), self.settings.votes());
+        let drafters = &self.ballot.drafters;
         let totals = |shares: &[Vec<f64>], weights: &[f64]| {
-            let ballot = Ballot {
-                shares,
-                drafters: &self.drafters,
-            };
-            let mut totals = select::totals(&ballot, weights, votes);
-            let discounted = totals.iter_mut().zip(&self.discounted);
-            for (total, _) in discounted.filter(|(_, discounted)| **discounted) {
-                *total *= self.settings.discount;
-            }
+            let mut totals = select::totals(&Vote { shares, drafters }, weights, votes);
+            self.ballot.discount(&mut totals, self.settings.discount);
             totals
         };
         let liked = totals(agreed, &weights);
         // The winner's form is the best liked among candidates that agree.
         let winner = select::winner_among(&liked, &totals(shares, &weights));
-        let judged = Ballot {
+        let judged = Vote {
             shares: agreed,
-            drafters: &self.drafters,
+            drafters,
         };
         let without = |weights: &[f64]| select::winner(&totals(agreed, weights));
         let turned_by = select::turned_by(&judged, &weights, winner, without);
-        let totals = liked;
+        let writer = drafters[winner];
         self.selected = Some(shares.to_vec());
-        let writer = self.drafters[winner];
         self.leader = self.active[writer];
-        self.leads = self.open && weights[writer] > self.settings.lead;
+        self.leads = self.ballot.open && weights[writer] > self.settings.lead;
         Ok(Selection {
-            totals,
+            totals: liked,
             winner,
             turned_by,
         })
     }
 
-    /// The weights of the vote, `[active]`, summing to 1: who is sure of its own finished answer is
-    /// heard the more ([`Settings::confidence`]). While the strongest member's candidate is not at
-    /// its end, strength counts twice: a candidate that goes on is judged by its beginning, where
-    /// those who would have answered shortly see only that they would not have begun so.
     fn heard(&self) -> Vec<f64> {
-        if !self.open && self.voices.is_empty() {
-            return self.weights.clone();
-        }
-        let raise = |(place, weight): (usize, &f64)| {
-            let voice = || self.voices.get(place).copied().unwrap_or(1.0);
-            weight
-                * if self.open {
-                    self.start[self.active[place]]
-                } else {
-                    voice()
-                }
-        };
-        let raised: Vec<f64> = self.weights.iter().enumerate().map(raise).collect();
-        let sum: f64 = raised.iter().sum();
-        match sum > 0.0 {
-            true => raised.iter().map(|weight| weight / sum).collect(),
-            false => self.weights.clone(),
-        }
+        let start = |position: usize| self.start[self.active[position]];
+        self.ballot.heard(&self.weights, start)
     }
 
     /// The members (indices, not positions) that leave after this round, whose winner is the
@@ -442,19 +321,19 @@ impl Query {
     /// # Errors
     /// [`RoundError::Winner`] if there is no such candidate.
     pub fn exit(&mut self, winner: usize) -> Result<Vec<usize>, RoundError> {
-        let Some(&writer) = self.drafters.get(winner) else {
+        let Some(&writer) = self.ballot.drafters.get(winner) else {
             return Err(RoundError::Winner {
                 winner,
-                candidates: self.drafters.len(),
+                candidates: self.ballot.drafters.len(),
             });
         };
         let Some(exit) = self.settings.exit else {
             return Ok(Vec::new());
         };
         if let Some(shares) = self.selected.take() {
-            self.quality.add(&Ballot {
+            self.quality.add(&Vote {
                 shares: &shares,
-                drafters: &self.drafters,
+                drafters: &self.ballot.drafters,
             });
         }
         let leaving: Vec<usize> = self
@@ -507,7 +386,9 @@ impl Query {
     /// Ends the round with its `winner` and says whether that ends the answer.
     pub fn stop(&mut self, winner: &Candidate) -> Option<Stop> {
         self.next_round();
-        self.said.push(&winner.text);
+        if self.settings.reads() {
+            self.said.push(&winner.text);
+        }
         self.characters = self.characters.saturating_add(winner.text.chars().count());
         if winner.ended {
             Some(Stop::Ended)
@@ -530,18 +411,12 @@ impl Query {
     }
 
     fn all_draft(&mut self) {
-        self.drafters = (0..self.active.len()).collect();
-        self.agreement.clear();
-        self.ended.clear();
-        self.voices.clear();
-        self.early.clear();
-        self.discounted.clear();
-        self.open = false;
+        self.ballot = Ballot::of_all(self.active.len());
     }
 
     /// A row for every active member, each of all candidates or empty.
     fn fits<T>(&self, rows: &[Vec<T>]) -> Result<(), RoundError> {
-        let (members, candidates) = (self.active.len(), self.drafters.len());
+        let (members, candidates) = (self.active.len(), self.ballot.drafters.len());
         if rows.len() != members {
             return Err(RoundError::Rows {
                 found: rows.len(),
@@ -559,7 +434,7 @@ impl Query {
         }
     }
 
-    fn ballot<'a>(&'a self, shares: &'a [Vec<f64>]) -> Result<Ballot<'a>, RoundError> {
+    fn vote<'a>(&'a self, shares: &'a [Vec<f64>]) -> Result<Vote<'a>, RoundError> {
         self.fits(shares)?;
         for (verifier, row) in shares.iter().enumerate() {
             if let Some(candidate) = row.iter().position(|&share| !(0.0..=1.0).contains(&share)) {
@@ -569,9 +444,9 @@ impl Query {
                 });
             }
         }
-        Ok(Ballot {
+        Ok(Vote {
             shares,
-            drafters: &self.drafters,
+            drafters: &self.ballot.drafters,
         })
     }
 }

@@ -83,6 +83,42 @@ pub struct Score {
     pub preference: Option<f64>,
 }
 
+/// A verifier's score of one candidate.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+#[serde(rename_all = "camelCase", from = "Flat")]
+pub struct VerifiedScore {
+    /// What the method judges by.
+    #[serde(flatten)]
+    pub score: Score,
+    /// Tokens of the candidate in the verifier's tokenisation.
+    pub tokens: usize,
+}
+
+/// A [`VerifiedScore`] as it is read.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Flat {
+    mean_logit: Option<f64>,
+    mean_logprob: Option<f64>,
+    harmonic: Option<f64>,
+    preference: Option<f64>,
+    tokens: usize,
+}
+
+impl From<Flat> for VerifiedScore {
+    fn from(flat: Flat) -> Self {
+        let score = Score {
+            mean_logit: flat.mean_logit,
+            mean_logprob: flat.mean_logprob,
+            harmonic: flat.harmonic,
+            preference: flat.preference,
+        };
+        let tokens = flat.tokens;
+        Self { score, tokens }
+    }
+}
+
 /// What a row of scores is normalised by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {

@@ -20,6 +20,18 @@ pub struct Candidate {
     pub ended: bool,
 }
 
+/// A drafted segment before it is cut to whole words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+pub struct Draft {
+    /// Its text; an incomplete character at the end is held back.
+    pub text: String,
+    /// The member ended the answer after it.
+    pub ended: bool,
+    /// Tokens drawn, without the end token.
+    pub tokens: usize,
+}
+
 /// Cuts a draft to whole words: the longest prefix of `text` that doesn't stop inside a word.
 /// Never empty unless `text` is.
 ///

@@ -3,14 +3,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ballot::Ballot;
+use crate::vote::Vote;
 
 /// Totals closer than this are a tie: the difference is rounding, which must not decide.
 const TIE: f64 = 1e-12;
 
 /// The outcome of a round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct Selection {
     /// Y, `[candidates]`: not negative, summing to 1 where no candidate is discounted.
@@ -31,7 +30,7 @@ pub struct Votes {
     pub level: bool,
 }
 
-/// The totals Y (`[candidates]`) of a `ballot` under `weights` (`[verifiers]`). Sums run over those
+/// The totals Y (`[candidates]`) of a `vote` under `weights` (`[verifiers]`). Sums run over those
 /// that judge, their weights brought to a sum of 1.
 ///
 /// Without `own` votes each verifier's row is renormalised over the candidates of the others, and
@@ -48,16 +47,16 @@ pub struct Votes {
 ///
 /// Where nobody judges, the votes of earlier rounds are all that is known: Y_j is the weight of the
 /// member that drafted j.
-pub fn totals(ballot: &Ballot<'_>, weights: &[f64], votes: Votes) -> Vec<f64> {
-    let (shares, drafters) = (ballot.shares, ballot.drafters);
+pub fn totals(vote: &Vote<'_>, weights: &[f64], votes: Votes) -> Vec<f64> {
+    let (shares, drafters) = (vote.shares, vote.drafters);
     let candidates = drafters.len();
-    let judges: Vec<usize> = ballot.judges().collect();
+    let judges: Vec<usize> = vote.judges().collect();
     if judges.is_empty() {
         let drafted: Vec<f64> = drafters.iter().map(|&i| weights[i]).collect();
         return to_one(&drafted);
     }
     let own =
-        votes.own || candidates <= 2 || (0..candidates).any(|j| ballot.others(j).next().is_none());
+        votes.own || candidates <= 2 || (0..candidates).any(|j| vote.others(j).next().is_none());
     let heard = |i: usize, j: usize| own || i != drafters[j];
     let rows: Vec<Vec<f64>> = (0..shares.len())
         .map(|i| {
@@ -75,8 +74,8 @@ pub fn totals(ballot: &Ballot<'_>, weights: &[f64], votes: Votes) -> Vec<f64> {
                 false => row().sum(),
             };
             let even = 1.0 / row().count() as f64;
-            let vote = |share: &f64| if whole > 0.0 { share / whole } else { even };
-            shares[i].iter().map(vote).collect()
+            let levelled = |share: &f64| if whole > 0.0 { share / whole } else { even };
+            shares[i].iter().map(levelled).collect()
         })
         .collect();
     let totals: Vec<f64> = (0..candidates)
@@ -103,15 +102,15 @@ pub fn totals(ballot: &Ballot<'_>, weights: &[f64], votes: Votes) -> Vec<f64> {
 ///
 /// `choose` gives the winner under other weights.
 pub fn turned_by(
-    ballot: &Ballot<'_>,
+    vote: &Vote<'_>,
     weights: &[f64],
     winner: usize,
     choose: impl Fn(&[f64]) -> usize,
 ) -> Vec<usize> {
-    let judges: Vec<usize> = ballot.judges().collect();
+    let judges: Vec<usize> = vote.judges().collect();
     let agreed = |verifier: usize| {
         let others = judges.iter().filter(|&&other| other != verifier);
-        let favourites = others.map(|&other| self::winner(&ballot.shares[other]));
+        let favourites = others.map(|&other| self::winner(&vote.shares[other]));
         let favourites: Vec<usize> = favourites.collect();
         match favourites[..] {
             [first, second, ref more @ ..] => {
@@ -171,7 +170,7 @@ mod tests {
     }
 
     fn among(shares: &[Vec<f64>], drafters: &[usize], weights: &[f64], votes: Votes) -> Vec<f64> {
-        super::totals(&Ballot { shares, drafters }, weights, votes)
+        super::totals(&Vote { shares, drafters }, weights, votes)
     }
 
     const ALL: Votes = Votes {
@@ -187,12 +186,12 @@ mod tests {
     fn who_turns_what_all_others_agree_on_is_told() {
         let turned = |shares: &[Vec<f64>], weights: &[f64]| {
             let drafters: Vec<usize> = (0..shares[0].len()).collect();
-            let ballot = Ballot {
+            let vote = Vote {
                 shares,
                 drafters: &drafters,
             };
-            let choose = |weights: &[f64]| winner(&super::totals(&ballot, weights, ALL));
-            turned_by(&ballot, weights, choose(weights), choose)
+            let choose = |weights: &[f64]| winner(&super::totals(&vote, weights, ALL));
+            turned_by(&vote, weights, choose(weights), choose)
         };
         let loud = [
             vec![0.1, 0.9, 0.0],

@@ -328,6 +328,16 @@ impl Settings {
         self.scoring != Scoring::Logit || self.leader.is_some() || self.lead < 1.0
     }
 
+    /// Whether any candidate is discounted.
+    pub(crate) fn discounts(&self) -> bool {
+        self.discount < 1.0
+    }
+
+    /// Whether the words of conversation and answer count in the selection.
+    pub(crate) fn reads(&self) -> bool {
+        self.agree || self.discounts()
+    }
+
     /// Which votes count in the selection, and by how much.
     pub fn votes(&self) -> Votes {
         Votes {

@@ -510,6 +510,7 @@ proptest! {
             (Stop::Silence, last) => prop_assert!(last.text.is_empty()),
             (Stop::Length, _) => prop_assert!(shown.chars().count() >= settings.max_characters),
             (Stop::Rounds, _) => prop_assert_eq!(segments.len(), settings.max_rounds),
+            (other, _) => prop_assert!(false, "{:?} is no rule of the query", other),
         }
     }
 }

@@ -1,30 +1,31 @@
-//! A way beside a member alone, on the same questions.
+//! Comparison of a way of answering with one member alone, on the same questions.
 
 use serde::Serialize;
 
 use crate::interval::{Interval, interval, mean};
 use crate::ways::Tried;
 
-/// Points over a member, and the questions that make them.
+/// Gain over a member, with the counts of questions it results from.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Difference {
-    /// Percentage points.
+    /// Gain in percentage points.
     pub points: f64,
-    /// The 95 % interval, paired.
+    /// Its 95 % interval, paired.
     pub interval: Interval,
-    /// Questions that the member has right.
+    /// Questions that the member answers right.
     pub right: usize,
-    /// Those of them that the way has wrong.
+    /// Questions among them that the way answers wrong.
     pub lost: usize,
-    /// Questions that the member has wrong.
+    /// Questions that the member answers wrong.
     pub wrong: usize,
-    /// Those of them that the way has right.
+    /// Questions among them that the way answers right.
     pub gained: usize,
 }
 
 impl Difference {
-    /// `own` over `member`, each `[questions]` in the same order; `None` without a question.
+    /// Compares `own` with `member`, each `[questions]` in the same order; `None` without
+    /// questions.
     pub fn new(own: &[&Tried], member: &[&Tried], seed: u64) -> Option<Self> {
         let pairs = || own.iter().zip(member);
         let points = |(own, member): (&&Tried, &&Tried)| percent(own.right) - percent(member.right);
@@ -45,7 +46,7 @@ impl Difference {
     }
 }
 
-/// 100 for a right answer, else 0.
+/// Returns 100 for a right answer, else 0.
 pub fn percent(right: bool) -> f64 {
     if right { 100.0 } else { 0.0 }
 }

@@ -1,10 +1,9 @@
-//! Exact intervals of a share (Clopper and Pearson 1934), which are quantiles of beta
-//! distributions.
+//! Exact binomial intervals (Clopper and Pearson 1934), which are quantiles of beta distributions.
 
 use crate::interval::Interval;
 
-/// Coefficients of Lanczos' approximation of ln Γ, g = 7 and n = 9, good to 15 digits
-/// (Godfrey 2001).
+/// Coefficients of Lanczos' approximation of ln Γ, g = 7 and n = 9, accurate to 15 digits (Godfrey
+/// 2001).
 const LANCZOS: [f64; 9] = [
     0.999_999_999_999_809_9,
     676.520_368_121_885_1,
@@ -17,12 +16,12 @@ const LANCZOS: [f64; 9] = [
     1.505_632_735_149_311_6e-7,
 ];
 
-/// Steps of the continued fraction; it converges in O(√max(a, b)), some hundred for 10,000
+/// Maximum steps of the continued fraction; it converges in O(√max(a, b)), some hundred for 10,000
 /// questions.
 const STEPS: u32 = 10_000;
 
-/// The 95 % interval of a share of which `hits` of `count` were seen, as shares from 0 to 1; `None`
-/// where nothing was seen.
+/// 95 % interval (0 to 1) of a share of which `hits` of `count` were observed; `None` if `count` is
+/// 0.
 ///
 /// ```
 /// let found = conclave_eval::beta::clopper_pearson(0, 100).unwrap();
@@ -45,8 +44,7 @@ pub fn clopper_pearson(hits: usize, count: usize) -> Option<Interval> {
     })
 }
 
-/// The value that a beta variable with `a` and `b` (above 0) is below with probability `p`, by
-/// bisection to the last bit.
+/// Quantile `p` of the beta distribution with `a` and `b` (above 0), by bisection to the last bit.
 fn quantile(p: f64, a: f64, b: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     loop {
@@ -62,8 +60,8 @@ fn quantile(p: f64, a: f64, b: f64) -> f64 {
     }
 }
 
-/// The probability that a beta variable with `a` and `b` is below `x`: the regularised incomplete
-/// beta function I_x(a, b), by its continued fraction (DLMF 8.17.22) and Lentz' method.
+/// Cumulative beta distribution: the regularised incomplete beta function I_x(a, b), by its
+/// continued fraction (DLMF 8.17.22) and Lentz's method.
 fn below(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -71,7 +69,7 @@ fn below(x: f64, a: f64, b: f64) -> f64 {
     if x >= 1.0 {
         return 1.0;
     }
-    // On this side the fraction converges quickly.
+    // The fraction converges quickly on this side only.
     if x > (a + 1.0) / (a + b + 2.0) {
         return 1.0 - below(1.0 - x, b, a);
     }
@@ -116,7 +114,7 @@ fn ln_gamma(x: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Bounds that are also closed forms: 0 of n, n of n, and 1 of 1.
+    /// Bounds with closed forms: 0 of n, n of n, and 1 of 1.
     #[test]
     fn ends_are_powers_of_the_level() {
         for n in [1, 7, 60, 641, 10_000] {
@@ -131,7 +129,7 @@ mod tests {
         assert_eq!(clopper_pearson(2, 1), None);
     }
 
-    /// An exact bound is where the binomial tail is 2.5 %: summed term by term, without any beta.
+    /// At an exact bound the binomial tail, summed term by term, is 2.5 %.
     #[test]
     fn tails_of_the_binomial_are_those_of_the_level() {
         let tail = |range: std::ops::RangeInclusive<usize>, n: usize, p: f64| -> f64 {

@@ -1,5 +1,5 @@
-//! The ceiling of every rule that emits one member's answer: where all members are wrong, so is the
-//! rule (arXiv 2606.27288 calls the share of such questions β).
+//! Ceiling of every rule that emits one member's answer: if all members are wrong, so is the rule
+//! (arXiv 2606.27288 calls the share of such questions β).
 
 use serde::Serialize;
 
@@ -7,21 +7,21 @@ use crate::beta::clopper_pearson;
 use crate::interval::Interval;
 use crate::outcome::Outcome;
 
-/// The questions that no member answers right, alone and greedily.
+/// Share of the questions that no member answers right, alone and greedily.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ceiling {
-    /// Questions that have a right answer.
+    /// Questions with a right answer.
     pub questions: usize,
-    /// Those of them that every member gets wrong.
+    /// Questions among them that every member answers wrong.
     pub wrong: usize,
-    /// β, the same in percent.
+    /// β: their share in percent.
     pub percent: f64,
-    /// The 95 % interval of β (Clopper-Pearson), percent.
+    /// 95 % interval of β (Clopper-Pearson), percent.
     pub interval: Interval,
-    /// Percent right of the member that is right most often.
+    /// Percent right of the member with the most right answers.
     pub best: f64,
-    /// Points over that member, 100 − β − best: no choice among the members' answers gains more on
+    /// 100 − β − best: no choice among the members' answers gains more points over that member on
     /// these questions.
     pub gain: f64,
     /// The same with the lower end of β's interval.
@@ -29,8 +29,8 @@ pub struct Ceiling {
 }
 
 impl Ceiling {
-    /// The ceiling of `outcomes`, of which open questions are left out; `None` without any
-    /// question or member.
+    /// Computes the ceiling of `outcomes`, ignoring open questions; `None` without questions or
+    /// members.
     pub fn new<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> Option<Self> {
         let closed: Vec<&Outcome> = outcomes.filter(|outcome| !outcome.open).collect();
         let members = closed.iter().map(|outcome| outcome.alone.len()).max()?;
@@ -60,7 +60,7 @@ impl Ceiling {
     }
 }
 
-/// Whether every member is wrong, alone and greedily.
+/// Returns whether every member is wrong, alone and greedily.
 pub fn all_wrong(outcome: &Outcome) -> bool {
     outcome.alone.iter().all(|alone| !alone.greedy.right)
 }
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn no_choice_among_answers_gains_more() {
         let (_, mut outcomes) = forty();
-        // A knows the first half, B all but the first ten: somebody is right everywhere.
+        // A knows the first half, B all but the first ten: every question is known to one of them.
         let ceiling = Ceiling::new(outcomes.iter()).unwrap();
         assert_eq!((ceiling.wrong, ceiling.percent), (0, 0.0));
         assert_eq!((ceiling.best, ceiling.gain), (75.0, 25.0));

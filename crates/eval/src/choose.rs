@@ -1,30 +1,31 @@
-//! Choices among whole answers: what an ensemble that votes in the middle of answers has to be
-//! better than. Ties go to the first.
+//! Choices among whole answers: baselines for an ensemble that votes within answers. Ties go to the
+//! first.
 
 use std::collections::HashMap;
 
 use crate::chrf::Grams;
 
-/// The first of those that say what most say. `keys` are what is compared, of answers or of samples
-/// of one member (self-consistency: Wang et al., arXiv 2203.11171); an empty one says nothing.
-/// `None` if none says anything.
+/// First of the most frequent `keys`, which stand for answers, or for samples of one member
+/// (self-consistency: Wang et al., arXiv 2203.11171). Empty keys don't vote; `None` if all are
+/// empty.
 pub fn majority(keys: &[&str]) -> Option<usize> {
     let mut votes: HashMap<&str, usize> = HashMap::new();
     for key in keys {
         *votes.entry(key).or_default() += 1;
     }
     let said = |&index: &usize| !keys[index].is_empty();
-    // `max_by_key` gives the last of equals, and the first is wanted.
+    // `max_by_key` returns the last of equals; reversed, the first.
     (0..keys.len())
         .rev()
         .filter(said)
         .max_by_key(|&index| votes[keys[index]])
 }
 
-/// The minimum-Bayes-risk choice: the text with the highest mean chrF where each of the others is
-/// wanted (Eikema and Aziz, "Is MAP decoding all you need?", COLING 2020). `None` if there is none.
+/// Minimum-Bayes-risk choice: the text with the highest mean chrF against each other text as
+/// reference (Eikema and Aziz, "Is MAP decoding all you need?", COLING 2020). `None` if there is
+/// none.
 pub fn minimum_risk(texts: &[&str]) -> Option<usize> {
-    let grams: Vec<Grams> = texts.iter().map(|text| Grams::of(text)).collect();
+    let grams: Vec<Grams> = texts.iter().map(|text| Grams::new(text)).collect();
     let gain = |index: usize| -> f64 {
         let others = grams
             .iter()
@@ -35,14 +36,14 @@ pub fn minimum_risk(texts: &[&str]) -> Option<usize> {
     greatest((0..texts.len()).map(gain))
 }
 
-/// The least of what `values` there are: the member, say, that finds the question least surprising.
-/// `None` if there is none; NaN is none.
+/// Index of the least of the `values` present, such as the member that finds the question least
+/// surprising. `None` if there is none; NaN is ignored.
 pub fn least(values: &[Option<f64>]) -> Option<usize> {
     let negated = values.iter().map(|value| value.map_or(f64::NAN, |v| -v));
     greatest(negated)
 }
 
-/// The first of the greatest; NaN is never one.
+/// Index of the first of the greatest; NaN is ignored.
 fn greatest(values: impl Iterator<Item = f64>) -> Option<usize> {
     let mut best: Option<(usize, f64)> = None;
     for (index, value) in values.enumerate() {
@@ -71,7 +72,7 @@ mod tests {
     fn the_text_closest_to_all_wins() {
         let texts = ["a zebra", "It is Paris.", "It is Paris", "London"];
         assert!(matches!(minimum_risk(&texts), Some(1 | 2)));
-        // Nobody says the same as another, but one is between the others.
+        // No two are equal, but one is between the others.
         assert_eq!(minimum_risk(&["abcdef", "abcxyz", "uvwxyz"]), Some(1));
         assert_eq!(minimum_risk(&["one"]), Some(0));
         assert_eq!(minimum_risk(&["same", "same"]), Some(0));

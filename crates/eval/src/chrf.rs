@@ -1,31 +1,31 @@
-//! chrF, how much of two texts is the same, as an F-score of their character n-grams.
+//! chrF: similarity of two texts, as an F-score of their character n-grams.
 //!
-//! Maja Popović, "chrF: character n-gram F-score for automatic MT evaluation", WMT 2015; the
-//! details (white space left out, n-grams of 1 to 6, orders that one of the texts is too short for
-//! left out, precision and recall averaged before the F-score) as in sacreBLEU 2.6:
-//! `nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no`.
+//! Maja Popović, "chrF: character n-gram F-score for automatic MT evaluation", WMT 2015. The
+//! details follow sacreBLEU 2.6, `nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no`: no white space,
+//! n-grams of 1 to 6, orders longer than either text skipped, precision and recall averaged before
+//! the F-score.
 
 use std::collections::HashMap;
 
-/// The longest n-grams.
+/// Length of the longest n-grams.
 const ORDERS: usize = 6;
 
-/// How much more recall counts than precision.
+/// Weight of recall relative to precision.
 const BETA: f64 = 2.0;
 
-/// How often each n-gram of one length occurs.
+/// Count of each n-gram of one length.
 type Counts = HashMap<Box<[char]>, usize>;
 
-/// The n-grams of a text.
+/// Character n-grams of a text.
 #[derive(Debug, Clone)]
 pub struct Grams {
-    /// For n = 1 to 6, those there are, and how many in all.
+    /// For n = 1 to 6, the counts and their total.
     orders: Vec<(Counts, usize)>,
 }
 
 impl Grams {
-    /// Those of `text` without its white space.
-    pub fn of(text: &str) -> Self {
+    /// Counts the n-grams of `text`, ignoring white space.
+    pub fn new(text: &str) -> Self {
         let letters: Vec<char> = text.chars().filter(|c| !c.is_whitespace()).collect();
         let order = |n: usize| {
             let mut counts = Counts::new();
@@ -39,14 +39,14 @@ impl Grams {
         }
     }
 
-    /// chrF of this text where `reference` is wanted, 0 to 1:
-    /// (1 + β²)·P·R / (β²·P + R), with P and R the means over n of the shared n-grams' part of this
-    /// text's and of the reference's. Two texts without letters are the same.
+    /// chrF of this text answer `reference`, 0 to 1: (1 + β²)·P·R / (β²·P + R), where P and R are
+    /// the means over n of the shared n-grams' fraction of this text's and of the reference's. Two
+    /// texts without letters score 1.
     ///
     /// ```
     /// use conclave_eval::chrf::Grams;
     ///
-    /// let score = Grams::of("ab").chrf(&Grams::of("abc"));
+    /// let score = Grams::new("ab").chrf(&Grams::new("abc"));
     /// assert!((score - 7.0 / 11.0).abs() < 1e-12);
     /// ```
     pub fn chrf(&self, reference: &Self) -> f64 {
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     fn chrf(text: &str, reference: &str) -> f64 {
-        Grams::of(text).chrf(&Grams::of(reference))
+        Grams::new(text).chrf(&Grams::new(reference))
     }
 
     #[test]

@@ -1,22 +1,21 @@
-//! Python code in an answer: which part of the answer it is, and the program that tests it.
+//! Python code in an answer: extraction, and the program that tests it.
 
-/// Tests of an answer's code.
+/// Test of an answer's code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Code {
-    /// Python that follows the answer's code and raises an exception where that is wrong.
+    /// Python code that runs after the answer's and raises an exception if it is wrong.
     pub test: String,
-    /// Python that stands before an answer that goes on with it: imports, helpers, and a function's
-    /// signature with its docstring.
+    /// Python code that the answer continues: imports, helpers, and a function's signature with its
+    /// docstring.
     pub prefix: Option<String>,
 }
 
 impl Code {
-    /// The program that runs the code of `answer` and then the test: the last fenced block of the
-    /// answer, or the answer as a whole where it has none. With a prefix, the last block that
-    /// defines the prefix's last function counts before other blocks.
+    /// Builds a program of the answer's code followed by the test. The code is the last fenced
+    /// block, or the whole answer if there is none. With a prefix, the last block that defines the
+    /// prefix's last function takes precedence.
     ///
-    /// Code that defines that function stands after the prefix; any other code is the function's
-    /// body.
+    /// Code that defines that function comes after the prefix; other code becomes its body.
     pub fn program(&self, answer: &str) -> String {
         let blocks = blocks(answer);
         let Some(prefix) = &self.prefix else {
@@ -36,15 +35,14 @@ impl Code {
         [prefix, "\n", between, "\n", &code, "\n\n", &self.test, "\n"].concat()
     }
 
-    /// The code of `answer` alone, to be compared with that of other answers.
+    /// Extracts the code of `answer`, for comparison with other answers.
     pub fn code(answer: &str) -> String {
         let block = blocks(answer).pop();
         block.unwrap_or_else(|| answer.to_owned())
     }
 }
 
-/// The fenced blocks of a Markdown text, without their fences. A block without an end goes on to
-/// the end of the text.
+/// Contents of the fenced blocks of a Markdown text. An unclosed block extends to the end.
 fn blocks(text: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut open: Option<(&str, usize, String)> = None;
@@ -58,7 +56,7 @@ fn blocks(text: &str) -> Vec<String> {
                 blocks.extend(open.take().map(|(_, _, block)| block));
             }
             (Some((_, indent, block)), _) => {
-                // A block within a list item is as far to the right as its fence.
+                // In a list item, a block is indented as far as its fence.
                 let shift = (line.len() - bare.len()).min(*indent);
                 block.push_str(&line[shift..]);
                 block.push('\n');
@@ -74,7 +72,7 @@ fn blocks(text: &str) -> Vec<String> {
     blocks
 }
 
-/// Names of the functions that `code` defines at its outermost level.
+/// Names of the functions defined at the top level of `code`.
 fn defined(code: &str) -> impl DoubleEndedIterator<Item = &str> {
     code.lines().filter_map(|line| {
         let line = line.strip_prefix("async ").unwrap_or(line);
@@ -84,7 +82,7 @@ fn defined(code: &str) -> impl DoubleEndedIterator<Item = &str> {
     })
 }
 
-/// The function that an answer is to complete: the last one of the prefix.
+/// Name of the function to complete: the last one of the prefix.
 fn entry(prefix: &str) -> Option<&str> {
     defined(prefix).next_back()
 }
@@ -93,13 +91,13 @@ fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// Columns that the function's body at the end of `prefix` is indented by.
+/// Indentation of the function body at the end of `prefix`.
 fn indent_of_body(prefix: &str) -> usize {
     let last = prefix.lines().rfind(|line| !line.trim().is_empty());
     last.map(indent).filter(|&columns| columns > 0).unwrap_or(4)
 }
 
-/// A body for the function that `prefix` ends in, where the answer brings its own.
+/// Placeholder body for the prefix's function, if the answer defines its own.
 fn stub(prefix: &str) -> String {
     match entry(prefix) {
         Some(_) => format!("{}pass\n", " ".repeat(indent_of_body(prefix))),
@@ -107,9 +105,8 @@ fn stub(prefix: &str) -> String {
     }
 }
 
-/// `code` as a function's body indented by `columns`. Answers begin without white space, so that
-/// the first line is often to the left of the others; and a body ends where a line stands at the
-/// margin.
+/// Indents `code` as a function body by `columns`. Answers have their leading white space trimmed,
+/// so the first line is often further left than the rest; the body ends at an unindented line.
 fn body(code: &str, columns: usize) -> String {
     let mut lines = code.lines().skip_while(|line| line.trim().is_empty());
     let Some(first) = lines.next() else {
@@ -156,7 +153,7 @@ mod tests {
         let two = "Try\n```python\na = 1\n```\nor rather\n~~~\nb = 2\n~~~\nDone.";
         assert_eq!(program(None, two), "b = 2\n\n\nassert half(4) == 2\n");
         assert!(program(None, "c = 3").starts_with("c = 3\n\n"));
-        // Cut off, and within a list.
+        // Unclosed, in a list item.
         assert_eq!(
             blocks("1. So:\n   ```py\n   if x:\n       y"),
             ["if x:\n    y\n"]
@@ -172,7 +169,7 @@ mod tests {
         let text = program(Some(PREFIX), answer);
         assert!(text.contains("def half(x):\n    return x / 2\n"), "{text}");
         assert!(!text.contains("print"), "{text}");
-        // The signature of the prefix has a body of its own, after its docstring.
+        // The prefix's signature gets its own body after the docstring.
         assert!(
             text.contains("\"\"\"Half of x.\"\"\"\n    pass\n"),
             "{text}"

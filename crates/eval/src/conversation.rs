@@ -1,19 +1,19 @@
-//! A task's conversation: one question, or turns that end with one.
+//! Conversation of a task: one question, or turns that end with one.
 
 use serde::{Deserialize, Serialize};
 
-/// One turn of a conversation.
+/// Turn of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Message {
     /// `user`, `assistant`, or `system` for the first.
     pub role: String,
-    /// Its text.
+    /// Text of the turn.
     pub content: String,
 }
 
 impl Message {
-    /// A turn of the user.
+    /// Creates a user's turn.
     pub fn user(content: impl Into<String>) -> Self {
         Self {
             role: "user".to_owned(),
@@ -22,11 +22,11 @@ impl Message {
     }
 }
 
-/// Whether templates can render `messages`: a system prompt or none, then turns of the user and of
-/// the assistant in turn, from the user's first to the user's last, each with words in it.
+/// Checks that chat templates can render `messages`: an optional system prompt, then alternating
+/// turns of user and assistant, beginning and ending with the user's, none of them blank.
 ///
 /// # Errors
-/// The rule that is broken, as the end of a sentence about the field `messages`.
+/// The broken rule, phrased to follow the field name `messages`.
 pub fn check(messages: &[Message]) -> Result<(), &'static str> {
     let system = messages.first().is_some_and(|first| first.role == "system");
     let turns = &messages[usize::from(system)..];
@@ -54,7 +54,10 @@ mod tests {
     use super::*;
 
     fn messages(roles: &[&str]) -> Vec<Message> {
-        let message = |role: &&str| Message::new(*role, "words");
+        let message = |role: &&str| Message {
+            role: (*role).to_owned(),
+            content: "words".to_owned(),
+        };
         roles.iter().map(message).collect()
     }
 

@@ -1,7 +1,7 @@
-//! Sampled answers with several seeds: means over the seeds, and intervals over questions.
+//! Answers sampled with several seeds: means over seeds, intervals over questions.
 //!
-//! Answers to one question with different seeds are alike, so that a question's mean over the
-//! seeds is one value, and questions are what the bootstrap draws again (an interval clustered by
+//! Answers to one question with different seeds are correlated. Each question therefore counts as
+//! one value, its mean over seeds, and the bootstrap resamples questions (an interval clustered by
 //! question).
 
 use std::collections::BTreeMap;
@@ -11,47 +11,47 @@ use serde::Serialize;
 use crate::against::percent;
 use crate::interval::{Interval, interval, mean};
 use crate::means::Means;
-use crate::outcome::{Given, Outcome};
+use crate::outcome::{Answer, Outcome};
 use crate::ways::{Kind, Run, Tried};
 
-/// A way of answering at a temperature.
+/// Results of a way of answering at a temperature.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Drawn {
-    /// Its name.
+    /// Name of the way.
     pub name: String,
-    /// Its kind.
+    /// Kind of the way.
     pub kind: Kind,
-    /// Percent right over questions and seeds; `None` where all questions are open.
+    /// Percent right over questions and seeds; `None` if all questions are open.
     pub percent: Option<f64>,
     /// Its 95 % interval, clustered by question.
     pub interval: Option<Interval>,
-    /// Points over the member that is best when sampled; `None` for itself.
+    /// Gain over the best sampled member; `None` for that member.
     pub difference: Option<DrawnDifference>,
     /// Percent right of each group.
     pub groups: BTreeMap<String, f64>,
-    /// Means over all answers, those to open questions too.
+    /// Means over all answers, including those to open questions.
     #[serde(flatten)]
     pub means: Means,
 }
 
-/// Points over another way, means over the seeds of both.
+/// Gain over another way, from means over the seeds of both.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct DrawnDifference {
-    /// Percentage points.
+    /// Gain in percentage points.
     pub points: f64,
-    /// The 95 % interval, paired and clustered by question.
+    /// Its 95 % interval, paired and clustered by question.
     pub interval: Interval,
 }
 
-/// A way's answers, `[questions][seeds]`.
+/// Answers of a way, `[questions][seeds]`.
 struct Answers {
     name: String,
     kind: Kind,
     tried: Vec<Vec<Tried>>,
 }
 
-/// Every member and every rule with all seeds of `run`; nothing where an outcome lacks a seed.
+/// Results of every member and rule over all seeds of `run`; empty if an outcome lacks a seed.
 pub fn drawn(run: &Run, outcomes: &[Outcome]) -> Vec<Drawn> {
     let complete = |outcome: &Outcome| outcome.draws.len() == run.draws.len();
     if run.draws.is_empty() || outcomes.is_empty() || !outcomes.iter().all(complete) {
@@ -64,7 +64,7 @@ pub fn drawn(run: &Run, outcomes: &[Outcome]) -> Vec<Drawn> {
     let rules = run.rules.iter().enumerate().map(|(index, rule)| {
         let name = format!("ensemble, {rule}");
         answers(name, Kind::Ensemble, outcomes, |draw| {
-            Some(&draw.rules.get(index)?.given)
+            Some(&draw.rules.get(index)?.answer)
         })
     });
     let all: Vec<Answers> = members.chain(rules).flatten().collect();
@@ -116,16 +116,16 @@ pub fn drawn(run: &Run, outcomes: &[Outcome]) -> Vec<Drawn> {
     all.iter().map(row).collect()
 }
 
-/// `None` where an answer is missing.
+/// Collects a way's answers; `None` if one is missing.
 fn answers<'a>(
     name: String,
     kind: Kind,
     outcomes: &'a [Outcome],
-    given: impl Fn(&'a crate::outcome::Draw) -> Option<&'a Given>,
+    answer: impl Fn(&'a crate::outcome::Draw) -> Option<&'a Answer>,
 ) -> Option<Answers> {
     let of_question = |outcome: &'a Outcome| {
         let draws = outcome.draws.iter();
-        let tried = draws.map(|draw| Some(Tried::new(outcome, given(draw)?)));
+        let tried = draws.map(|draw| Some(Tried::new(outcome, answer(draw)?)));
         tried.collect::<Option<Vec<_>>>()
     };
     let tried: Option<_> = outcomes.iter().map(of_question).collect();
@@ -136,7 +136,7 @@ fn answers<'a>(
     })
 }
 
-/// The mean of each group's `values`, one a question.
+/// Mean of each group's `values`, one value per question.
 pub fn groups(outcomes: &[&Outcome], values: &[f64]) -> BTreeMap<String, f64> {
     let mut groups: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (outcome, &value) in outcomes.iter().zip(values) {
@@ -154,24 +154,24 @@ mod tests {
     use crate::outcome::{Draw, Together};
     use crate::report::tests::forty;
 
-    fn given(right: bool) -> Given {
-        Given {
+    fn answer(right: bool) -> Answer {
+        Answer {
             right,
             text: "four".to_owned(),
-            ..Given::default()
+            ..Answer::default()
         }
     }
 
-    /// Forty questions and two seeds: A is right on the first half with either seed, B everywhere
-    /// with the first seed alone, the ensemble wherever A or B is.
+    /// Forty questions and two seeds: A is right on the first half with both seeds, B everywhere
+    /// with the first seed only, the ensemble wherever A or B is.
     fn sampled() -> (Run, Vec<Outcome>) {
         let (run, mut outcomes) = forty();
         for (index, outcome) in outcomes.iter_mut().enumerate() {
             let draw = |seed: u64| Draw {
                 seed,
-                alone: vec![given(index < 20), given(seed == 1)],
+                alone: vec![answer(index < 20), answer(seed == 1)],
                 rules: vec![Together {
-                    given: given(index < 20 || seed == 1),
+                    answer: answer(index < 20 || seed == 1),
                     ..Together::default()
                 }],
             };
@@ -190,7 +190,8 @@ mod tests {
         let rows = drawn(&run, &outcomes);
         let percents: Vec<f64> = rows.iter().filter_map(|row| row.percent).collect();
         assert_eq!(percents, [50.0, 50.0, 75.0]);
-        // A's answers differ by question, B's by seed alone: every question has the mean 50 %.
+        // A's answers differ by question, B's only by seed: each of its questions has the mean 50
+        // %.
         let [a, b, ensemble] = rows.as_slice() else {
             panic!("{rows:?}");
         };

@@ -1,17 +1,17 @@
-//! How sure a mean over questions is: bootstrap intervals (Efron 1979), seeded.
+//! Seeded bootstrap intervals (Efron 1979) of means over questions.
 //!
-//! Questions are drawn again with replacement, as many as there are, and the middle 95 % of the
-//! means is the interval. A difference is paired: both ways of answering are taken on the same
-//! draws, since a question that is hard for one is hard for the other.
+//! Questions are resampled with replacement; the interval contains the middle 95 % of the means.
+//! Differences are paired: both ways use the same resamples, since a question that is hard for one
+//! is hard for the other.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use serde::Serialize;
 
-/// How often the questions are drawn again.
+/// Number of bootstrap resamples.
 const DRAWS: usize = 10_000;
 
-/// From where to where 95 % lie.
+/// 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Interval {
     /// 2.5 % of the means are below it.
@@ -20,13 +20,13 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// The mean of `values`, one a question; `None` without any.
+/// Mean of `values`, one per question; `None` if empty.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The least of `values` that so many of them, a share of `part`, don't exceed (nearest rank);
-/// `None` without any.
+/// Nearest-rank quantile: the smallest value that a fraction `part` of `values` does not exceed;
+/// `None` if empty.
 pub fn quantile(values: &[f64], part: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -34,10 +34,10 @@ pub fn quantile(values: &[f64], part: f64) -> Option<f64> {
     sorted.get(rank.max(1) - 1).copied()
 }
 
-/// The 95 % interval of the mean of `values`, one a question; `None` without any. Of a difference
-/// between two ways of answering, `values` are the differences. The same for the same `seed`.
+/// 95 % interval of the mean of `values`, one per question; `None` if empty. For a paired
+/// comparison, pass the differences. Deterministic in `seed`.
 ///
-/// Where all values are equal it has no width: the bootstrap knows nothing that it has not seen.
+/// Equal values give an interval of width 0: the bootstrap knows only what it has observed.
 pub fn interval(values: &[f64], seed: u64) -> Option<Interval> {
     let count = u64::try_from(values.len())
         .ok()
@@ -57,7 +57,7 @@ pub fn interval(values: &[f64], seed: u64) -> Option<Interval> {
     })
 }
 
-/// A number below `bound`, which is far below 2³²: the bias doesn't matter.
+/// Random number below `bound`, which must be far below 2³² for the bias to be negligible.
 pub(crate) fn below(chance: &mut ChaCha8Rng, bound: u64) -> usize {
     ((u64::from(chance.next_u32()) * bound) >> 32) as usize
 }
@@ -66,7 +66,7 @@ pub(crate) fn below(chance: &mut ChaCha8Rng, bound: u64) -> usize {
 mod tests {
     use super::*;
 
-    /// So many ones among `count` values.
+    /// `count` values with `ones` ones.
     fn ones(ones: usize, count: usize) -> Vec<f64> {
         (0..count)
             .map(|index| f64::from(u8::from(index < ones)))
@@ -97,7 +97,7 @@ mod tests {
         let differences: Vec<f64> = better.iter().zip(&worse).map(|(a, b)| a - b).collect();
         let paired = interval(&differences, 3).unwrap();
         assert!(paired.low > 0.03 && paired.high < 0.17, "{paired:?}");
-        // The same rates on questions of their own: nothing is sure.
+        // The same rates on unrelated questions: nothing is certain.
         let mut other = worse;
         other.reverse();
         let differences: Vec<f64> = better.iter().zip(&other).map(|(a, b)| a - b).collect();

@@ -1,6 +1,5 @@
-//! The parts of `conclave eval` that need no model: questions of task files and whether an answer
-//! is right, the choices among whole answers that an ensemble has to be better than, and how sure
-//! the figures are.
+//! Model-free parts of `conclave eval`: task files and checking of answers, baselines that choose
+//! among whole answers, and statistics of the results.
 //!
 //! | to | see |
 //! |---|---|
@@ -12,6 +11,22 @@
 //! | answers to a question, and all ways of answering | [`outcome`], [`ways`] |
 //! | the report and its Markdown | [`report`], [`table`] |
 //! | parts of the report | [`against`], [`ceiling`], [`draws`], [`means`], [`rounds`] |
+//!
+//! ```
+//! use std::path::Path;
+//!
+//! use conclave_eval::{interval::interval, tasks};
+//!
+//! # fn main() -> Result<(), conclave_eval::tasks::TaskError> {
+//! let line = r#"{"question": "What is 2 + 2?", "answer": ["4", "four"]}"#;
+//! let tasks = tasks::parse(Path::new("sums.jsonl"), line)?;
+//! assert!(tasks[0].check("It is four."));
+//! // 95 % interval of a mean over ten questions, nine of them right.
+//! let right = [1., 1., 1., 1., 0., 1., 1., 1., 1., 1.];
+//! assert!(interval(&right, 0).is_some_and(|found| found.low > 0.6));
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod against;
 pub mod beta;

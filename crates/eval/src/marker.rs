@@ -1,8 +1,6 @@
-//! Whether an answer shows what only a conversation's frame should: a model that doesn't stop goes
-//! on with the next turn.
+//! Detects conversation markup in an answer: a model that fails to stop writes the next turn.
 
-/// Who speaks, at the beginning of a line. `Answer:` is none of them: answers say that of
-/// themselves.
+/// Role names at the beginning of a line. `Answer:` is absent, since answers use it themselves.
 const SPEAKERS: [&str; 8] = [
     "User:",
     "Assistant:",
@@ -14,7 +12,7 @@ const SPEAKERS: [&str; 8] = [
     "### ",
 ];
 
-/// What control tokens look like, anywhere.
+/// Fragments of control tokens, anywhere.
 const CONTROLS: [&str; 8] = [
     "<|",
     "|>",
@@ -26,7 +24,7 @@ const CONTROLS: [&str; 8] = [
     "</s>",
 ];
 
-/// Whether `answer` holds the marker of a role or the text of a control token.
+/// Returns whether `answer` contains a role marker or the text of a control token.
 pub fn has_marker(answer: &str) -> bool {
     let speaks = |line: &str| {
         let line = line.trim_start_matches(|c: char| c.is_whitespace() || c == '*');

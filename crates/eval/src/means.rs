@@ -1,4 +1,4 @@
-//! Means over answers that have nothing to do with right and wrong: cost, length, wording.
+//! Means over answers other than correctness: cost, length, wording.
 
 use serde::Serialize;
 
@@ -11,31 +11,31 @@ use crate::ways::Tried;
 pub struct Means {
     /// Tokens run per answer, without the prompt's.
     pub tokens: f64,
-    /// Seconds per answer, without the reading of the prompt.
+    /// Seconds per answer, without prompt processing.
     pub seconds: f64,
     /// Characters per answer.
     pub characters: f64,
-    /// Characters over those of the best member's answers; `None` where there is no best member.
+    /// Ratio of characters to those of the best member; `None` without a best member.
     pub length: Option<f64>,
-    /// Percent of the answers' 4-grams that are different, over the answers that have some.
+    /// Percent of distinct 4-grams, over the answers that have any.
     pub distinct: Option<f64>,
     /// Percent of the answers that repeat a turn of the conversation.
     pub repeats: f64,
     /// Percent of the answers with a role marker.
     pub markers: f64,
-    /// Percent of the answers that came to the limit.
+    /// Percent of the answers cut off at the limit.
     pub cut: f64,
-    /// Nats that a token of the answers surprises the reference member by, over all tokens.
+    /// Nats per token under the reference member, over all tokens.
     pub nats_per_token: Option<f64>,
-    /// The same of a byte.
+    /// The same per byte.
     pub nats_per_byte: Option<f64>,
     /// Questions without an answer.
     pub failed: usize,
 }
 
 impl Means {
-    /// The means over `tried`; those of the best member over the same questions, `best`, measure
-    /// the length.
+    /// Means over `tried`; `best`, the best member's results on the same questions, scales the
+    /// length.
     pub fn new(tried: &[&Tried], best: Option<&[&Tried]>) -> Self {
         let average = |figure: &dyn Fn(&Tried) -> f64| {
             let all: Vec<f64> = tried.iter().map(|tried| figure(tried)).collect();

@@ -1,4 +1,4 @@
-//! What one question came to: every answer that was given to it, and what each cost.
+//! Outcome of one question: every answer to it, and its cost.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,110 +10,110 @@ use serde_json::Value;
 
 use crate::conversation::Message;
 
-/// The most samples that an equal cost may buy of one member.
+/// Maximum number of samples that an equal cost may buy from one member.
 const MOST_SAMPLES: usize = 64;
 
-/// One answer.
+/// Answer to a question.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Given {
-    /// What was said.
+pub struct Answer {
+    /// Text of the answer.
     pub text: String,
     /// Whether it is right.
     pub right: bool,
-    /// What it votes for, to be compared with other answers to the same question.
+    /// Vote of the answer, compared with other answers to the same question.
     pub key: String,
-    /// Tokens run for it by all members together, drafting and verifying; not those of the prompt.
+    /// Tokens run for it by all members, drafting and verifying, without the prompt's.
     pub tokens: usize,
-    /// How long it took, without the reading of the prompt.
+    /// Time it took, without prompt processing.
     pub seconds: f64,
-    /// It came to the limit and not to an end.
+    /// Whether it was cut off at the limit.
     pub cut: bool,
-    /// How probable the reference member finds it, where it was asked.
+    /// Its probability under the reference member, if measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub surprise: Option<Surprise>,
-    /// Why there is no answer. It counts as a wrong one.
+    /// Reason why there is no answer. Counts as wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// How probable a member finds an answer, in its own tokens.
+/// Log-probability of an answer under a member, in the member's tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Surprise {
     /// −ln p of the answer.
     pub nats: f64,
-    /// Its tokens.
+    /// Number of tokens.
     pub tokens: usize,
-    /// Its bytes.
+    /// Number of bytes.
     pub bytes: usize,
 }
 
-/// What one member answers alone.
+/// Answers of one member alone.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Alone {
-    /// Always its most probable token.
-    pub greedy: Given,
-    /// Drawn as the ensemble draws, where that is not greedy.
-    pub sampled: Option<Given>,
-    /// Drawn again and again, for a vote.
-    pub samples: Vec<Given>,
-    /// Mean −ln p of the question's tokens, where it was asked for.
+    /// Greedy answer.
+    pub greedy: Answer,
+    /// Answer sampled with the ensemble's settings, unless these are greedy.
+    pub sampled: Option<Answer>,
+    /// Further samples, for a vote.
+    pub samples: Vec<Answer>,
+    /// Mean −ln p of the question's tokens, if measured.
     pub surprise: Option<f64>,
 }
 
-/// What the ensemble answers under one rule.
+/// Answer of the ensemble under one rule.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Together {
     /// The answer.
     #[serde(flatten)]
-    pub given: Given,
-    /// Its rounds.
+    pub answer: Answer,
+    /// Number of rounds.
     pub rounds: usize,
-    /// Members that took part, over all rounds: rounds × members where nobody leaves.
+    /// Member-rounds: rounds × members if no member leaves.
     pub calls: usize,
     /// Segments of each member in the answer.
     pub won: Vec<usize>,
-    /// Why it ended.
+    /// Reason why the answer ended.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stopped: String,
-    /// Its rounds in full.
+    /// The rounds in full.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub played: Vec<Played>,
 }
 
 impl Together {
-    /// Seconds until the first text was kept; `None` if none was.
+    /// Seconds until the first accepted text; `None` if none was accepted.
     pub fn first_seconds(&self) -> Option<f64> {
         let first = self.played.iter().find(|round| !round.text.is_empty());
         first.map(|round| round.seconds)
     }
 }
 
-/// A round of an answer.
+/// Round of an answer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Played {
-    /// The member (by index) whose candidate won.
+    /// Index of the member whose candidate won.
     pub writer: usize,
-    /// Seconds from the beginning of the answer to the end of the round.
+    /// Seconds from the start of the answer to the end of the round.
     pub seconds: f64,
-    /// The text that was kept.
+    /// Accepted text.
     pub text: String,
     /// Everything else: drafters, candidates, scores, shares, totals, weights.
     pub round: Value,
 }
 
-/// The answers that were sampled with one seed.
+/// Answers sampled with one seed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Draw {
     /// The seed.
     pub seed: u64,
-    /// Every member's alone.
-    pub alone: Vec<Given>,
-    /// The ensemble's under each rule.
+    /// Answer of every member alone.
+    pub alone: Vec<Answer>,
+    /// Answer of the ensemble under each rule.
     pub rules: Vec<Together>,
 }
 
@@ -121,24 +121,24 @@ pub struct Draw {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Outcome {
-    /// The task file, or the skill.
+    /// Task file or skill.
     pub group: String,
-    /// The question's name within it.
+    /// Name of the question within its group.
     pub id: String,
     /// The user's last message.
     pub question: String,
-    /// The whole conversation, where it has more than the question.
+    /// The whole conversation, if it has more than the question.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<Message>,
-    /// No answer is right or wrong.
+    /// Whether the question is open: no answer is right or wrong.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub open: bool,
-    /// A digest of the test that the answers' code was run with, where there was one.
+    /// Digest of the test that the answers' code was run with, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// Every member's.
+    /// Answers of every member alone.
     pub alone: Vec<Alone>,
-    /// The ensemble's under each rule.
+    /// Answer of the ensemble under each rule.
     pub rules: Vec<Together>,
     /// All of them sampled, once for each further seed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -154,65 +154,64 @@ impl Outcome {
         }
     }
 
-    /// Every answer there is.
-    pub fn answers(&mut self) -> impl Iterator<Item = &mut Given> {
+    /// Every answer.
+    pub fn answers(&mut self) -> impl Iterator<Item = &mut Answer> {
         let own = self.alone.iter_mut().flat_map(|alone| {
             let sampled = alone.sampled.iter_mut().chain(&mut alone.samples);
             sampled.chain(std::iter::once(&mut alone.greedy))
         });
         let drawn = self.draws.iter_mut().flat_map(|draw| {
-            let rules = draw.rules.iter_mut().map(|rule| &mut rule.given);
+            let rules = draw.rules.iter_mut().map(|rule| &mut rule.answer);
             draw.alone.iter_mut().chain(rules)
         });
-        let rules = self.rules.iter_mut().map(|rule| &mut rule.given);
+        let rules = self.rules.iter_mut().map(|rule| &mut rule.answer);
         own.chain(rules).chain(drawn)
     }
 
-    /// Says of every answer whether it is `right`, and what its `key` is. Equal texts are judged
-    /// once.
+    /// Sets `right` and `key` of every answer. Equal texts are judged once.
     ///
     /// # Errors
-    /// The first of `right`.
+    /// The first error of `right`.
     pub fn judge<E>(
         &mut self,
         right: impl Fn(&str) -> Result<bool, E>,
         key: impl Fn(&str) -> String,
     ) -> Result<(), E> {
         let mut known: HashMap<String, bool> = HashMap::new();
-        for given in self.answers() {
-            if given.error.is_some() {
-                (given.right, given.key) = (false, String::new());
+        for answer in self.answers() {
+            if answer.error.is_some() {
+                (answer.right, answer.key) = (false, String::new());
                 continue;
             }
-            given.right = match known.get(&given.text) {
+            answer.right = match known.get(&answer.text) {
                 Some(&right) => right,
-                None => right(&given.text)?,
+                None => right(&answer.text)?,
             };
-            known.insert(given.text.clone(), given.right);
-            given.key = key(&given.text);
+            known.insert(answer.text.clone(), answer.right);
+            answer.key = key(&answer.text);
         }
         Ok(())
     }
 }
 
-/// How many samples of a member vote.
+/// Number of samples of a member that vote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Samples {
-    /// So many.
+    /// A fixed number.
     Count(usize),
-    /// As many as run the tokens that the ensemble runs under the first rule: the last one may go
-    /// beyond.
+    /// Enough to run as many tokens as the ensemble under the first rule; the last may exceed.
     EqualTokens,
-    /// As many as take the time that the ensemble takes under the first rule.
+    /// Enough to take as long as the ensemble under the first rule.
     EqualTime,
 }
 
 impl Samples {
-    /// Whether `taken` are enough beside the `ensemble`'s answer. One always is taken.
+    /// Returns whether `taken` suffice beside the `ensemble`'s answer. At least one is always
+    /// taken.
     pub fn enough<'a>(
         self,
-        taken: impl Iterator<Item = &'a Given> + Clone,
-        ensemble: &Given,
+        taken: impl Iterator<Item = &'a Answer> + Clone,
+        ensemble: &Answer,
     ) -> bool {
         let count = taken.clone().count();
         match self {
@@ -255,18 +254,18 @@ impl fmt::Display for Samples {
 mod tests {
     use super::*;
 
-    fn given(tokens: usize, seconds: f64) -> Given {
-        Given {
+    fn answer(tokens: usize, seconds: f64) -> Answer {
+        Answer {
             tokens,
             seconds,
-            ..Given::default()
+            ..Answer::default()
         }
     }
 
     #[test]
     fn equal_cost_is_counted_in_tokens_or_in_seconds() {
-        let ensemble = given(30, 2.0);
-        let taken = [given(10, 1.5), given(10, 0.4), given(10, 0.3)];
+        let ensemble = answer(30, 2.0);
+        let taken = [answer(10, 1.5), answer(10, 0.4), answer(10, 0.3)];
         let enough = |samples: Samples| {
             (0..=3)
                 .find(|&count| samples.enough(taken[..count].iter(), &ensemble))
@@ -275,10 +274,10 @@ mod tests {
         assert_eq!(enough(Samples::EqualTokens), 3);
         assert_eq!(enough(Samples::EqualTime), 3);
         assert_eq!(enough(Samples::Count(2)), 2);
-        let cheap = given(0, 0.0);
+        let cheap = answer(0, 0.0);
         assert!(!Samples::EqualTokens.enough([].iter(), &cheap));
         assert!(Samples::EqualTokens.enough(taken[..1].iter(), &cheap));
-        let many = vec![given(0, 0.0); MOST_SAMPLES];
+        let many = vec![answer(0, 0.0); MOST_SAMPLES];
         assert!(Samples::EqualTime.enough(many.iter(), &ensemble));
     }
 
@@ -297,14 +296,14 @@ mod tests {
 
     #[test]
     fn every_answer_is_judged_and_none_that_failed() {
-        let failed = Given {
+        let failed = Answer {
             text: "Paris".to_owned(),
             error: Some("full".to_owned()),
-            ..Given::default()
+            ..Answer::default()
         };
-        let said = |text: &str| Given {
+        let said = |text: &str| Answer {
             text: text.to_owned(),
-            ..Given::default()
+            ..Answer::default()
         };
         let mut outcome = Outcome {
             alone: vec![Alone {
@@ -314,7 +313,7 @@ mod tests {
                 surprise: None,
             }],
             rules: vec![Together {
-                given: said("Paris"),
+                answer: said("Paris"),
                 ..Together::default()
             }],
             ..Outcome::default()
@@ -326,7 +325,7 @@ mod tests {
         assert!(!alone.sampled.as_ref().unwrap().right);
         assert!(alone.samples[0].right);
         assert!(!alone.samples[1].right && alone.samples[1].key.is_empty());
-        assert!(outcome.rules[0].given.right);
+        assert!(outcome.rules[0].answer.right);
         let line = serde_json::to_string(&outcome).unwrap();
         assert_eq!(serde_json::from_str::<Outcome>(&line).unwrap(), outcome);
     }

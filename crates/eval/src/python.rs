@@ -1,29 +1,28 @@
-//! Python programs, each run in a process of its own within limits.
+//! Runs Python programs, each in its own limited process.
 //!
-//! `python/guarded.py` sets the limits from within: memory, processor time, file sizes, no child
-//! processes, no network, no changes outside of an empty folder. That keeps a small model's
-//! mistakes from doing harm. It is no sandbox: a program can read the user's files, and one that
-//! means to break out can.
+//! `python/guarded.py` sets the limits from inside: memory, processor time, file sizes, no child
+//! processes, no network, no changes outside of an empty folder. That contains a small model's
+//! mistakes. It is no sandbox: a program can read the user's files, and a malicious one can break
+//! out.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Processor time that a program has, seconds.
+/// Limit of processor time, seconds.
 const SECONDS: u64 = 10;
 
-/// Seconds until a program ends that waits for something. Longer, so that no answer is wrong
-/// because the machine is busy.
+/// Limit of wall-clock time, seconds; longer, so that a busy machine makes no answer wrong.
 const PATIENCE: u64 = 30;
 
-/// The memory that a program may take, bytes of address space.
+/// Limit of address space, bytes.
 const MEMORY: u64 = 1 << 30;
 
-/// The largest file that a program may write, bytes.
+/// Limit of a written file, bytes.
 const FILE: u64 = 1 << 20;
 
-/// The exit status of a program that came to its end; no other program has it by chance.
+/// Exit status of a program that ran to its end, unlikely otherwise.
 const PASSED: i32 = 86;
 
 const GUARDED: &str = include_str!("python/guarded.py");
@@ -34,22 +33,22 @@ pub struct Python {
     executable: PathBuf,
 }
 
-/// Why a program could not be run.
+/// Reason why a program could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum PythonError {
-    /// No `python3` that starts.
+    /// There is no working `python3`.
     #[error(
         "python3 can't be run ({0}), and some tasks are checked by running code; install \
          Python 3.8 or newer, or leave those tasks out with --skip-code"
     )]
     Missing(String),
-    /// The process, or its folder, failed.
+    /// The process or its folder failed.
     #[error("an answer's code could not be run: {0}")]
     Failed(#[from] std::io::Error),
 }
 
 impl Python {
-    /// The interpreter that `python3` starts.
+    /// Finds the interpreter that `python3` starts.
     ///
     /// # Errors
     /// [`PythonError::Missing`].
@@ -70,10 +69,11 @@ impl Python {
         })
     }
 
-    /// Whether `program` comes to its end without an exception, within 10 s of processor time.
+    /// Returns whether `program` runs to its end without an exception, within 10 s of processor
+    /// time.
     ///
     /// # Errors
-    /// [`PythonError::Failed`] where it can't be started.
+    /// [`PythonError::Failed`] if it can't be started.
     pub fn passes(&self, program: &str) -> Result<bool, PythonError> {
         let folder = Folder::new()?;
         let file = folder.0.join("program.py");
@@ -85,13 +85,13 @@ impl Python {
             .args([PASSED.to_string(), SECONDS.to_string()])
             .args([MEMORY.to_string(), FILE.to_string()])
             .current_dir(folder.work())
-            // Keys and tokens of the user are none of the program's business.
+            // Hides the user's keys and tokens.
             .env_clear()
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         if let Some(root) = std::env::var_os("SYSTEMROOT") {
-            // Without it no program starts on Windows.
+            // Required on Windows to start any program.
             command.env("SYSTEMROOT", root);
         }
         let mut child = command.spawn()?;
@@ -112,7 +112,7 @@ impl Python {
     }
 }
 
-/// A temporary folder with an empty one in it; removed when dropped.
+/// Temporary folder that contains an empty one; removed when dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -132,7 +132,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A folder that stays is no reason to end an evaluation.
+        // A leftover folder does not fail the evaluation.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -151,7 +151,7 @@ mod tests {
         assert!(passes("assert sum([1, 2]) == 3"));
         assert!(!passes("assert sum([1, 2]) == 4"));
         assert!(!passes("def broken(:"));
-        // Before the tests could run.
+        // Before the tests can run.
         for end in [
             "exit()",
             "import sys; sys.exit(0)",

@@ -1,5 +1,5 @@
-//! The figures of a run: each way of answering over all questions and over each group, the ceiling
-//! of choices among answers, and the rounds of the ensemble.
+//! Results of a run: each way of answering over all questions and over each group, the ceiling, and
+//! the ensemble's rounds.
 
 use std::collections::BTreeMap;
 
@@ -14,107 +14,107 @@ use crate::outcome::Outcome;
 use crate::rounds::{Rounds, slowest};
 use crate::ways::{Kind, Run, Tried, Way, ways};
 
-/// All figures.
+/// All results.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// Questions asked.
+    /// Number of questions.
     pub asked: usize,
-    /// Questions among them that have no right answer: they are in no percentage.
+    /// Open questions among them, which count in no percentage.
     pub open: usize,
     /// Questions of each task file or skill.
     pub groups: BTreeMap<String, usize>,
-    /// The best member alone: the one that answers most right, greedy or sampled.
+    /// Best member alone: with the most right answers, greedy or sampled.
     pub best: Option<String>,
-    /// Every way of answering, over the questions that have a right answer.
+    /// Every way of answering, over the questions with a right answer.
     pub ways: Vec<Row>,
-    /// The ceiling of every rule that emits one member's answer.
+    /// Ceiling of every rule that emits one member's answer.
     pub ceiling: Option<Ceiling>,
-    /// The figures of each group that has right answers.
+    /// Results of each group with right answers.
     pub by_group: BTreeMap<String, Group>,
-    /// Every rule's rounds.
+    /// Rounds under every rule.
     pub rules: Vec<Rounds>,
-    /// Members alone and rules over the open questions.
+    /// Members alone and rules, over the open questions.
     pub open_ways: Vec<OpenRow>,
-    /// Members alone and rules, sampled with each of several seeds.
+    /// Members alone and rules, sampled with several seeds.
     pub draws: Vec<Drawn>,
 }
 
-/// A way of answering.
+/// Results of a way of answering.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
-    /// Its name.
+    /// Name of the way.
     pub name: String,
-    /// Its kind.
+    /// Kind of the way.
     pub kind: Kind,
     /// Right answers.
     pub right: usize,
-    /// The same in percent.
+    /// Percent right.
     pub percent: f64,
     /// Its 95 % interval.
     pub interval: Interval,
-    /// Percentage points over the best member alone; nothing for itself.
+    /// Gain over the best member alone; `None` for that member.
     pub difference: Option<Difference>,
-    /// Percentage points over each group's best member, all groups pooled. Those members were
-    /// chosen on the same questions, which is in their favour.
+    /// Gain over each group's best member, pooled over the groups. Those members were chosen on the
+    /// same questions, which favours them.
     pub over_groups: Option<Difference>,
-    /// Percent of each group.
+    /// Percent right of each group.
     pub groups: BTreeMap<String, f64>,
-    /// Means over its answers.
+    /// Means over the answers.
     #[serde(flatten)]
     pub means: Means,
 }
 
-/// A way of answering open questions.
+/// Results of a way of answering open questions.
 #[derive(Debug, Clone, Serialize)]
 pub struct OpenRow {
-    /// Its name.
+    /// Name of the way.
     pub name: String,
-    /// Its kind.
+    /// Kind of the way.
     pub kind: Kind,
-    /// Means over its answers.
+    /// Means over the answers.
     #[serde(flatten)]
     pub means: Means,
 }
 
-/// The figures of one group.
+/// Results of one group.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Group {
-    /// Its questions that have a right answer.
+    /// Questions with a right answer.
     pub questions: usize,
-    /// The member alone that answers most of them right.
+    /// Best member alone on this group.
     pub best: String,
     /// Percent right of that member.
     pub percent: f64,
-    /// The ceiling on these questions.
+    /// Ceiling on these questions.
     pub ceiling: Option<Ceiling>,
-    /// Every way but oracles over that member, and over the best member of all groups; a member is
-    /// not compared with itself.
+    /// Every way except oracles, compared with that member and the best member of all groups; a
+    /// member is not compared with itself.
     pub ways: Vec<Sides>,
-    /// Every rule's rounds.
+    /// Rounds under every rule.
     pub rules: Vec<Rounds>,
 }
 
-/// A way beside two members, on one group.
+/// Comparison of a way with two members, on one group.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Sides {
-    /// The way.
+    /// Name of the way.
     pub name: String,
-    /// Its kind.
+    /// Kind of the way.
     pub kind: Kind,
-    /// Its percent right.
+    /// Percent right.
     pub percent: f64,
-    /// Over the best member of the group.
+    /// Gain over the best member of the group.
     pub over_group_best: Option<Difference>,
-    /// Over the best member of all groups.
+    /// Gain over the best member of all groups.
     pub over_best: Option<Difference>,
 }
 
 impl Report {
-    /// The figures of `outcomes`.
+    /// Computes all results.
     pub fn new(run: &Run, outcomes: &[Outcome]) -> Self {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for outcome in outcomes {
@@ -175,34 +175,34 @@ impl Report {
     }
 }
 
-/// The member alone that answers most of the questions at `places` right; the first of equals.
+/// Best member alone on the questions at `places`; the first of equals.
 fn best<'a>(ways: &'a [Way], places: &[usize]) -> Option<&'a Way> {
     let right = |way: &Way| tried(way, places).iter().filter(|one| one.right).count();
     let alone = ways.iter().filter(|way| way.kind == Kind::Alone);
     let alone = alone.filter(|_| !places.is_empty());
-    // `max_by_key` gives the last of equals.
+    // `max_by_key` returns the last of equals.
     let alone: Vec<&Way> = alone.collect();
     alone.into_iter().rev().max_by_key(|way| right(way))
 }
 
-/// How `way` did on the questions at `places`.
+/// Results of `way` on the questions at `places`.
 fn tried<'a>(way: &'a Way, places: &[usize]) -> Vec<&'a Tried> {
     places.iter().map(|&place| &way.tried[place]).collect()
 }
 
-/// The run and its outcomes, which all figures are made of.
+/// Inputs of all results.
 struct Figures<'a> {
     run: &'a Run,
     outcomes: &'a [Outcome],
     ways: &'a [Way],
-    /// The best member alone.
+    /// Best member alone.
     best: Option<&'a Way>,
-    /// The member (by index) that takes longest.
+    /// Index of the slowest member.
     slowest: Option<usize>,
 }
 
 impl Figures<'_> {
-    /// `way` over `other`, unless they are the same.
+    /// Compares two ways, unless they are the same.
     fn difference(&self, way: &Way, other: &Way, places: &[usize]) -> Option<Difference> {
         if way.name == other.name {
             return None;
@@ -222,7 +222,7 @@ impl Figures<'_> {
             .collect()
     }
 
-    /// `None` without any question.
+    /// Returns `None` without questions.
     fn row(&self, way: &Way, places: &[usize], of_groups: &[(String, Vec<usize>)]) -> Option<Row> {
         let own = tried(way, places);
         let percents: Vec<f64> = own.iter().map(|one| percent(one.right)).collect();
@@ -249,7 +249,7 @@ impl Figures<'_> {
         })
     }
 
-    /// `None` without any question or member.
+    /// Returns `None` without questions or members.
     fn group(&self, places: &[usize]) -> Option<Group> {
         let own_best = best(self.ways, places)?;
         let outcomes: Vec<&Outcome> = places.iter().map(|&place| &self.outcomes[place]).collect();
@@ -282,17 +282,17 @@ impl Figures<'_> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::outcome::{Alone, Given, Together};
+    use crate::outcome::{Alone, Answer, Together};
 
-    fn given(right: bool, text: &str) -> Given {
-        Given {
+    fn answer(right: bool, text: &str) -> Answer {
+        Answer {
             text: text.to_owned(),
             key: text.to_owned(),
             right,
             tokens: 5,
             seconds: 0.5,
             cut: !right,
-            ..Given::default()
+            ..Answer::default()
         }
     }
 
@@ -300,7 +300,7 @@ pub(crate) mod tests {
     /// the last four.
     pub(crate) fn forty() -> (Run, Vec<Outcome>) {
         let alone = |right| Alone {
-            greedy: given(right, if right { "yes" } else { "no\nUser: well?" }),
+            greedy: answer(right, if right { "yes" } else { "no\nUser: well?" }),
             ..Alone::default()
         };
         let outcome = |index: usize| Outcome {
@@ -314,9 +314,9 @@ pub(crate) mod tests {
             question: "q".to_owned(),
             alone: vec![alone(index < 20), alone(index >= 10)],
             rules: vec![Together {
-                given: Given {
+                answer: Answer {
                     tokens: 20,
-                    ..given(index < 36, "yes")
+                    ..answer(index < 36, "yes")
                 },
                 rounds: 2,
                 calls: 3,
@@ -380,7 +380,7 @@ pub(crate) mod tests {
     #[test]
     fn groups_have_best_members_of_their_own() {
         let (run, mut outcomes) = forty();
-        // A gets all even questions right, B none.
+        // A answers all even questions right, B none.
         for outcome in outcomes.iter_mut().step_by(2) {
             outcome.alone[0].greedy.right = true;
             outcome.alone[1].greedy.right = false;

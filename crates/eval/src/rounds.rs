@@ -1,4 +1,4 @@
-//! The rounds of the ensemble's answers: who wrote them, and how long they took.
+//! Rounds of the ensemble's answers: their writers and times.
 
 use serde::Serialize;
 
@@ -7,58 +7,57 @@ use crate::interval::quantile;
 use crate::outcome::{Outcome, Together};
 use crate::ways::Run;
 
-/// The rounds under one rule.
+/// Rounds under one rule.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rounds {
-    /// The rule.
+    /// Name of the rule.
     pub name: String,
     /// Rounds of all answers.
     pub rounds: usize,
-    /// Members that took part in a round, on average.
+    /// Mean number of members in a round.
     pub active: f64,
-    /// Percent of the calls that members who left saved.
+    /// Percent of the calls saved because members left.
     pub saved: f64,
-    /// Each member's segments.
+    /// Segments of each member.
     pub segments: Vec<Segments>,
-    /// Percent of the rounds that another member than the most frequent writer won.
+    /// Percent of the rounds not won by the most frequent writer.
     pub others: f64,
-    /// Right answers to questions that every member alone gets wrong.
+    /// Right answers to questions that every member alone answers wrong.
     pub beyond: usize,
-    /// The time of the answers.
+    /// Times of the answers.
     pub times: Times,
 }
 
-/// A member's part of the answers.
+/// Share of a member in the answers.
 #[derive(Debug, Clone, Serialize)]
 pub struct Segments {
-    /// The member.
+    /// Name of the member.
     pub member: String,
-    /// Segments that it wrote.
+    /// Number of its segments.
     pub won: usize,
-    /// Percent of all.
+    /// Percent of all segments.
     pub share: f64,
 }
 
-/// The time that the ensemble's answers take, without the reading of the prompt.
+/// Times of the ensemble's answers, without prompt processing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Times {
-    /// Seconds until the first text is kept, the median over the answers.
+    /// Median of the seconds until the first accepted text.
     pub first: Option<f64>,
-    /// The same, the 95th percentile.
+    /// Its 95th percentile.
     pub first_p95: Option<f64>,
-    /// The member whose own answers take longest.
+    /// Member whose own answers take longest.
     pub slowest: Option<String>,
-    /// The first kept text over that member's own whole answer to the same question, the median.
+    /// Median ratio of the first accepted text's time to that member's whole answer.
     pub first_over_slowest: Option<f64>,
-    /// The whole answer over that member's own, the median.
+    /// Median ratio of the whole answer's time to that member's.
     pub over_slowest: Option<f64>,
 }
 
 impl Rounds {
-    /// The rounds under rule number `rule` of `run`. `slowest` is the member that
-    /// [`slowest`] gives, by index.
+    /// Computes the rounds under rule number `rule`; `slowest` is the index from [`slowest`].
     pub fn new(run: &Run, rule: usize, outcomes: &[&Outcome], slowest: Option<usize>) -> Self {
         let pairs = || outcomes.iter().filter(|one| one.rules.len() > rule);
         let answers = || pairs().map(|outcome| &outcome.rules[rule]);
@@ -73,7 +72,7 @@ impl Rounds {
         let share = |won: usize| 100.0 * won as f64 / all.max(1) as f64;
         let full = (rounds * run.members.len()).max(1);
         let beyond = pairs().filter(|outcome| {
-            !outcome.open && outcome.rules[rule].given.right && all_wrong(outcome)
+            !outcome.open && outcome.rules[rule].answer.right && all_wrong(outcome)
         });
         Self {
             name: run.rules[rule].clone(),
@@ -100,7 +99,7 @@ impl Rounds {
     }
 }
 
-/// The member (by index) whose own greedy answers take longest; `None` without any.
+/// Index of the member whose greedy answers take longest; `None` without members.
 pub fn slowest(run: &Run, outcomes: &[Outcome]) -> Option<usize> {
     let seconds = |member: &usize| -> f64 {
         let own = outcomes
@@ -119,7 +118,7 @@ fn times(run: &Run, rule: usize, outcomes: &[&Outcome], slowest: Option<usize>) 
             let own = outcome.alone.get(slowest?)?.greedy.seconds;
             Some((answer, own))
         });
-        answers.filter(|(answer, _)| answer.given.error.is_none())
+        answers.filter(|(answer, _)| answer.answer.error.is_none())
     };
     let first: Vec<f64> = answered()
         .filter_map(|(answer, _)| answer.first_seconds())
@@ -134,7 +133,7 @@ fn times(run: &Run, rule: usize, outcomes: &[&Outcome], slowest: Option<usize>) 
         first_p95: quantile(&first, 0.95),
         slowest: slowest.map(|member| run.members[member].clone()),
         first_over_slowest: over(&Together::first_seconds),
-        over_slowest: over(&|answer| Some(answer.given.seconds)),
+        over_slowest: over(&|answer| Some(answer.answer.seconds)),
     }
 }
 
@@ -160,8 +159,8 @@ mod tests {
             let seconds = f64::from(index);
             outcome.alone[1].greedy.seconds = 2.0 * seconds;
             let rule = &mut outcome.rules[0];
-            rule.given.seconds = 6.0 * seconds;
-            // Nothing was kept in the first round.
+            rule.answer.seconds = 6.0 * seconds;
+            // Nothing was accepted in the first round.
             rule.played = vec![played(0, 0.1, ""), played(1, seconds, "yes")];
         }
         let slowest = slowest(&run, &outcomes);
@@ -172,7 +171,7 @@ mod tests {
         assert_eq!((times.first, times.first_p95), (Some(20.0), Some(38.0)));
         assert_eq!(times.over_slowest, Some(3.0));
         assert_eq!(times.first_over_slowest, Some(0.5));
-        outcomes[0].rules[0].given.error = Some("full".to_owned());
+        outcomes[0].rules[0].answer.error = Some("full".to_owned());
         let first: Vec<&Outcome> = outcomes[..1].iter().collect();
         assert_eq!(Rounds::new(&run, 0, &first, slowest).times.first, None);
     }

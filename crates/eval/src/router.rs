@@ -1,8 +1,8 @@
-//! A router that knows a question's group: each group's best member answers, chosen on questions
-//! other than the one that it answers.
+//! A router that knows a question's group: it answers with the group's best member, chosen on other
+//! questions.
 //!
-//! Two-fold: the questions of each group are halved by chance, and the member that did best alone
-//! on one half answers the other.
+//! Two-fold: each group's questions are split at random, and the member that did best alone on one
+//! half answers the other.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use crate::interval::below;
 use crate::outcome::Outcome;
 use crate::ways::Tried;
 
-/// The name of the way.
+/// Name of the way.
 pub const NAME: &str = "each group's best member";
 
-/// The answers of the router; `None` without a question that has a right answer, or without
-/// members. The halves are the same for the same `seed`.
+/// Results of the router; `None` without closed questions or without members. Deterministic in
+/// `seed`.
 pub fn tried(outcomes: &[Outcome], seed: u64) -> Option<Vec<Tried>> {
     let closed = outcomes.iter().any(|outcome| !outcome.open);
     if !closed || outcomes.iter().any(|outcome| outcome.alone.is_empty()) {
@@ -33,11 +33,11 @@ pub fn tried(outcomes: &[Outcome], seed: u64) -> Option<Vec<Tried>> {
     let choice = |outcome: &Outcome, half: bool| {
         let others = &others[usize::from(half)];
         let group = others.iter().filter(|other| other.group == outcome.group);
-        // Among equals of the group, the one that is best in all groups.
+        // Ties within the group are broken by all groups.
         let (own, all) = (rights(group), rights(others.iter()));
         let count = |rights: &[usize], member: usize| rights.get(member).copied().unwrap_or(0);
         let rank = |&member: &usize| (count(&own, member), count(&all, member));
-        // `max_by_key` gives the last of equals, and the first is wanted.
+        // `max_by_key` returns the last of equals; reversed, the first.
         let best = (0..outcome.alone.len()).rev().max_by_key(rank);
         best.unwrap_or_default()
     };
@@ -60,7 +60,7 @@ fn rights<'a>(outcomes: impl Iterator<Item = &'a &'a Outcome>) -> Vec<usize> {
     rights
 }
 
-/// Which half each outcome is in. Within a group the halves differ by one question at most.
+/// Assigns each outcome to a half. Within a group the halves differ by at most one question.
 fn halves(outcomes: &[Outcome], seed: u64) -> Vec<bool> {
     let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, outcome) in outcomes.iter().enumerate() {
@@ -82,13 +82,13 @@ fn halves(outcomes: &[Outcome], seed: u64) -> Vec<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::{Alone, Given};
+    use crate::outcome::{Alone, Answer};
 
     fn outcome(group: &str, rights: [bool; 2]) -> Outcome {
         let alone = |right| Alone {
-            greedy: Given {
+            greedy: Answer {
                 right,
-                ..Given::default()
+                ..Answer::default()
             },
             ..Alone::default()
         };

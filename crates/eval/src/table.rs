@@ -1,4 +1,4 @@
-//! A report as Markdown: the share that is right, the ceiling, groups, cost and writers.
+//! A report as Markdown: correctness, ceiling, groups, cost and writers.
 
 use std::fmt::{Result, Write};
 
@@ -10,7 +10,7 @@ use crate::report::{Report, Row};
 use crate::rounds::{Rounds, Times};
 use crate::ways::Kind;
 
-/// The tables of `report`.
+/// Renders the tables of `report`.
 pub fn markdown(report: &Report) -> String {
     let mut text = String::new();
     // Writing to a string can't fail.
@@ -68,7 +68,7 @@ fn right(report: &Report, text: &mut String) -> Result {
     Ok(())
 }
 
-/// Titles of the columns that [`means`] fills.
+/// Column titles for [`means`].
 const MEANS: &str = "tokens run | seconds | characters | length beside the best member | \
                      % distinct 4-grams | \
                      % repeating a turn | % with a role marker | % at the limit | failed |";
@@ -97,7 +97,7 @@ fn cost(report: &Report, text: &mut String) -> Result {
     Ok(())
 }
 
-/// The questions that a way loses and gains beside the best member.
+/// Questions lost and gained in comparison with the best member.
 fn exchange(report: &Report, text: &mut String) -> Result {
     let best = report.best.as_deref().unwrap_or("the best member");
     write!(
@@ -265,7 +265,7 @@ fn rounds(report: &Report, text: &mut String) -> Result {
     Ok(())
 }
 
-/// The rounds' further figures, in sentences.
+/// Further figures of the rounds, as sentences.
 fn further(rule: &Rounds, text: &mut String) -> Result {
     if rule.others > 0.0 {
         let others = rule.others;
@@ -311,7 +311,7 @@ fn lost_and_gained(over: &Difference) -> String {
     format!("{lost} of {right} | {gained} of {wrong}")
 }
 
-/// Two cells.
+/// Renders two cells.
 fn points(over: Option<&Difference>) -> String {
     over.map_or_else(
         || "|".to_owned(),
@@ -341,10 +341,10 @@ fn title(name: &str, kind: Kind) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::{Draw, Given, Played, Surprise, Together};
+    use crate::outcome::{Answer, Draw, Played, Surprise, Together};
     use crate::report::tests::forty;
 
-    /// The lines of each block of `text`; tables have as many columns as titles.
+    /// Lines of each block of `text`; checks that table rows have as many columns as titles.
     fn blocks(text: &str) -> Vec<Vec<&str>> {
         let blocks = text
             .trim_end()
@@ -422,10 +422,10 @@ mod tests {
         });
         for outcome in &mut outcomes {
             outcome.open = true;
-            outcome.rules[0].given.surprise = surprise;
+            outcome.rules[0].answer.surprise = surprise;
             outcome.draws = vec![Draw {
                 seed: 4,
-                alone: vec![Given::default(), Given::default()],
+                alone: vec![Answer::default(), Answer::default()],
                 rules: vec![Together::default()],
             }];
         }

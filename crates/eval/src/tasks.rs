@@ -1,5 +1,5 @@
-//! Task files: one question a line, with an answer that a program can check. The format is that of
-//! `tests/tasks/README.md`.
+//! Task files: one question per line, with an answer that a program can check. The format is
+//! described in `tests/tasks/README.md`.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use crate::conversation::{self, Message};
 use crate::python::{Python, PythonError};
 use crate::words::{bare, has, last_number, places, plain};
 
-/// Bytes that a compiled pattern may take. Searching is linear in the answer whatever the pattern.
+/// Maximum size of a compiled pattern. Searching is linear in the answer for any pattern.
 const PATTERN_BYTES: usize = 4 << 20;
 
-/// Questions of one file.
+/// Maximum number of questions in a file.
 const MOST_TASKS: usize = 10_000;
 
-/// Words of a question for a number.
+/// Phrases of questions that ask for a number.
 const COUNTING: [&str; 8] = [
     "how many",
     "how much",
@@ -34,38 +34,38 @@ const COUNTING: [&str; 8] = [
 /// One question.
 #[derive(Debug, Clone)]
 pub struct Task {
-    /// Its name within the file; the line's number where the file gives none.
+    /// Name within the file; the line number if the file gives none.
     pub id: String,
-    /// The user's last message, which is answered.
+    /// The user's last message, which is to be answered.
     pub question: String,
     /// The whole conversation, which ends with the question.
     pub messages: Vec<Message>,
     expected: Expected,
-    /// None of them may be in a right answer.
+    /// Texts that a right answer must not contain.
     not: Vec<String>,
 }
 
-/// What makes an answer right.
+/// Criterion of a right answer.
 #[derive(Debug, Clone)]
 enum Expected {
-    /// One of them is in it.
+    /// Contains one of the texts.
     Words(Vec<String>),
-    /// It is found in the trimmed answer.
+    /// The pattern matches the trimmed answer.
     Pattern(Regex),
-    /// It names choice `right` of `all` and no other; all are [`plain`].
+    /// Names choice `right` of `all` and no other; all are [`plain`].
     Choice { right: usize, all: Vec<String> },
-    /// Its code passes a test.
+    /// The code passes a test.
     Code(Code),
     /// No answer is right or wrong.
     Open,
 }
 
 impl Task {
-    /// Whether `answer` is right; never of an open task. Code is run by `python`, and by the
-    /// `python3` of the machine if that is `None`.
+    /// Returns whether `answer` is right; always false for an open task. Code runs in `python`, or
+    /// in the machine's `python3` if `None`.
     ///
     /// # Errors
-    /// [`PythonError`] where code can't be run.
+    /// [`PythonError`] if code can't be run.
     pub fn verdict(&self, answer: &str, python: Option<&Python>) -> Result<bool, PythonError> {
         if self.not.iter().any(|other| has(answer, other)) {
             return Ok(false);
@@ -82,12 +82,12 @@ impl Task {
         })
     }
 
-    /// Whether `answer` is right. An answer whose code can't be run isn't.
+    /// Returns whether `answer` is right; false if its code can't be run.
     pub fn check(&self, answer: &str) -> bool {
         self.verdict(answer, None).unwrap_or(false)
     }
 
-    /// The test of the answers' code, where the task has one.
+    /// The test of the answers' code, if the task has one.
     pub fn code(&self) -> Option<&Code> {
         match &self.expected {
             Expected::Code(code) => Some(code),
@@ -95,14 +95,13 @@ impl Task {
         }
     }
 
-    /// Whether no answer is right or wrong.
+    /// Returns whether no answer is right or wrong.
     pub fn is_open(&self) -> bool {
         matches!(self.expected, Expected::Open)
     }
 
-    /// What votes for the same thing as `answer` does: the choices that it names; its last number,
-    /// where the question asks for one; or else its bare words. Which answer is right has no part
-    /// in it.
+    /// Key that is equal for answers that mean the same: the choices it names; its last number, if
+    /// the question asks for one; or else its bare words. Does not depend on the right answer.
     pub fn key(&self, answer: &str) -> String {
         if let Expected::Choice { all, .. } = &self.expected {
             let named = named(all, answer);
@@ -121,8 +120,8 @@ impl Task {
     }
 }
 
-/// Which of `choices` an answer names. A choice within a longer one that is named there (`shark` in
-/// `whale shark`) is not named by it.
+/// Indices of the `choices` that an answer names. A choice within a longer one (`shark` in `whale
+/// shark`) does not count.
 fn named(choices: &[String], answer: &str) -> Vec<usize> {
     let answer = plain(answer);
     let found: Vec<_> = choices
@@ -140,77 +139,77 @@ fn named(choices: &[String], answer: &str) -> Vec<usize> {
         .collect()
 }
 
-/// A task file that can't be used.
+/// Reason why a task file can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TaskError {
-    /// It can't be read.
+    /// The file can't be read.
     #[error("{}: {source}; --tasks wants files of questions, one JSON object a line", path.display())]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// A line of it is no question.
+    /// A line is not a question.
     #[error("{}, line {line}: {fault}", path.display())]
     Line {
-        /// Of which file.
+        /// The file.
         path: PathBuf,
-        /// Which line, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// Problem with the line.
         fault: Fault,
     },
-    /// It has no question.
+    /// The file has no question.
     #[error("{}: no question in it; write one JSON object a line, {EXAMPLE}", path.display())]
     Empty {
-        /// Which.
+        /// The file.
         path: PathBuf,
     },
 }
 
 const EXAMPLE: &str = r#"as {"question": "What is 2 + 2?", "answer": ["4", "four"]}"#;
 
-/// What is wrong with a line of a task file.
+/// Problem with a line of a task file.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// No JSON object with the fields of a question.
+    /// Not a JSON object with the fields of a question.
     #[error("{0}; write one question a line, {EXAMPLE}")]
     Json(#[from] serde_json::Error),
-    /// The question or a text to look for has no words.
+    /// The question or an expected text is blank.
     #[error("\"{0}\" is empty; give it words, or leave the line out")]
     Empty(&'static str),
     /// Neither a question nor a conversation, or both.
     #[error("give either \"question\", a text, or \"messages\", a list of turns")]
     Question,
-    /// Turns that no chat template takes.
+    /// Turns that chat templates refuse.
     #[error("\"messages\" {0}")]
     Messages(&'static str),
-    /// An answer, a list or an id of another type.
+    /// A field of the wrong type.
     #[error("\"{field}\" must be {wanted}")]
     Kind {
-        /// The field.
+        /// Name of the field.
         field: &'static str,
-        /// What it can be.
+        /// Accepted values.
         wanted: &'static str,
     },
-    /// A pattern that can't be compiled, or is too large.
+    /// The pattern is invalid or too large.
     #[error(
         "the regex can't be used: {0}; its syntax is that of Rust's regex crate, without look-around and back-references"
     )]
     Pattern(#[from] regex::Error),
-    /// Choices without the right one among them, or without another.
+    /// The right choice is missing, or there is no other.
     #[error("\"choices\" must list two texts or more, each once, with \"answer\" among them")]
     Choices,
-    /// An id that an earlier line has.
+    /// An earlier line has the same id.
     #[error("the id \"{0}\" is taken by an earlier line; give each question its own")]
     Twice(String),
-    /// More questions than a file may have.
+    /// Too many questions in a file.
     #[error("a file has at most {MOST_TASKS} questions; split it")]
     Many,
 }
 
-/// The fields of a line.
+/// Fields of a line.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -227,7 +226,7 @@ struct Written {
 /// Reads the questions of the file at `path`.
 ///
 /// # Errors
-/// [`TaskError`], naming file and line.
+/// [`TaskError`], with file and line.
 pub fn read(path: &Path) -> Result<Vec<Task>, TaskError> {
     let text = std::fs::read_to_string(path).map_err(|source| TaskError::File {
         path: path.to_owned(),
@@ -236,7 +235,7 @@ pub fn read(path: &Path) -> Result<Vec<Task>, TaskError> {
     parse(path, &text)
 }
 
-/// The questions of `text`, which was read from `path`. Lines without a word are passed over.
+/// Parses the questions of `text`, read from `path`. Blank lines are skipped.
 ///
 /// # Errors
 /// As [`read`].
@@ -360,7 +359,7 @@ fn choice(choices: &[String], answer: &Value) -> Result<Expected, Fault> {
     }
 }
 
-/// A text or a list of texts, each with a word in it.
+/// Parses a text or a list of texts, none of them blank.
 fn texts(field: &'static str, wanted: &'static str, value: Value) -> Result<Vec<String>, Fault> {
     let list = match value {
         Value::Array(list) => list,

@@ -1,30 +1,30 @@
-//! The ways of answering that are compared: each member alone, the ensemble under each rule, the
-//! choices among whole answers, and the oracle.
+//! Compared ways of answering: each member alone, the ensemble under each rule, choices among whole
+//! answers, and the oracle.
 
 use serde::Serialize;
 
 use crate::choose::{least, majority, minimum_risk};
 use crate::marker::has_marker;
-use crate::outcome::{Alone, Given, Outcome, Samples, Surprise};
+use crate::outcome::{Alone, Answer, Outcome, Samples, Surprise};
 use crate::router;
 use crate::wording::{distinct_grams, repeats};
 
-/// What was run.
+/// Description of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    /// The members' names.
+    /// Names of the members.
     pub members: Vec<String>,
-    /// The rules' names.
+    /// Names of the rules.
     pub rules: Vec<String>,
-    /// Samples that vote, where there are any.
+    /// Number of samples that vote, if any.
     pub samples: Option<Samples>,
-    /// Seeds that all were sampled with once more.
+    /// Seeds of further sampled answers.
     pub draws: Vec<u64>,
-    /// Of the intervals.
+    /// Seed of the intervals.
     pub seed: u64,
 }
 
-/// What kind of way it is.
+/// Kind of a way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -38,66 +38,66 @@ pub enum Kind {
     Oracle,
 }
 
-/// A way of answering, and how it did on each question.
+/// A way of answering, with its result on each question.
 #[derive(Debug, Clone)]
 pub struct Way {
-    /// What it is called.
+    /// Name of the way.
     pub name: String,
-    /// What kind it is.
+    /// Kind of the way.
     pub kind: Kind,
-    /// A question each, in the order of the outcomes.
+    /// One result per question, in the order of the outcomes.
     pub tried: Vec<Tried>,
 }
 
-/// How a way did on one question.
+/// Result of a way on one question.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tried {
-    /// The answer was right.
+    /// Whether the answer is right.
     pub right: bool,
-    /// Tokens run for it, and for the answers it was chosen from.
+    /// Tokens run for it and for the answers it was chosen from.
     pub tokens: usize,
-    /// Time it took, and those it was chosen from.
+    /// Seconds taken by it and the answers it was chosen from.
     pub seconds: f64,
-    /// Its length.
+    /// Length of the answer.
     pub characters: usize,
-    /// It shows a role marker.
+    /// Whether it contains a role marker.
     pub marker: bool,
-    /// It repeats a turn of the conversation.
+    /// Whether it repeats a turn of the conversation.
     pub repeats: bool,
-    /// The share of its 4-grams that are different, where it is long enough to have some.
+    /// Share of distinct 4-grams, if it is long enough to have any.
     pub distinct: Option<f64>,
-    /// How probable the reference member finds it, where it was asked.
+    /// Its probability under the reference member, if measured.
     pub surprise: Option<Surprise>,
-    /// It came to the limit.
+    /// Whether it was cut off at the limit.
     pub cut: bool,
-    /// There was no answer.
+    /// Whether there was no answer.
     pub failed: bool,
 }
 
 impl Tried {
-    /// The answer `given` to the question of `outcome`.
-    pub fn new(outcome: &Outcome, given: &Given) -> Self {
-        Self::chosen(outcome, &[given], Some(0))
+    /// Result of one answer to the question of `outcome`.
+    pub fn new(outcome: &Outcome, answer: &Answer) -> Self {
+        Self::chosen(outcome, &[answer], Some(0))
     }
 
-    /// Answer `index` of `pool` to the question of `outcome`, at the cost of all.
-    fn chosen(outcome: &Outcome, pool: &[&Given], index: Option<usize>) -> Self {
+    /// Result of answer `index` of `pool`, at the cost of the whole pool.
+    fn chosen(outcome: &Outcome, pool: &[&Answer], index: Option<usize>) -> Self {
         let tried = Self {
-            tokens: pool.iter().map(|given| given.tokens).sum(),
-            seconds: pool.iter().map(|given| given.seconds).sum(),
+            tokens: pool.iter().map(|answer| answer.tokens).sum(),
+            seconds: pool.iter().map(|answer| answer.seconds).sum(),
             ..Self::default()
         };
-        // Where no answer says anything, the first says nothing as well as any.
+        // If every answer is empty, the first is as good as any.
         match pool.get(index.unwrap_or_default()) {
-            Some(given) => Self {
-                right: given.right && !outcome.open,
-                characters: given.text.chars().count(),
-                marker: has_marker(&given.text),
-                repeats: repeats(&given.text, &outcome.conversation()),
-                distinct: distinct_grams(&given.text),
-                surprise: given.surprise,
-                cut: given.cut,
-                failed: given.error.is_some(),
+            Some(answer) => Self {
+                right: answer.right && !outcome.open,
+                characters: answer.text.chars().count(),
+                marker: has_marker(&answer.text),
+                repeats: repeats(&answer.text, &outcome.conversation()),
+                distinct: distinct_grams(&answer.text),
+                surprise: answer.surprise,
+                cut: answer.cut,
+                failed: answer.error.is_some(),
                 ..tried
             },
             None => Self {
@@ -108,10 +108,10 @@ impl Tried {
     }
 }
 
-/// What a vote makes of a pool of whole answers.
-type Choice = fn(&Outcome, &[&Given]) -> Tried;
+/// A vote among whole answers.
+type Choice = fn(&Outcome, &[&Answer]) -> Tried;
 
-/// The ways so far.
+/// Ways found so far.
 struct Ways<'a> {
     outcomes: &'a [Outcome],
     all: Vec<Way>,
@@ -127,7 +127,7 @@ impl Ways<'_> {
     }
 }
 
-/// Every way of answering that `outcomes` have answers for.
+/// Every way of answering for which `outcomes` have answers.
 pub fn ways(run: &Run, outcomes: &[Outcome]) -> Vec<Way> {
     let mut ways = Ways {
         outcomes,
@@ -148,14 +148,14 @@ pub fn ways(run: &Run, outcomes: &[Outcome]) -> Vec<Way> {
     }
     for (index, rule) in run.rules.iter().enumerate() {
         ways.add(format!("ensemble, {rule}"), Kind::Ensemble, &|outcome| {
-            Some(Tried::new(outcome, &outcome.rules.get(index)?.given))
+            Some(Tried::new(outcome, &outcome.rules.get(index)?.answer))
         });
     }
     if run.samples.is_some() {
         for (index, member) in run.members.iter().enumerate() {
             let name = format!("{member}, majority of its samples");
             ways.add(name, Kind::Baseline, &|outcome| {
-                let samples: Vec<&Given> = outcome.alone.get(index)?.samples.iter().collect();
+                let samples: Vec<&Answer> = outcome.alone.get(index)?.samples.iter().collect();
                 Some(most(outcome, &samples))
             });
         }
@@ -171,7 +171,7 @@ pub fn ways(run: &Run, outcomes: &[Outcome]) -> Vec<Way> {
         for (name, choice) in choices {
             let name = format!("{name} of all answers");
             ways.add(name, Kind::Baseline, &|outcome| {
-                let ensemble = &outcome.rules.first()?.given;
+                let ensemble = &outcome.rules.first()?.answer;
                 let samples = Some((run.samples?, ensemble));
                 Some(choice(outcome, &pool(&outcome.alone, samples)))
             });
@@ -216,10 +216,10 @@ pub fn ways(run: &Run, outcomes: &[Outcome]) -> Vec<Way> {
     ways.all
 }
 
-/// Every member's greedy answer, then samples, one of each member in turn: all where their number
-/// was given, as many as the ensemble costs where that decides.
-fn pool<'a>(alone: &'a [Alone], samples: Option<(Samples, &Given)>) -> Vec<&'a Given> {
-    let mut pool: Vec<&Given> = alone.iter().map(|alone| &alone.greedy).collect();
+/// Every member's greedy answer, then samples of each member in turn: all of them if their number
+/// was answer, otherwise up to the ensemble's cost.
+fn pool<'a>(alone: &'a [Alone], samples: Option<(Samples, &Answer)>) -> Vec<&'a Answer> {
+    let mut pool: Vec<&Answer> = alone.iter().map(|alone| &alone.greedy).collect();
     let Some((samples, ensemble)) = samples else {
         return pool;
     };
@@ -236,14 +236,14 @@ fn pool<'a>(alone: &'a [Alone], samples: Option<(Samples, &Given)>) -> Vec<&'a G
     pool
 }
 
-/// The majority's choice.
-fn most(outcome: &Outcome, pool: &[&Given]) -> Tried {
-    let keys: Vec<&str> = pool.iter().map(|given| given.key.as_str()).collect();
+/// Choice of the majority.
+fn most(outcome: &Outcome, pool: &[&Answer]) -> Tried {
+    let keys: Vec<&str> = pool.iter().map(|answer| answer.key.as_str()).collect();
     Tried::chosen(outcome, pool, majority(&keys))
 }
 
-/// The choice with minimum Bayes risk. What failed takes no part.
-fn closest(outcome: &Outcome, pool: &[&Given]) -> Tried {
+/// Choice of minimum Bayes risk. Failed answers are excluded.
+fn closest(outcome: &Outcome, pool: &[&Answer]) -> Tried {
     let there: Vec<usize> = (0..pool.len())
         .filter(|&index| pool[index].error.is_none())
         .collect();
@@ -258,9 +258,9 @@ fn closest(outcome: &Outcome, pool: &[&Given]) -> Tried {
     )
 }
 
-/// One that is right, if there is one.
-fn right(outcome: &Outcome, pool: &[&Given]) -> Tried {
-    Tried::chosen(outcome, pool, pool.iter().position(|given| given.right))
+/// Chooses a right answer if there is one.
+fn right(outcome: &Outcome, pool: &[&Answer]) -> Tried {
+    Tried::chosen(outcome, pool, pool.iter().position(|answer| answer.right))
 }
 
 #[cfg(test)]
@@ -268,22 +268,22 @@ mod tests {
     use super::*;
     use crate::outcome::Together;
 
-    fn given(text: &str) -> Given {
-        Given {
+    fn answer(text: &str) -> Answer {
+        Answer {
             text: text.to_owned(),
             key: text.to_owned(),
             right: text == "yes",
             tokens: 10,
             seconds: 1.0,
-            ..Given::default()
+            ..Answer::default()
         }
     }
 
     fn alone(greedy: &str, samples: &[&str], surprise: f64) -> Alone {
         Alone {
-            greedy: given(greedy),
+            greedy: answer(greedy),
             sampled: None,
-            samples: samples.iter().map(|text| given(text)).collect(),
+            samples: samples.iter().map(|text| answer(text)).collect(),
             surprise: Some(surprise),
         }
     }
@@ -295,9 +295,9 @@ mod tests {
                 alone("yes", &["no", "no", "no"], 1.0),
             ],
             rules: vec![Together {
-                given: Given {
+                answer: Answer {
                     tokens: 40,
-                    ..given("yes")
+                    ..answer("yes")
                 },
                 ..Together::default()
             }],
@@ -346,7 +346,7 @@ mod tests {
     #[test]
     fn at_equal_cost_the_pool_ends_where_the_ensemble_did() {
         let ways = ways(&run(Some(Samples::EqualTokens)), &[outcome()]);
-        // Greedy no and yes, samples yes of A and no of B: a draw, the first.
+        // Greedy no and yes, samples yes of A and no of B: a tie, won by the first.
         let found = tried(&ways, "majority of all answers");
         assert_eq!((found.right, found.tokens), (false, 40));
     }
@@ -354,9 +354,9 @@ mod tests {
     #[test]
     fn failures_and_silence_take_no_part_in_a_vote() {
         let mut outcome = outcome();
-        outcome.alone[0].greedy = Given {
+        outcome.alone[0].greedy = Answer {
             error: Some("full".to_owned()),
-            ..Given::default()
+            ..Answer::default()
         };
         let ways = ways(&run(None), &[outcome]);
         for name in [

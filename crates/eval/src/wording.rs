@@ -1,17 +1,17 @@
-//! How an answer is worded: how varied it is, and whether it repeats the conversation.
+//! Wording of an answer: its variety, and whether it repeats the conversation.
 
 use std::collections::HashSet;
 
 use crate::conversation::Message;
 use crate::words::bare;
 
-/// Words of an n-gram.
+/// Words per n-gram.
 const WORDS: usize = 4;
 
-/// The share of an answer that an earlier turn may be before the answer counts as a repetition.
+/// Minimum share of an answer that an earlier turn must make up for a repetition.
 const MOST: f64 = 0.8;
 
-/// Scripts that are written without spaces: kana, Han, Thai, Lao, Burmese, Khmer.
+/// Returns whether a script is written without spaces: kana, Han, Thai, Lao, Burmese, Khmer.
 fn is_spaceless(c: char) -> bool {
     matches!(c,
         '\u{3041}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}'
@@ -19,8 +19,8 @@ fn is_spaceless(c: char) -> bool {
         | '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}')
 }
 
-/// The words of `text` in lower case, without marks around them. A character of a script without
-/// spaces is a word.
+/// Lower-case words of `text`, without surrounding punctuation. In scripts without spaces each
+/// character is a word.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     for run in text.to_lowercase().split_whitespace() {
@@ -42,8 +42,8 @@ fn words(text: &str) -> Vec<String> {
     bare.map(str::to_owned).collect()
 }
 
-/// The share of the 4-grams of words in `text` that are different, from just above 0 to 1; `None`
-/// where there are fewer than four words. Characters count as words in scripts without spaces.
+/// Share of distinct 4-grams of words in `text`, above 0 and up to 1; `None` for fewer than four
+/// words. In scripts without spaces each character is a word.
 ///
 /// ```
 /// use conclave_eval::wording::distinct_grams;
@@ -59,8 +59,8 @@ pub fn distinct_grams(text: &str) -> Option<f64> {
     (count > 0).then(|| different as f64 / count as f64)
 }
 
-/// Whether `answer` repeats a turn of the user or the assistant: it is that turn but for case,
-/// white space and marks, or contains it and hardly more (the turn is 80 % of the answer).
+/// Returns whether `answer` repeats a turn of the user or the assistant: equal except for case,
+/// white space and punctuation, or containing it as at least 80 % of the answer.
 pub fn repeats(answer: &str, messages: &[Message]) -> bool {
     let answer = bare(answer);
     let length = answer.chars().count() as f64;
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn grams_are_of_words_or_of_characters() {
-        // Five grams, of which one is there twice: a b c d.
+        // Five grams, one of them twice: a b c d.
         let share = distinct_grams("A b, c d! *a* b c d").unwrap();
         assert!((share - 0.8).abs() < 1e-12, "{share}");
         assert_eq!(distinct_grams("一二三四"), Some(1.0));
@@ -89,7 +89,10 @@ mod tests {
 
     #[test]
     fn repetitions_are_nearly_the_whole_answer() {
-        let turn = |role: &str, content: &str| Message::new(role, content);
+        let turn = |role: &str, content: &str| Message {
+            role: role.to_owned(),
+            content: content.to_owned(),
+        };
         let messages = [
             turn("system", "Be brief."),
             turn("user", "Name a red fruit, please."),

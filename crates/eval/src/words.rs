@@ -1,6 +1,6 @@
-//! Finding a text in an answer as a reader would: as whole words, whatever the case.
+//! Finds a text in an answer as whole words, ignoring case.
 
-/// `text` in one spelling: lower case, single spaces, no commas of thousands (`1,250` is `1250`).
+/// Normalises `text`: lower case, single spaces, no thousands separators (`1,250` is `1250`).
 pub fn plain(text: &str) -> String {
     let lower = text.to_lowercase();
     let joined: Vec<&str> = lower.split_whitespace().collect();
@@ -12,7 +12,7 @@ pub fn plain(text: &str) -> String {
         .collect()
 }
 
-/// Whether the comma at `place` stands behind a digit and before exactly three.
+/// Returns whether the comma at `place` follows a digit and precedes exactly three.
 fn groups_thousands(text: &str, place: usize) -> bool {
     let digit = |letter: char| letter.is_ascii_digit();
     let after = text[place + 1..]
@@ -21,8 +21,8 @@ fn groups_thousands(text: &str, place: usize) -> bool {
     text[..place].ends_with(digit) && after.count() == 3
 }
 
-/// Where `wanted` stands in `text` as whole words: no letter or digit touches it. Both are
-/// [`plain`]. Bytes of `text`, which may overlap.
+/// Byte ranges of `wanted` in `text` as whole words, not adjacent to letters or digits; they may
+/// overlap. Both are [`plain`].
 pub fn places(text: &str, wanted: &str) -> Vec<std::ops::Range<usize>> {
     let mut found = Vec::new();
     let mut from = 0;
@@ -41,12 +41,12 @@ pub fn places(text: &str, wanted: &str) -> Vec<std::ops::Range<usize>> {
     found
 }
 
-/// What a sentence puts around words, which are the same words without it.
+/// Punctuation around words.
 const MARKS: &[char] = &[
     '.', ',', ';', ':', '!', '?', '"', '\'', '(', ')', '[', ']', '*', '“', '”', '‘', '’',
 ];
 
-/// Whether the words of `wanted` stand in `text`, whatever marks are around them in either.
+/// Returns whether `text` contains the words of `wanted`, ignoring punctuation around both.
 ///
 /// ```
 /// use conclave_eval::words::has;
@@ -58,13 +58,13 @@ const MARKS: &[char] = &[
 /// ```
 pub fn has(text: &str, wanted: &str) -> bool {
     let wanted = plain(wanted);
-    // Of marks alone those are what is wanted.
+    // A text of punctuation only is searched as it is.
     let words = Some(wanted.trim_matches(MARKS)).filter(|words| !words.is_empty());
     !wanted.is_empty() && !places(&plain(text), words.unwrap_or(&wanted)).is_empty()
 }
 
-/// `text` for comparison with another answer: [`plain`], without what is neither letter nor digit
-/// at the ends of its words.
+/// Normalises `text` for comparison with another answer: [`plain`], without characters other than
+/// letters and digits at the ends of words.
 pub fn bare(text: &str) -> String {
     let plain = plain(text);
     let words = plain
@@ -74,7 +74,7 @@ pub fn bare(text: &str) -> String {
     words.join(" ")
 }
 
-/// The last number in `text` that is written in digits: `16` of `11 + 5 = 16.0 dollars.`
+/// Last number of `text` in digits: `16` of `11 + 5 = 16.0 dollars.`
 pub fn last_number(text: &str) -> Option<String> {
     let plain = plain(text);
     let numbers = plain.split(|letter: char| !letter.is_ascii_digit() && letter != '.');
@@ -105,7 +105,7 @@ mod tests {
         for text in ["parish", "Comparis", "paris2", "2paris", "Par is", ""] {
             assert!(!has(text, "Paris"), "{text}");
         }
-        // The first place touches a letter, the second does not; places overlap.
+        // The first occurrence touches a letter, the second does not; occurrences may overlap.
         assert!(has("parisparis paris", "Paris"));
         assert!(has("xno no no", "no no"));
         assert!(has("aé é", "é"));

@@ -1,4 +1,4 @@
-//! The questions in `tests/tasks`: all can be read, and none is answered by what anybody could say.
+//! The questions in `tests/tasks`: all can be read, and no trivial text answers any of them.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -6,12 +6,12 @@ use std::sync::LazyLock;
 
 use conclave_eval::tasks::{Task, read};
 
-/// The kinds that the figures of the project's README are of.
+/// Kinds of questions whose results the project's README reports.
 const FIRST_KINDS: [&str; 5] = ["arithmetic", "copying", "facts", "instructions", "reading"];
 
 static FILES: LazyLock<Vec<(PathBuf, Vec<Task>)>> = LazyLock::new(|| files_of(""));
 
-/// The task files of a folder of `tests/tasks`.
+/// Task files in a folder of `tests/tasks`.
 fn files_of(folder: &str) -> Vec<(PathBuf, Vec<Task>)> {
     let tasks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/tasks");
     let files = std::fs::read_dir(tasks.join(folder)).unwrap();
@@ -29,7 +29,7 @@ fn kind(path: &Path) -> &str {
     path.file_stem().and_then(|stem| stem.to_str()).unwrap()
 }
 
-/// The words alone of a question, or of a whole conversation.
+/// Bare words of a question, or of a whole conversation.
 fn words(task: &Task) -> String {
     let kept = |c: &char| c.is_alphanumeric() || c.is_whitespace();
     let turns: Vec<&str> = task.messages.iter().map(|turn| &*turn.content).collect();
@@ -102,7 +102,7 @@ fn echoes(task: &Task) -> Vec<String> {
 fn no_question_is_its_own_answer_and_no_earlier_answer_is() {
     let development = files_of("development");
     for (path, tasks) in FILES.iter().chain(&development) {
-        // A program is run for each of code, and empty ones were run when the file was made.
+        // Each code task runs a program; empty ones were run when the file was made.
         let most = if kind(path) == "code" { 8 } else { tasks.len() };
         for task in tasks.iter().take(most) {
             for echo in echoes(task) {

@@ -1,26 +1,26 @@
-//! Which adapter to use, and what is known about it.
+//! Choice of an adapter, and information about it.
 
 use crate::GpuError;
 
-/// Which adapter to ask for.
+/// The adapter to request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum AdapterChoice {
-    /// The fastest one.
+    /// The fastest.
     #[default]
     Best,
-    /// The one that draws the least power.
+    /// The least power-hungry.
     LowPower,
     /// A software adapter (lavapipe, SwiftShader, WARP).
     Software,
-    /// The first whose name contains this text, in any case. Native only: a browser
-    /// offers one adapter and does not let us choose.
+    /// The first whose name contains this text, ignoring case. Native only: a browser offers one
+    /// adapter without a choice.
     Named(String),
 }
 
-/// What is known about the adapter in use.
+/// Information about the adapter in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdapterInfo {
-    /// The name the driver gives; may be empty in browsers.
+    /// The driver's name for it; may be empty in browsers.
     pub name: String,
     /// `nvidia`, `amd`, `intel`, `apple`, `google` …, or a number; may be empty in browsers.
     pub vendor: String,
@@ -28,7 +28,7 @@ pub struct AdapterInfo {
     pub architecture: String,
     /// `vulkan`, `metal`, `dx12` or `webgpu`.
     pub backend: String,
-    /// Whether this is a CPU that plays GPU: right, but hundreds of times slower.
+    /// Whether this is a CPU emulating a GPU: correct, but hundreds of times slower.
     pub software: bool,
 }
 
@@ -49,16 +49,16 @@ impl AdapterInfo {
 
 #[cfg(target_family = "wasm")]
 impl AdapterInfo {
-    /// What the browser tells besides: as a rule not the card's name but who made it, and of which
-    /// generation it is.
-    pub(crate) fn of_browser(mut self, device: &wgpu::Device) -> Self {
-        let told = |device: &wasm_bindgen::JsValue, what: &str| {
+    /// Adds the browser's information: usually the maker and the generation instead of the card's
+    /// name.
+    pub(crate) fn with_browser_info(mut self, device: &wgpu::Device) -> Self {
+        let property = |device: &wasm_bindgen::JsValue, what: &str| {
             let info = js_sys::Reflect::get(device, &"adapterInfo".into()).ok()?;
             js_sys::Reflect::get(&info, &what.into()).ok()?.as_string()
         };
         if let Some(device) = device.as_webgpu() {
             let [vendor, architecture, kind] = ["vendor", "architecture", "device"]
-                .map(|what| told(device.as_ref(), what).unwrap_or_default());
+                .map(|what| property(device.as_ref(), what).unwrap_or_default());
             if self.name.is_empty() {
                 let parts = [&vendor, &architecture, &kind].into_iter();
                 let parts: Vec<&str> = parts
@@ -74,7 +74,7 @@ impl AdapterInfo {
     }
 }
 
-/// Whether a name is that of a CPU that plays GPU.
+/// Whether the name belongs to a CPU emulating a GPU.
 fn is_software(name: &str) -> bool {
     let name = name.to_lowercase();
     [
@@ -88,7 +88,7 @@ fn is_software(name: &str) -> bool {
     .any(|known| name.contains(known))
 }
 
-/// The usual name behind a PCI vendor number.
+/// The usual name of a PCI vendor number.
 fn vendor(id: u32) -> String {
     match id {
         0 => String::new(),
@@ -105,7 +105,7 @@ fn vendor(id: u32) -> String {
     }
 }
 
-/// The adapter that fits `choice`.
+/// The adapter for `choice`.
 pub(crate) async fn request(choice: &AdapterChoice) -> Result<wgpu::Adapter, GpuError> {
     let backends = if cfg!(target_family = "wasm") {
         wgpu::Backends::BROWSER_WEBGPU

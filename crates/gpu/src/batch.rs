@@ -1,5 +1,5 @@
-//! Reads that are asked for at the same time are one read: a wait costs the wait, not the bytes,
-//! and members that draft or verify side by side need theirs together.
+//! Joins concurrent reads into one: the cost is in the wait, not in the bytes, and members that
+//! draft or verify side by side need their results together.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,18 +7,18 @@ use std::task::{Poll, Waker};
 
 use crate::{Buffer, Gpu, GpuError};
 
-/// Lets every other task that is ready run first.
+/// Yields to every other ready task.
 #[cfg(not(all(target_family = "wasm", target_feature = "atomics")))]
-pub(crate) async fn others_first() {
+pub(crate) async fn yield_now() {
     futures_lite::future::yield_now().await;
 }
 
-/// Lets every other task that is ready run first. The executor of shared memory polls at once what
-/// wakes itself; a promise of JavaScript comes behind all that are ready.
+/// Yields to every other ready task. The executor of shared memory polls tasks that wake themselves
+/// at once, whereas a promise of JavaScript queues after all that are ready.
 #[cfg(all(target_family = "wasm", target_feature = "atomics"))]
-pub(crate) async fn others_first() {
+pub(crate) async fn yield_now() {
     let promise = js_sys::Promise::resolve(&wasm_bindgen::JsValue::UNDEFINED);
-    // It can't be refused.
+    // The promise never rejects.
     _ = wasm_bindgen_futures::JsFuture::from(promise).await;
 }
 
@@ -41,14 +41,14 @@ enum Stage {
     Open,
     /// The GPU copies into memory that the CPU maps.
     Started(Buffer),
-    /// That is mapped, or could not be.
+    /// The memory is mapped, or failed to map.
     Mapped(Buffer, Result<(), String>),
     /// Every reader takes its part.
     Read(Result<Arc<Vec<u8>>, GpuError>),
 }
 
 impl Batch {
-    /// Joins; says where the first of these buffers begins.
+    /// Adds buffers; returns the offset of the first.
     pub fn join(&self, buffers: &[&Buffer]) -> usize {
         let mut state = self.lock();
         let at = state.bytes;
@@ -59,7 +59,7 @@ impl Batch {
         at
     }
 
-    /// Starts the read, unless another reader has.
+    /// Starts the read unless another reader has.
     pub fn start(self: &Arc<Self>, gpu: &Gpu) -> Result<(), GpuError> {
         let mut state = self.lock();
         if !matches!(state.stage, Stage::Open) {
@@ -77,12 +77,12 @@ impl Batch {
         };
         let range = staging.raw().slice(..bytes);
         range.map_async(wgpu::MapMode::Read, mapped);
-        // A wait that fails may never come to map.
+        // After a failed wait the memory may never be mapped.
         gpu.poll(index)
             .inspect_err(|error| self.settle(|_| Stage::Read(Err(error.clone()))))
     }
 
-    /// Tells all readers what became of the read, unless they know.
+    /// Gives all readers the outcome, unless they have one.
     fn settle(&self, to: impl FnOnce(Buffer) -> Stage) {
         let mut state = self.lock();
         if let Stage::Started(staging) = &state.stage {
@@ -93,7 +93,7 @@ impl Batch {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Waits for all of the bytes.
+    /// Waits for all bytes.
     pub async fn finish(&self, gpu: &Gpu) -> Result<Arc<Vec<u8>>, GpuError> {
         poll_fn(|context| {
             let mut state = self.lock();

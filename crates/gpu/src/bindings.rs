@@ -1,9 +1,9 @@
-//! What a launch needs of the device, each made once: pipelines, bind groups, parameters.
+//! Device objects of launches, each made once: pipelines, bind groups, parameters.
 //!
-//! A bind group is known by the buffers it binds, not by the kernel: kernels with the same
-//! kinds of arguments share it. Parameters are known by their content and lie in slots of
-//! one buffer, which a launch picks by a dynamic offset: so the same bind group serves every
-//! number of rows, and a launch seen before makes and writes nothing.
+//! A bind group is identified by its buffers, not by the kernel: kernels with the same kinds of
+//! arguments share it. Parameters are identified by their content and lie in slots of one buffer,
+//! selected by a dynamic offset. So one bind group serves every number of rows, and a repeated
+//! launch makes and writes nothing.
 
 use std::collections::{HashMap, HashSet};
 use std::num::NonZeroU64;
@@ -13,16 +13,16 @@ use crate::buffer::ALIGNMENT;
 use crate::launch::{Shader, Use};
 use crate::{Buffer, GpuError};
 
-/// Bytes of a slot of parameters: what every device aligns dynamic offsets to.
+/// Bytes of a slot of parameters: the dynamic offsets' alignment on every device.
 const SLOT: usize = ALIGNMENT;
 
 /// Slots: 1 MB. A model has about twenty different ones for a number of rows.
 const SLOTS: u32 = 4096;
 
-/// Storage buffers a kernel may have: what every device binds at once.
+/// Most storage buffers of a kernel: the number every device binds at once.
 pub(crate) const STORAGE_BUFFERS: usize = 8;
 
-/// The kinds of a kernel's arguments: how many there are, and a bit for each that is written.
+/// The kinds of a kernel's arguments: their number, and a bit for each that is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Kinds {
     count: u32,
@@ -30,7 +30,7 @@ pub(crate) struct Kinds {
 }
 
 impl Kinds {
-    pub fn of(buffers: &[Use<'_>]) -> Self {
+    pub fn from_uses(buffers: &[Use<'_>]) -> Self {
         let mut written = 0;
         for (i, used) in buffers.iter().enumerate() {
             written |= u32::from(matches!(used, Use::Write(_))) << i;
@@ -42,7 +42,7 @@ impl Kinds {
     }
 }
 
-/// What a bind group binds.
+/// The identity of a bind group.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Bound {
     kinds: Kinds,
@@ -54,7 +54,7 @@ struct Layout {
     pipeline: wgpu::PipelineLayout,
 }
 
-/// A kernel ready to run, shared by its launches.
+/// A compiled kernel, shared by its launches.
 pub(crate) type Pipeline = Arc<wgpu::ComputePipeline>;
 
 /// A bind group, shared by the launches on the same buffers.
@@ -62,7 +62,7 @@ pub(crate) type Group = Arc<wgpu::BindGroup>;
 
 pub(crate) struct Bindings {
     layouts: HashMap<Kinds, Layout>,
-    /// By the address of the shader, of which there is one.
+    /// By the address of the shader, which is a static.
     pipelines: HashMap<(usize, Kinds), Pipeline>,
     groups: HashMap<Bound, Group>,
     /// Parameters and the offset of their slot.
@@ -72,16 +72,16 @@ pub(crate) struct Bindings {
     pub groups_made: u64,
     /// Pipelines made so far.
     pub pipelines_made: u64,
-    /// Other WGSL for shaders of these names.
+    /// Replacement WGSL by shader name.
     #[cfg(feature = "faults")]
     pub altered: HashMap<&'static str, String>,
 }
 
 impl Bindings {
-    /// Bytes of the buffer that parameters lie in.
+    /// Bytes of the parameter buffer.
     pub const PARAMS_BYTES: usize = SLOTS as usize * SLOT;
 
-    /// Nothing made yet; `params` is of [`Self::PARAMS_BYTES`].
+    /// An empty set; `params` has [`Self::PARAMS_BYTES`].
     pub fn new(params: Buffer) -> Self {
         Self {
             layouts: HashMap::new(),
@@ -103,7 +103,7 @@ impl Bindings {
         shader: &'static Shader,
         buffers: &[Use<'_>],
     ) -> Pipeline {
-        self.pipeline_of(device, shader, Kinds::of(buffers))
+        self.pipeline_of(device, shader, Kinds::from_uses(buffers))
     }
 
     /// The pipeline of a shader for arguments of these kinds.
@@ -128,7 +128,7 @@ impl Bindings {
         self.pipelines.contains_key(&key(shader, kinds))
     }
 
-    /// A pipeline that is nowhere kept.
+    /// Compiles a pipeline without caching it.
     pub fn make(
         &mut self,
         device: &wgpu::Device,
@@ -149,7 +149,7 @@ impl Bindings {
             module: &module,
             entry_point: Some("main"),
             compilation_options: wgpu::PipelineCompilationOptions {
-                // Kernels write what they read of workgroup memory.
+                // Kernels write workgroup memory before reading it.
                 zero_initialize_workgroup_memory: false,
                 ..Default::default()
             },
@@ -159,7 +159,7 @@ impl Bindings {
 
     /// The bind group of these buffers.
     pub fn group(&mut self, device: &wgpu::Device, buffers: &[Use<'_>]) -> Group {
-        let kinds = Kinds::of(buffers);
+        let kinds = Kinds::from_uses(buffers);
         let mut bound = Bound {
             kinds,
             buffers: [[u64::MAX; 2]; STORAGE_BUFFERS],
@@ -198,7 +198,7 @@ impl Bindings {
         group
     }
 
-    /// Another WGSL for a shader; what was made of it is forgotten.
+    /// Replaces a shader's WGSL and drops its pipelines.
     #[cfg(feature = "faults")]
     pub fn alter(&mut self, shader: &'static Shader, text: String) {
         self.altered.insert(shader.name, text);
@@ -206,12 +206,13 @@ impl Bindings {
         self.pipelines.retain(|&(of, _), _| of != address);
     }
 
-    /// Whether a slot for these parameters takes all others back: then no queued work may use any.
+    /// Whether a slot for these parameters would recycle all others; then no queued work may use
+    /// any.
     pub fn ends_slots(&self, params: &[u8]) -> bool {
         self.slots.len() == SLOTS as usize && !self.slots.contains_key(params)
     }
 
-    /// The offset of these parameters' slot, written if they are new.
+    /// The offset of these parameters' slot, written if new.
     pub fn slot(
         &mut self,
         queue: &wgpu::Queue,
@@ -236,7 +237,7 @@ impl Bindings {
         Ok(slot)
     }
 
-    /// Forget the bind groups of buffers that are gone.
+    /// Drops the bind groups of freed buffers.
     pub fn forget(&mut self, gone: &[u64]) {
         if gone.is_empty() {
             return;

@@ -1,14 +1,14 @@
-//! A piece of GPU memory, and the account of all of them.
+//! GPU memory, and the accounting of all buffers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::GpuError;
 
-/// What every device binds parts of a buffer at multiples of.
+/// Alignment of bound parts of a buffer on every device.
 pub(crate) const ALIGNMENT: usize = 256;
 
-/// A piece of GPU memory, freed with its last clone. Clones and parts are the same memory.
+/// A piece of GPU memory, freed with its last clone. Clones and parts share the memory.
 #[derive(Debug, Clone)]
 pub struct Buffer {
     memory: Arc<Memory>,
@@ -33,21 +33,21 @@ impl Buffer {
         }
     }
 
-    /// Its size in bytes.
+    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether both are the same memory, or parts of it.
+    /// Whether both share memory.
     pub fn same(&self, other: &Buffer) -> bool {
         self.memory.id == other.memory.id
     }
 
-    /// `bytes` bytes of it from `at` on, whole words; kernels take parts that begin at a
-    /// multiple of 256.
+    /// The part of `bytes` bytes from `at` on, in whole words; for kernels `at` must be a multiple
+    /// of 256.
     ///
     /// # Errors
-    /// [`GpuError::Shape`] where it has no such part.
+    /// [`GpuError::Shape`] if out of range.
     pub fn part(&self, at: usize, bytes: usize) -> Result<Buffer, GpuError> {
         let whole = at.is_multiple_of(4) && bytes.is_multiple_of(4) && bytes > 0;
         match at.checked_add(bytes) {
@@ -63,7 +63,7 @@ impl Buffer {
         }
     }
 
-    /// Where it begins in its memory.
+    /// Offset in its memory.
     pub(crate) fn at(&self) -> usize {
         self.at
     }
@@ -72,24 +72,24 @@ impl Buffer {
         &self.memory.raw
     }
 
-    /// What a bind group has to know it by: its memory, and which part of it.
+    /// Identity for bind groups: the memory, and the part of it.
     pub(crate) fn key(&self) -> [u64; 2] {
         let part = (self.at / ALIGNMENT) as u64 * (1 << 32) + (self.bytes / 4) as u64;
         [self.memory.id, part]
     }
 
-    /// Note that queued work uses it.
+    /// Marks it as used by queued work.
     pub(crate) fn mark(&self, submit: u64) {
         self.memory.used.store(submit, Ordering::Relaxed);
     }
 
-    /// Whether work that waits for this submit uses it.
+    /// Whether work waiting for this submit uses it.
     pub(crate) fn waits_for(&self, submit: u64) -> bool {
         self.memory.used.load(Ordering::Relaxed) == submit
     }
 
-    /// An error unless the buffer holds at least `words` 4-byte words: natively, nothing
-    /// but this check keeps a kernel inside its buffers.
+    /// Checks that the buffer holds at least `words` 4-byte words: natively, only this check keeps
+    /// a kernel inside its buffers.
     ///
     /// # Errors
     /// [`GpuError::Shape`] where it is smaller.
@@ -115,13 +115,13 @@ struct Memory {
     raw: wgpu::Buffer,
     id: u64,
     bytes: usize,
-    /// The last submit with work on it.
+    /// Number of the last submit with work on it.
     used: AtomicU64,
     ledger: Arc<Ledger>,
 }
 
 impl Drop for Memory {
-    /// In a browser the memory would otherwise stay until the garbage is collected.
+    /// In a browser the memory would otherwise stay until garbage collection.
     fn drop(&mut self) {
         let waits = *self.used.get_mut() == self.ledger.submit();
         if !waits {
@@ -132,21 +132,21 @@ impl Drop for Memory {
     }
 }
 
-/// The account of a device's buffers.
+/// Accounting of a device's buffers.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    /// The number of the submit to come.
+    /// Number of the next submit.
     submit: AtomicU64,
     bytes: AtomicU64,
     opened: AtomicU64,
     gone: Mutex<Gone>,
 }
 
-/// Buffers nobody holds any more.
+/// Buffers without owners.
 #[derive(Debug, Default)]
 pub(crate) struct Gone {
     pub ids: Vec<u64>,
-    /// To be destroyed once the work that is queued on them is submitted.
+    /// To be destroyed once the work queued on them is submitted.
     pub queued: Vec<wgpu::Buffer>,
 }
 
@@ -160,7 +160,7 @@ impl Ledger {
         })
     }
 
-    /// The number of the submit to come.
+    /// Number of the next submit.
     pub fn submit(&self) -> u64 {
         self.submit.load(Ordering::Relaxed)
     }
@@ -170,12 +170,12 @@ impl Ledger {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Buffers made so far.
+    /// Number of buffers made so far.
     pub fn opened(&self) -> u64 {
         self.opened.load(Ordering::Relaxed)
     }
 
-    /// A submit is on its way: what no longer has an owner may be destroyed.
+    /// Counts a submit and returns the buffers to destroy.
     pub fn submitted(&self) -> Gone {
         self.submit.fetch_add(1, Ordering::Relaxed);
         let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);

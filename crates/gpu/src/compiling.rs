@@ -1,9 +1,9 @@
-//! Pipelines in a browser, compiled side by side.
+//! Concurrent compilation of pipelines in a browser.
 //!
-//! What `createComputePipeline` gives is compiled where everything else of the GPU waits for it,
-//! the page's picture too; `createComputePipelineAsync` compiles on other threads. wgpu calls the
-//! former only. So it is given the browser's own objects: at its first call for a kernel the
-//! browser is asked to compile, at its second it gets what that made.
+//! `createComputePipeline` compiles where all other GPU work waits for it, the page's drawing too;
+//! `createComputePipelineAsync` compiles on other threads, but wgpu calls only the former. So its
+//! method is replaced on the browser's device: the first call for a kernel starts an asynchronous
+//! compilation, the second returns its result.
 
 use js_sys::{Array, Function, Object, Promise, Reflect};
 use wasm_bindgen::closure::Closure;
@@ -16,13 +16,13 @@ use crate::pipelines::Kernel;
 const MAKE: &str = "createComputePipeline";
 const COMPILE: &str = "createComputePipelineAsync";
 
-/// Builds kernels; those that were refused, and what the browser said.
+/// Builds kernels; returns the refused ones with the browser's message.
 pub(crate) async fn build(gpu: &Gpu, kernels: &[Kernel]) -> Vec<(&'static str, String)> {
     let Some(device) = gpu.device().as_webgpu() else {
         return Vec::new();
     };
     let device: &JsValue = device.as_ref();
-    // Heard from the start, all of them: a refusal that nobody waits for would be the worker's end.
+    // Awaited from the start, all of them: an unhandled rejection would end the worker.
     let asked: Vec<JsFuture> = ask(gpu, device, kernels)
         .into_iter()
         .map(JsFuture::from)
@@ -32,17 +32,17 @@ pub(crate) async fn build(gpu: &Gpu, kernels: &[Kernel]) -> Vec<(&'static str, S
     for (kernel, compiled) in kernels.iter().zip(asked) {
         match compiled.await {
             Ok(pipeline) => made.push((*kernel, pipeline)),
-            Err(error) => refused.push((kernel.shader.name, told(&error))),
+            Err(error) => refused.push((kernel.shader.name, message(&error))),
         }
     }
     for (kernel, pipeline) in made {
         let give = Closure::<dyn FnMut(JsValue) -> JsValue>::new(move |_| pipeline.clone());
-        in_place(device, give.as_ref(), || gpu.queue().build(kernel));
+        with_replaced(device, give.as_ref(), || gpu.queue().build(kernel));
     }
     refused
 }
 
-/// Has the browser compile these kernels.
+/// Starts the browser's compilation of these kernels.
 fn ask(gpu: &Gpu, device: &JsValue, kernels: &[Kernel]) -> Vec<Promise> {
     let promises = Array::new();
     let compile = Reflect::get(device, &COMPILE.into()).map(JsCast::unchecked_into::<Function>);
@@ -51,10 +51,10 @@ fn ask(gpu: &Gpu, device: &JsValue, kernels: &[Kernel]) -> Vec<Promise> {
         let asked = compile.as_ref().map_err(JsValue::clone);
         let promise = asked.and_then(|compile| compile.call1(&its_device, &descriptor));
         asking.push(&promise.unwrap_or_else(|error| Promise::reject(&error).into()));
-        // Stands for a pipeline that is dropped without a look at it.
+        // Placeholder for a pipeline that is dropped unused.
         Object::new().into()
     });
-    in_place(device, ask.as_ref(), || {
+    with_replaced(device, ask.as_ref(), || {
         for &kernel in kernels {
             gpu.queue().make(kernel);
         }
@@ -62,9 +62,9 @@ fn ask(gpu: &Gpu, device: &JsValue, kernels: &[Kernel]) -> Vec<Promise> {
     promises.iter().map(JsCast::unchecked_into).collect()
 }
 
-/// Does something while wgpu's calls for pipelines go to `instead`.
-fn in_place(device: &JsValue, instead: &JsValue, act: impl FnOnce()) {
-    // An object of the platform that takes no property does as if nothing were.
+/// Calls `act` while wgpu's calls for pipelines go to `instead`.
+fn with_replaced(device: &JsValue, instead: &JsValue, act: impl FnOnce()) {
+    // A platform object that accepts no property is left as it is.
     let placed = Reflect::set(device, &MAKE.into(), instead);
     act();
     if placed == Ok(true) {
@@ -72,7 +72,7 @@ fn in_place(device: &JsValue, instead: &JsValue, act: impl FnOnce()) {
     }
 }
 
-fn told(error: &JsValue) -> String {
+fn message(error: &JsValue) -> String {
     match error.dyn_ref::<js_sys::Error>() {
         Some(error) => error.message().into(),
         None => format!("{error:?}"),

@@ -1,16 +1,16 @@
-//! What a device was asked for, in numbers that no machine's noise can blur.
+//! Counts of a device's operations: a measure without noise.
 
-/// What was made and run on a device since it was opened. The difference of two of them
-/// is what lay between.
+/// Objects made and operations run on a device since it was opened. Subtract two of them to measure
+/// an interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GpuCounters {
-    /// Kernels run.
+    /// Kernels launched.
     pub dispatches: u64,
-    /// Compute passes: at most one a submit.
+    /// Compute passes: at most one for each submit.
     pub passes: u64,
     /// Submits of commands to the queue.
     pub submits: u64,
-    /// Times the CPU waited for results.
+    /// Waits of the CPU for results.
     pub read_backs: u64,
     /// Bytes of these results.
     pub read_back_bytes: u64,

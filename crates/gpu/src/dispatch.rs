@@ -1,24 +1,24 @@
-//! A kernel with its parameters and workgroups: for [`crate::Gpu::run`], and for whoever runs the
-//! kernel on a device of another maker.
+//! A kernel with its parameters and workgroups: for [`crate::Gpu::run`], or for running it on a
+//! device from elsewhere.
 
 use bytemuck::Pod;
 
 use crate::launch::Shader;
 
-/// All of a launch but the buffers, which are bound in order from 0; the parameters follow as a
+/// A launch without its buffers, which are bound in order from 0, followed by the parameters as a
 /// uniform.
 #[derive(Debug, Clone, Copy)]
 pub struct Dispatch<P> {
     /// The kernel.
     pub shader: &'static Shader,
-    /// What the uniform holds.
+    /// Content of the uniform.
     pub params: P,
     /// Workgroups in each dimension.
     pub groups: [u32; 3],
 }
 
 impl<P: Pod> Dispatch<P> {
-    /// The kernel's name, which no other has.
+    /// The kernel's unique name.
     pub fn name(&self) -> &'static str {
         self.shader.name
     }

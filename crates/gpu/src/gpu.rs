@@ -1,14 +1,14 @@
 //! The one GPU device of a process or page, its memory and its reads.
 //!
-//! Its limits are what every WebGPU device has, and every error it reports is heard: work
-//! that was refused is an error of the next [`Gpu::read`] or [`Gpu::sync`].
+//! Its limits are WebGPU's minimum, and every error it reports is kept: refused work is an error of
+//! the next [`Gpu::read`] or [`Gpu::sync`].
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytemuck::Pod;
 use futures_channel::oneshot;
 
-use crate::batch::{Batch, others_first};
+use crate::batch::{Batch, yield_now};
 use crate::buffer::Ledger;
 use crate::launch::{self, Shader, Use};
 use crate::pipelines::{self, Kernel, Notes};
@@ -16,10 +16,10 @@ use crate::queue::Queue;
 use crate::reports::{Heard, Reports};
 use crate::{AdapterChoice, AdapterInfo, Buffer, Dispatch, GpuCounters, GpuError, adapter};
 
-/// What the device in use can bind.
+/// Limits of the device in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of one buffer that a kernel can see.
+    /// Bytes of one buffer visible to a kernel.
     pub binding_bytes: u64,
     /// Bytes of one buffer.
     pub buffer_bytes: u64,
@@ -44,26 +44,25 @@ struct Inner {
 #[derive(Clone)]
 pub struct Gpu {
     inner: Arc<Inner>,
-    /// Where launches are only noted.
+    /// Records launches instead of running them.
     notes: Option<Notes>,
 }
 
 impl Gpu {
-    /// Open the device. Make one per process or page and clone it: several devices side
-    /// by side run at a fraction of the speed of one. A new one may be made after the
-    /// old one was lost.
+    /// Opens the device. Make one for each process or page and clone it: several devices side by
+    /// side run at a fraction of the speed of one. After a loss a new one may be made.
     pub async fn init(choice: AdapterChoice) -> Result<Self, GpuError> {
         let adapter = adapter::request(&choice).await?;
         let info = adapter.get_info();
         let offered = adapter.limits();
-        // WebGPU's defaults are what every device has; only buffers may be larger. So a
-        // kernel that asks for more fails here, not on somebody else's phone.
+        // WebGPU's default limits, except for the sizes of buffers: a kernel that needs more fails
+        // here instead of on a smaller device.
         let wanted = wgpu::Limits {
             max_buffer_size: offered.max_buffer_size.max(256 << 20),
             max_storage_buffer_binding_size: offered.max_storage_buffer_binding_size.max(128 << 20),
             ..wgpu::Limits::default()
         };
-        // Only twins of kernels use them. wgpu 30 can't ask a browser for any.
+        // Only alternative kernels use subgroups. wgpu 30 cannot request them in a browser.
         let optional = if cfg!(target_family = "wasm") {
             wgpu::Features::empty()
         } else {
@@ -85,11 +84,11 @@ impl Gpu {
         let granted = device.limits();
         let info = AdapterInfo::new(&info);
         #[cfg(target_family = "wasm")]
-        let info = info.of_browser(&device);
+        let info = info.with_browser_info(&device);
         let reports = Reports::watch(&device);
         let ledger = Ledger::new();
         let queue = Queue::new(device.clone(), queue, ledger.clone());
-        // Memory is made of zeros.
+        // New memory is zeroed.
         let zeros = queue.storage(64);
         Ok(Self {
             inner: Arc::new(Inner {
@@ -117,46 +116,46 @@ impl Gpu {
         &self.inner.adapter
     }
 
-    /// What the device can bind.
+    /// Limits of the device.
     pub fn limits(&self) -> Limits {
         self.inner.limits
     }
 
-    /// Whether kernels may use subgroups on it.
+    /// Whether kernels may use subgroups.
     pub fn has_subgroups(&self) -> bool {
         self.inner.subgroups
     }
 
-    /// The device itself.
+    /// The wgpu device.
     pub(crate) fn device(&self) -> &wgpu::Device {
         &self.inner.device
     }
 
-    /// Why the device was lost, once it was.
+    /// Reason of the device's loss, if lost.
     pub fn lost(&self) -> Option<String> {
         self.inner.reports.lost()
     }
 
-    /// Give the device up, as a driver reset would: what follows fails with
+    /// Destroys the device, as a driver reset would: later calls fail with
     /// [`GpuError::DeviceLost`].
     pub fn destroy(&self) {
-        // Native wgpu tells the callback at the next poll only.
+        // Native wgpu calls back only at the next poll.
         self.inner.reports.lose(|| "destroyed on request".into());
         self.inner.device.destroy();
     }
 
-    /// What was made and run so far.
+    /// Operations so far.
     pub fn counters(&self) -> GpuCounters {
         self.queue().counters()
     }
 
-    /// Bytes of GPU memory held by live buffers.
+    /// Bytes of live buffers.
     pub fn memory_in_use(&self) -> u64 {
         self.inner.ledger.bytes()
     }
 
-    /// Bytes of GPU memory taken from the driver, where it tells (not in browsers): also
-    /// what is rounded up, kept for the next buffers, or on its way.
+    /// Bytes taken from the driver, where known (not in browsers): includes rounding, memory kept
+    /// for the next buffers, and memory being freed.
     pub fn memory_reserved(&self) -> u64 {
         let report = self.inner.device.generate_allocator_report();
         report.map_or_else(
@@ -165,8 +164,8 @@ impl Gpu {
         )
     }
 
-    /// A buffer of `bytes` bytes, its content unspecified; the memory goes back to the
-    /// driver once its last clone went and the work queued on it has run.
+    /// A buffer of `bytes` bytes with unspecified content. The memory is freed after its last clone
+    /// is dropped and the work queued on it has run.
     pub fn allocate(&self, bytes: usize) -> Result<Buffer, GpuError> {
         self.check_size("a buffer", bytes)?;
         Ok(self.queue().storage(bytes))
@@ -182,7 +181,7 @@ impl Gpu {
         Ok(buffer)
     }
 
-    /// Overwrite a buffer from its start. `data` must fill it exactly.
+    /// Overwrites a buffer, which `data` must fill exactly.
     pub fn write<T: Pod>(&self, buffer: &Buffer, data: &[T]) -> Result<(), GpuError> {
         let bytes = bytemuck::cast_slice::<T, u8>(data);
         if bytes.len() != buffer.bytes() {
@@ -194,14 +193,14 @@ impl Gpu {
         self.write_at(buffer, 0, bytes)
     }
 
-    /// Overwrite a buffer's bytes from `at` on; both `at` and the length are whole words.
+    /// Overwrites a buffer's bytes from `at` on; `at` and the length are whole words.
     ///
     /// # Errors
     /// [`GpuError::Shape`] where they are not, or beyond its end.
     pub fn write_at(&self, buffer: &Buffer, at: usize, data: &[u8]) -> Result<(), GpuError> {
         self.check_lost()?;
-        let behind = (buffer.bytes().checked_sub(at)).and_then(|b| b.checked_sub(data.len()));
-        if behind.is_none() || !at.is_multiple_of(4) || !data.len().is_multiple_of(4) {
+        let after = (buffer.bytes().checked_sub(at)).and_then(|b| b.checked_sub(data.len()));
+        if after.is_none() || !at.is_multiple_of(4) || !data.len().is_multiple_of(4) {
             let (length, bytes) = (data.len(), buffer.bytes());
             return Err(GpuError::shape(
                 "write",
@@ -212,7 +211,7 @@ impl Gpu {
         Ok(())
     }
 
-    /// A buffer with the contents of these one behind another.
+    /// A buffer with the concatenated contents of these.
     pub fn concat(&self, buffers: &[&Buffer]) -> Result<Buffer, GpuError> {
         let whole = self.allocate(buffers.iter().map(|buffer| buffer.bytes()).sum())?;
         let mut at = 0;
@@ -223,10 +222,10 @@ impl Gpu {
         Ok(whole)
     }
 
-    /// Queue a copy of all of a buffer to the beginning of another one.
+    /// Queues a copy of all of a buffer to the beginning of another.
     ///
     /// # Errors
-    /// [`GpuError::Shape`] where the other one is smaller or the same.
+    /// [`GpuError::Shape`] where the target is smaller or the same buffer.
     pub fn copy_into(&self, from: &Buffer, to: &Buffer) -> Result<(), GpuError> {
         self.check_lost()?;
         if to.bytes() < from.bytes() || from.same(to) {
@@ -240,14 +239,13 @@ impl Gpu {
         Ok(())
     }
 
-    /// Queue a copy of `bytes` bytes, whole words, of which both buffers have enough.
+    /// Queues a copy of `bytes` bytes, whole words within both buffers.
     pub fn copy(&self, from: (&Buffer, usize), to: (&Buffer, usize), bytes: usize) {
         self.queue().copy(from, to, bytes);
     }
 
-    /// Run everything queued and copy these buffers back. Reads that are asked for in one turn of
-    /// the executor are one copy and one wait. Reports whatever went wrong since the last read or
-    /// sync.
+    /// Runs everything queued and reads these buffers back. Reads requested in one turn of the
+    /// executor share a copy and a wait. Reports errors since the last read or sync.
     pub async fn read(&self, buffers: &[&Buffer]) -> Result<Vec<Vec<u8>>, GpuError> {
         if buffers.iter().all(|buffer| buffer.bytes() == 0) {
             self.sync().await?;
@@ -255,13 +253,14 @@ impl Gpu {
         }
         self.check_lost()?;
         let (batch, mut at) = {
-            // Under one lock: what is closed below has been joined by all who found it open.
+            // Under one lock, so that the batch closed below is the one joined by all who found it
+            // open.
             let mut open = self.batch();
             let batch = open.get_or_insert_default();
             (batch.clone(), batch.join(buffers))
         };
-        // Every task that is ready may join first.
-        others_first().await;
+        // Lets every ready task join first.
+        yield_now().await;
         self.batch().take_if(|open| Arc::ptr_eq(open, &batch));
         batch.start(self)?;
         let bytes = batch.finish(self).await?;
@@ -274,22 +273,22 @@ impl Gpu {
 
     /// The batch that reads join now.
     fn batch(&self) -> MutexGuard<'_, Option<Arc<Batch>>> {
-        held(&self.inner.batch)
+        lock(&self.inner.batch)
     }
 
-    /// Submit everything, with a copy of these buffers to memory that the CPU can map.
+    /// Submits everything, with a copy of these buffers to mappable memory.
     pub(crate) fn copy_out(&self, buffers: &[&Buffer]) -> (Buffer, Option<wgpu::SubmissionIndex>) {
         self.queue().copy_out(buffers)
     }
 
-    /// The first bytes of mapped memory, which is given back.
+    /// The first bytes of mapped memory, which is then released.
     pub(crate) fn take_mapped(
         &self,
         staging: Buffer,
         bytes: usize,
         mapped: Result<(), String>,
     ) -> Result<Vec<u8>, GpuError> {
-        // First what went wrong behind the call: a copy that was refused maps well.
+        // Errors first: a refused copy still maps.
         self.check()?;
         let refused = |reason: String| GpuError::Refused { reason };
         mapped.map_err(refused)?;
@@ -313,35 +312,34 @@ impl Gpu {
             .collect())
     }
 
-    /// Run everything queued and wait for it. Reports whatever went wrong since the
-    /// last read or sync.
+    /// Runs everything queued and waits for it. Reports errors since the last read or sync.
     pub async fn sync(&self) -> Result<(), GpuError> {
         self.check_lost()?;
-        let (tell, told) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let index = self.queue().finish(move || {
-            // Who asked may be gone.
-            let _ = tell.send(());
+            // The receiver may be gone.
+            let _ = sender.send(());
         });
         self.poll(index)?;
-        let told = told.await;
+        let done = receiver.await;
         self.check()?;
-        told.map_err(|_| GpuError::Refused {
+        done.map_err(|_| GpuError::Refused {
             reason: "the driver gave up a wait".into(),
         })
     }
 
-    /// Start what is queued without waiting for it.
+    /// Starts everything queued without waiting for it.
     pub fn flush(&self) -> Result<(), GpuError> {
         self.check_lost()?;
         self.queue().submit();
         self.check()
     }
 
-    /// Queue one launch. Buffers are bound in order from 0, then the parameters.
+    /// Queues one launch. Buffers are bound in order from 0, then the parameters.
     ///
     /// # Errors
-    /// [`GpuError::Shape`] for what no device launches: more workgroups or buffers than WebGPU's
-    /// limits, an output that is also another argument.
+    /// [`GpuError::Shape`] for launches outside WebGPU's limits of workgroups or buffers, or an
+    /// output that is also another argument.
     pub fn launch<P: Pod>(
         &self,
         shader: &'static Shader,
@@ -373,24 +371,24 @@ impl Gpu {
         (self.queue()).run(shader, buffers, dispatch.params(), groups)
     }
 
-    /// Builds what these kernels need, side by side where the platform can. Those that the driver
-    /// refuses, and what it said.
+    /// Builds the pipelines of these kernels, concurrently where possible. Returns the kernels that
+    /// the driver refused, with its messages.
     pub async fn build(&self, kernels: &[Kernel]) -> Vec<(&'static str, String)> {
         pipelines::build(self, kernels).await
     }
 
-    /// Other WGSL for a shader on this device; what was made of it is forgotten.
+    /// Replaces a shader's WGSL on this device and drops its pipelines.
     #[cfg(feature = "faults")]
     pub fn alter(&self, shader: &'static Shader, text: String) {
         self.queue().bindings().alter(shader, text);
     }
 
-    /// Free what is kept for the results of the next reads.
+    /// Frees the staging memory of reads.
     pub fn clear_staging(&self) {
         self.queue().clear_staging();
     }
 
-    /// The same device, whose launches are noted and not run.
+    /// The same device, recording launches instead of running them.
     pub fn with_notes(&self, notes: Notes) -> Self {
         Self {
             inner: self.inner.clone(),
@@ -398,7 +396,7 @@ impl Gpu {
         }
     }
 
-    /// Sixteen zeros, bound where an optional input is absent.
+    /// Sixteen zeros, bound for an absent optional input.
     pub fn zeros(&self) -> &Buffer {
         &self.inner.zeros
     }
@@ -407,18 +405,17 @@ impl Gpu {
         self.inner.reports.check_lost()
     }
 
-    /// What went wrong since this was last asked.
+    /// Errors since the last check.
     fn check(&self) -> Result<(), GpuError> {
         self.inner.reports.check(&self.inner.heard)
     }
 
-    /// A thread that panicked with it may have left work unsubmitted, no more.
+    /// After a panic work may be unsubmitted, but the state is sound.
     pub(crate) fn queue(&self) -> MutexGuard<'_, Queue> {
-        held(&self.inner.queue)
+        lock(&self.inner.queue)
     }
 
-    /// Natively callbacks come while somebody waits for the device; in a browser by
-    /// themselves.
+    /// Natively callbacks run only while polling the device; in a browser by themselves.
     pub(crate) fn poll(&self, index: Option<wgpu::SubmissionIndex>) -> Result<(), GpuError> {
         if cfg!(target_family = "wasm") {
             return Ok(());
@@ -455,9 +452,9 @@ impl Gpu {
     }
 }
 
-/// What lies behind a lock, also after a thread panicked with it.
-fn held<T>(behind: &Mutex<T>) -> MutexGuard<'_, T> {
-    behind.lock().unwrap_or_else(PoisonError::into_inner)
+/// Locks, also after a panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl std::fmt::Debug for Gpu {

@@ -1,22 +1,22 @@
 //! From WGSL text to a queued dispatch.
 //!
-//! Parameters ride in a uniform buffer and are known by their content: a launch with
-//! parameters seen before writes nothing. What changes from step to step (positions, cache
-//! rows, prefix lengths) is no parameter but lies in buffers that kernels write.
+//! Parameters are a uniform, identified by their content: a launch with known parameters writes
+//! nothing. Values that change from step to step (positions, cache rows, prefix lengths) are
+//! therefore not parameters, but lie in buffers that kernels write.
 
 use crate::{Buffer, GpuError};
 
-/// WebGPU's limit of workgroups in a dimension; what exceeds it is dropped silently.
-const GROUPS: u32 = 65_535;
+/// WebGPU's limit of workgroups in a dimension; a launch above it is silently dropped.
+const MAX_GROUPS: u32 = 65_535;
 
-/// A kernel's WGSL, in pieces that are concatenated, and what its launcher relies on.
+/// A kernel's WGSL, in pieces to concatenate, and the constants that its launcher relies on.
 #[derive(Debug)]
 pub struct Shader {
     /// Unique.
     pub name: &'static str,
     /// The first has the entry point.
     pub pieces: &'static [&'static str],
-    /// Threads in a workgroup, read out of the WGSL.
+    /// Threads in a workgroup, parsed from the WGSL.
     pub workgroup: u32,
     /// Bytes of the launcher's parameter struct.
     pub params: usize,
@@ -24,7 +24,7 @@ pub struct Shader {
 
 impl Shader {
     /// A kernel with parameters `P`; the first piece has the entry point.
-    pub const fn of<P>(name: &'static str, pieces: &'static [&'static str]) -> Self {
+    pub const fn new<P>(name: &'static str, pieces: &'static [&'static str]) -> Self {
         Self {
             name,
             pieces,
@@ -39,7 +39,7 @@ impl Shader {
     }
 }
 
-/// What a kernel does with a buffer.
+/// A kernel's access to a buffer.
 #[derive(Debug, Clone, Copy)]
 pub enum Use<'a> {
     /// `var<storage, read>`
@@ -56,17 +56,16 @@ impl<'a> Use<'a> {
     }
 }
 
-/// An error for what no device launches: workgroups beyond the limit, and an output that is also
-/// another argument.
+/// Checks that the workgroups are within the limit, and that no output is another argument too.
 pub(crate) fn check(
     shader: &Shader,
     buffers: &[Use<'_>],
     groups: [u32; 3],
 ) -> Result<(), GpuError> {
-    if groups.iter().any(|&count| count == 0 || count > GROUPS) {
+    if groups.iter().any(|&count| count == 0 || count > MAX_GROUPS) {
         return Err(GpuError::shape(
             shader.name,
-            format!("{groups:?} workgroups; each must be in 1..={GROUPS}"),
+            format!("{groups:?} workgroups; each must be in 1..={MAX_GROUPS}"),
         ));
     }
     for (i, used) in buffers.iter().enumerate() {
@@ -86,10 +85,10 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// Workgroups for `count` of them in x and y; kernels number them `y · groups.x + x`.
+/// `count` workgroups in x and y; kernels compute their index as `y · groups.x + x`.
 pub fn grid(count: usize) -> [u32; 3] {
     let count = u32::try_from(count).unwrap_or(u32::MAX);
-    let y = count.div_ceil(GROUPS).max(1);
+    let y = count.div_ceil(MAX_GROUPS).max(1);
     [count.div_ceil(y), y, 1]
 }
 
@@ -98,8 +97,7 @@ pub fn flat(shader: &Shader, threads: usize) -> [u32; 3] {
     grid(threads.div_ceil(shader.workgroup as usize))
 }
 
-/// A size as the u32 that kernels count in; also refuses products that would overflow
-/// the index arithmetic of a kernel.
+/// A size as u32, in which kernels count.
 ///
 /// # Errors
 /// [`GpuError::Shape`] beyond 32 bits.
@@ -108,11 +106,11 @@ pub fn count(kernel: &'static str, what: &'static str, value: usize) -> Result<u
         .map_err(|_| GpuError::shape(kernel, format!("{what} is {value}, beyond 32 bits")))
 }
 
-/// The number behind the first `marker` of a WGSL text, read while compiling, so that
-/// launcher and shader can't drift apart.
+/// The number after the first `marker` in a WGSL text, parsed at compile time, so that launcher and
+/// shader cannot drift apart.
 ///
 /// # Panics
-/// Without one; while compiling, where it is called for a constant.
+/// Without a marker; at compile time in a constant.
 pub const fn number_in(text: &str, marker: &str) -> u32 {
     let (text, marker) = (text.as_bytes(), marker.as_bytes());
     let mut at = 0;
@@ -128,7 +126,7 @@ pub const fn number_in(text: &str, marker: &str) -> u32 {
                 value = value * 10 + (text[digit] - b'0') as u32;
                 digit += 1;
             }
-            assert!(value > 0, "no number behind the marker");
+            assert!(value > 0, "no number after the marker");
             return value;
         }
         at += 1;
@@ -136,7 +134,7 @@ pub const fn number_in(text: &str, marker: &str) -> u32 {
     panic!("marker not found in the shader");
 }
 
-/// The threads of a workgroup of this WGSL; they all lie in x.
+/// Parses the workgroup size, all in x.
 const fn workgroup(text: &str) -> u32 {
     number_in(text, "@workgroup_size(")
 }
@@ -163,7 +161,7 @@ mod tests {
     static GOOD: Shader = shader("good", &[DOUBLE]);
     static BROKEN: Shader = shader("broken", &["fn main() -> nothing {}"]);
 
-    /// What the driver refuses is an error of the next read, once, and no panic.
+    /// Work that the driver refuses is an error of the next read, once, without a panic.
     #[test]
     fn refused_work_is_an_error_of_the_next_read() {
         pollster::block_on(async {
@@ -202,7 +200,7 @@ mod tests {
 
     static COUNTS: Shader = shader("count", &[COUNT]);
 
-    /// More parameters than there are slots for.
+    /// More parameters than slots.
     #[test]
     fn parameters_never_run_out() {
         pollster::block_on(async {
@@ -222,7 +220,7 @@ mod tests {
             let counters = gpu.counters();
             assert_eq!((counters.bind_groups, counters.pipelines), (1, 1));
             assert_eq!(counters.dispatches, 9001);
-            // 32, then 64 each; and where slots are taken back.
+            // 32, then 64 each; and where slots are recycled.
             assert!((142..=145).contains(&counters.submits), "{counters:?}");
             assert_eq!(counters.passes, counters.submits);
         });
@@ -232,7 +230,7 @@ mod tests {
     fn grids_cover_their_workgroups() {
         for count in [1, 2, 65_535, 65_536, 131_071, 8 * 65_535 + 1, 4_000_000_000] {
             let [x, y, z] = grid(count);
-            assert!(x <= GROUPS && y <= GROUPS && z == 1, "{count}");
+            assert!(x <= MAX_GROUPS && y <= MAX_GROUPS && z == 1, "{count}");
             assert!(x as usize * y as usize >= count, "{count}");
             assert!((x as usize * y as usize) < count + y as usize, "{count}");
         }

@@ -1,5 +1,5 @@
-//! Pipelines before their first launch: which ones launches will take, and all of them built at
-//! once.
+//! Pipelines before their first launch: records the ones that launches need, and builds them
+//! together.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,7 +7,7 @@ use crate::Gpu;
 use crate::bindings::Kinds;
 use crate::launch::{Shader, Use};
 
-/// A kernel as launches take it.
+/// A kernel with its kinds of arguments.
 #[derive(Debug, Clone, Copy)]
 pub struct Kernel {
     /// Its WGSL.
@@ -15,18 +15,18 @@ pub struct Kernel {
     pub(crate) kinds: Kinds,
 }
 
-/// The kernels of launches that are noted and not run.
+/// Kernels of recorded launches.
 #[derive(Debug, Clone, Default)]
 pub struct Notes(Arc<Mutex<Vec<Kernel>>>);
 
 impl Notes {
-    /// What was noted so far, in its order; from here on nothing was.
+    /// Takes the kernels recorded so far, in order.
     pub fn take(&self) -> Vec<Kernel> {
         std::mem::take(&mut *self.lock())
     }
 
     pub(crate) fn note(&self, shader: &'static Shader, buffers: &[Use<'_>]) {
-        let kinds = Kinds::of(buffers);
+        let kinds = Kinds::from_uses(buffers);
         self.lock().push(Kernel { shader, kinds });
     }
 
@@ -35,7 +35,7 @@ impl Notes {
     }
 }
 
-/// Builds what these kernels need and is not there; see [`Gpu::build`].
+/// Builds the missing pipelines of these kernels; see [`Gpu::build`].
 pub(crate) async fn build(gpu: &Gpu, kernels: &[Kernel]) -> Vec<(&'static str, String)> {
     let mut fresh: Vec<Kernel> = Vec::new();
     for &kernel in kernels {

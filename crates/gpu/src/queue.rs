@@ -1,8 +1,8 @@
-//! The order of the GPU's work: launches, writes and copies, and when they are submitted.
+//! The order of the GPU's work: launches, writes and copies, and their submission.
 //!
-//! Launches collect in one compute pass. It is submitted when enough have come together,
-//! when results are wanted, or when the CPU writes to a buffer that one of them uses: writes
-//! take effect before the next submit.
+//! Launches collect in one compute pass. It is submitted when it is long enough, when results are
+//! wanted, or when the CPU writes to a buffer that it uses: writes take effect before the next
+//! submit.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ use crate::launch::{Shader, Use};
 use crate::pipelines::Kernel;
 use crate::{Buffer, GpuCounters, GpuError};
 
-/// Launches of the first submit after the GPU has run dry: it begins early.
+/// Launches of the first submit after the GPU went idle, few so that it begins early.
 const FIRST: u32 = 32;
 
-/// Launches of those behind it.
+/// Launches of later submits.
 const LATER: u32 = 64;
 
-/// The pass that launches go to.
+/// The open compute pass.
 struct Open {
     // Dropped first, which ends it.
     pass: wgpu::ComputePass<'static>,
     encoder: wgpu::CommandEncoder,
-    /// The pipeline set last.
+    /// The current pipeline.
     pipeline: Pipeline,
 }
 
@@ -35,12 +35,12 @@ pub(crate) struct Queue {
     open: Option<Open>,
     /// Launches in the open pass.
     waiting: u32,
-    /// Whether the GPU has been given work since it was last waited for.
+    /// Whether the GPU has had work since the last wait.
     busy: bool,
     /// Whether written bytes wait for a submit.
     written: bool,
     counters: GpuCounters,
-    /// Where results are copied to for the CPU, for reuse.
+    /// Reusable memory for results.
     staging: Vec<Buffer>,
 }
 
@@ -71,7 +71,7 @@ impl Queue {
         }
     }
 
-    /// A buffer for kernels, its content unspecified.
+    /// A buffer for kernels with unspecified content.
     pub fn storage(&self, bytes: usize) -> Buffer {
         let usage = wgpu::BufferUsages::STORAGE
             | wgpu::BufferUsages::COPY_SRC
@@ -85,25 +85,25 @@ impl Queue {
         self.bindings.pipeline_of(&self.device, shader, kinds);
     }
 
-    /// Whether it is there.
+    /// Whether its pipeline exists.
     pub fn has_built(&self, kernel: Kernel) -> bool {
         self.bindings.has_pipeline(kernel.shader, kernel.kinds)
     }
 
-    /// Asks for the pipeline of a kernel and drops it.
+    /// Compiles a kernel's pipeline without caching it.
     #[cfg(target_family = "wasm")]
     pub fn make(&mut self, kernel: Kernel) {
         let Kernel { shader, kinds } = kernel;
         self.bindings.make(&self.device, shader, kinds);
     }
 
-    /// What launches need.
+    /// Device objects of launches.
     #[cfg(feature = "faults")]
     pub fn bindings(&mut self) -> &mut Bindings {
         &mut self.bindings
     }
 
-    /// Queue a launch whose arguments were checked; submit if enough is queued.
+    /// Queues a launch with checked arguments; submits if enough is queued.
     pub fn run(
         &mut self,
         shader: &'static Shader,
@@ -165,13 +165,13 @@ impl Queue {
         Ok(())
     }
 
-    /// Give the GPU what is queued.
+    /// Submits everything queued.
     pub fn submit(&mut self) -> Option<wgpu::SubmissionIndex> {
         self.submit_with(&[], None)
     }
 
-    /// Give the GPU what is queued, and behind it copies of these buffers, one behind
-    /// another, into `staging`.
+    /// Submits everything queued, followed by copies of these buffers, concatenated, into
+    /// `staging`.
     fn submit_with(
         &mut self,
         buffers: &[&Buffer],
@@ -191,7 +191,7 @@ impl Queue {
                 at += bytes;
             }
         }
-        // Natively written bytes wait in memory of their own until the next submit.
+        // Natively written bytes wait in separate memory until the next submit.
         let flush = cfg!(not(target_family = "wasm")) && self.written;
         if encoder.is_none() && !flush {
             return None;
@@ -209,7 +209,7 @@ impl Queue {
         Some(index)
     }
 
-    /// Overwrite bytes of a buffer, behind all work that is queued.
+    /// Overwrites bytes of a buffer, after all queued work.
     pub fn write(&mut self, buffer: &Buffer, at: usize, data: &[u8]) {
         if buffer.waits_for(self.ledger.submit()) {
             self.submit();
@@ -220,14 +220,14 @@ impl Queue {
         self.queue.write_buffer(buffer.raw(), at, data);
     }
 
-    /// Queue a copy of bytes of a buffer to another one.
+    /// Queues a copy between buffers.
     pub fn copy(
         &mut self,
         (from, at): (&Buffer, usize),
         (to, into): (&Buffer, usize),
         bytes: usize,
     ) {
-        // Between passes: an open one ends here.
+        // Copies are between passes: this ends the open one.
         self.submit();
         let mut encoder = self.device.create_command_encoder(&Default::default());
         let (at, into) = ((from.at() + at) as u64, (to.at() + into) as u64);
@@ -236,8 +236,7 @@ impl Queue {
         self.counters.submits += 1;
     }
 
-    /// Submit everything, with copies of these buffers, one behind another, into memory that
-    /// the CPU can map.
+    /// Submits everything, with copies of these buffers, concatenated, into mappable memory.
     pub fn copy_out(&mut self, buffers: &[&Buffer]) -> (Buffer, Option<wgpu::SubmissionIndex>) {
         let total = buffers.iter().map(|buffer| buffer.bytes()).sum();
         let staging = self.take_staging(total);
@@ -248,7 +247,7 @@ impl Queue {
         (staging, index)
     }
 
-    /// Submit everything and have `done` called when the GPU has run it.
+    /// Submits everything; calls `done` when the GPU has run it.
     pub fn finish(
         &mut self,
         done: impl FnOnce() + Send + 'static,
@@ -260,7 +259,7 @@ impl Queue {
         index
     }
 
-    /// Memory of at least that size for the CPU to map.
+    /// Mappable memory of at least that size.
     fn take_staging(&mut self, bytes: usize) -> Buffer {
         let fits = |staging: &Buffer| staging.bytes() >= bytes;
         if let Some(at) = self.staging.iter().position(fits) {
@@ -271,16 +270,16 @@ impl Queue {
         create(&self.device, &self.ledger, bytes, usage)
     }
 
-    /// Free what is kept for the next results.
+    /// Frees the reusable memory.
     pub fn clear_staging(&mut self) {
         self.staging.clear();
     }
 
-    /// Keep it for the next results, unless it is large or there are enough.
+    /// Keeps the memory for reuse, unless it is large or there is enough.
     pub fn put_staging(&mut self, staging: Buffer) {
-        const LARGEST: usize = 8 << 20;
-        const MOST: usize = 8;
-        if staging.bytes() <= LARGEST && self.staging.len() < MOST {
+        const MAX_BYTES: usize = 8 << 20;
+        const MAX_COUNT: usize = 8;
+        if staging.bytes() <= MAX_BYTES && self.staging.len() < MAX_COUNT {
             self.staging.push(staging);
             self.staging.sort_by_key(Buffer::bytes);
         }

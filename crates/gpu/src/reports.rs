@@ -1,5 +1,5 @@
-//! What a device reports outside of calls: its loss, and errors of work that was refused
-//! after the call that queued it had returned.
+//! Asynchronous reports of a device: its loss, and errors of work refused after the call that
+//! queued it had returned.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,15 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::GpuError;
 
-/// Errors that are remembered: those behind the first follow from it.
+/// Errors kept: later ones follow from the first.
 const REMEMBERED: usize = 16;
 
 #[derive(Debug, Default)]
 struct State {
     lost: Option<String>,
-    /// How many errors there have been.
+    /// Number of errors so far.
     count: u64,
-    /// The latest of them.
+    /// The latest errors.
     failed: VecDeque<GpuError>,
 }
 
@@ -23,12 +23,12 @@ struct State {
 #[derive(Debug, Clone, Default)]
 pub struct Reports(Arc<Mutex<State>>);
 
-/// How many of a device's errors somebody has heard of.
+/// Number of a device's errors that a listener has seen.
 #[derive(Debug)]
 pub struct Heard(AtomicU64);
 
 impl Reports {
-    /// Collects from now on what the device reports, in place of handlers that it had.
+    /// Collects the device's reports, replacing its handlers.
     pub fn watch(device: &wgpu::Device) -> Self {
         let reports = Self::default();
         let lost = reports.clone();
@@ -55,17 +55,17 @@ impl Reports {
         reports
     }
 
-    /// The device is gone, unless that is known already.
+    /// Records the loss, unless known.
     pub(crate) fn lose(&self, reason: impl FnOnce() -> String) {
         self.state().lost.get_or_insert_with(reason);
     }
 
-    /// Why the device was lost, once it was.
+    /// Reason of the device's loss, if lost.
     pub fn lost(&self) -> Option<String> {
         self.state().lost.clone()
     }
 
-    /// An error once the device is lost.
+    /// Fails once the device is lost.
     ///
     /// # Errors
     /// [`GpuError::DeviceLost`].
@@ -78,16 +78,16 @@ impl Reports {
         }
     }
 
-    /// Listens from now on.
+    /// Starts listening.
     pub fn listen(&self) -> Heard {
         Heard(AtomicU64::new(self.state().count))
     }
 
-    /// Whether anything went wrong since the listener last asked. Each of several is told, since
-    /// what one queued is reported while another waits.
+    /// Reports an error that is new to the listener. Each of several listeners gets it, since work
+    /// queued by one may be reported while another waits.
     ///
     /// # Errors
-    /// [`GpuError::DeviceLost`] once it is, or the first error that is news to the listener.
+    /// [`GpuError::DeviceLost`] once lost, or the first new error.
     pub fn check(&self, heard: &Heard) -> Result<(), GpuError> {
         self.check_lost()?;
         let state = self.state();
@@ -97,7 +97,7 @@ impl Reports {
         error.map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// The state is plain data: a thread that panicked with it leaves nothing half done.
+    /// The state is plain data: a panic leaves it sound.
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! What a caller sees of a lost device: alone in its process, since it takes one away.
+//! Behaviour of a lost device: alone in its process, since the test loses one.
 
 use conclave_gpu::GpuError;
 
@@ -8,8 +8,8 @@ mod support;
 
 use support::{add, open};
 
-/// Memory of kept buffers goes back; a lost device is an error at every call, at once
-/// and without a panic; a new device works.
+/// Memory of live buffers is freed; every call on a lost device fails at once, without a panic; a
+/// new device works.
 #[test]
 fn a_lost_device_is_an_error_and_a_new_one_works() {
     pollster::block_on(async {

@@ -1,14 +1,14 @@
-//! A document as it grows: by the accepted text, and by the tokens of a draft behind it.
+//! A growing document: the accepted text, followed by the tokens of a draft.
 
 use llguidance::{Matcher, TokenParser};
 
 use crate::GrammarError;
-use crate::schema::told;
+use crate::schema::first_line;
 
-/// A document of a schema, as far as the members have accepted it.
+/// Document of a schema, up to what the members have accepted.
 pub struct Document {
     accepted: Matcher,
-    /// The same, with what is drafted behind it.
+    /// State after the drafted tokens.
     drafted: Option<(Matcher, Vec<u32>)>,
     tokens: u32,
 }
@@ -31,11 +31,11 @@ impl Document {
         }
     }
 
-    /// Goes on behind `text`, which all members have accepted.
+    /// Advances by `text`, which all members have accepted.
     ///
     /// # Errors
-    /// [`GrammarError::Text`] where no document of the schema goes on like that, after which there
-    /// is nothing to go on from; [`GrammarError::Involved`].
+    /// [`GrammarError::Text`] if no document of the schema continues so; the document is then
+    /// unusable. [`GrammarError::Involved`].
     pub fn accept(&mut self, text: &str) -> Result<(), GrammarError> {
         self.drafted = None;
         let first = self.tokens + 1;
@@ -49,29 +49,29 @@ impl Document {
         }
     }
 
-    /// Which tokens may follow the accepted text and `drawn`, tokens that earlier masks allowed: of
-    /// token t bit t % 32 of word t / 32; the bit behind the last token's is the end's, set where
-    /// the document is whole. What is behind that bit means nothing.
+    /// Bit mask of the tokens that may follow the accepted text and `drawn`, tokens that earlier
+    /// masks allowed. Token t is bit t % 32 of word t / 32; the bit after the last token's is the
+    /// end's, set if the document is complete. Further bits are unspecified.
     ///
     /// # Errors
-    /// [`GrammarError::NoToken`] where the vocabulary can't go on; [`GrammarError::Involved`].
+    /// [`GrammarError::NoToken`] if no token fits; [`GrammarError::Involved`].
     pub fn mask(&mut self, drawn: &[u32]) -> Result<Vec<u32>, GrammarError> {
-        let (mut behind, before) = match self.drafted.take() {
-            // Mostly a token longer than the last time.
+        let (mut matcher, before) = match self.drafted.take() {
+            // Usually one token longer than in the last call.
             Some((matcher, before)) if drawn.starts_with(&before) => (matcher, before),
             _ => (self.accepted.clone(), Vec::new()),
         };
         if drawn.iter().any(|&token| token >= self.tokens) {
             return Err(GrammarError::NoToken);
         }
-        behind
+        matcher
             .consume_tokens(&drawn[before.len()..])
             .map_err(involved)?;
-        let mask = behind.compute_mask_or_eos().map_err(involved)?;
-        self.drafted = Some((behind, drawn.to_vec()));
+        let mask = matcher.compute_mask_or_eos().map_err(involved)?;
+        self.drafted = Some((matcher, drawn.to_vec()));
         let words = self.tokens as usize / 32 + 1;
         let mut allowed = mask.as_slice()[..words].to_vec();
-        // Single bytes begin behind the end's bit.
+        // Clears the single-byte tokens after the end's bit.
         let last = u32::MAX >> (31 - self.tokens % 32);
         allowed[words - 1] &= last;
         if allowed.iter().all(|&word| word == 0) {
@@ -80,16 +80,16 @@ impl Document {
         Ok(allowed)
     }
 
-    /// Whether the accepted text is a whole document.
+    /// Returns whether the accepted text is a complete document.
     pub fn is_whole(&mut self) -> bool {
         self.accepted.is_stopped() || self.accepted.is_accepting().unwrap_or(false)
     }
 }
 
 fn involved(error: impl std::fmt::Display) -> GrammarError {
-    match told(&error) {
-        // The one error of a mask that is no limit: it would allow nothing.
-        told if told.starts_with("NoExtensionBias") => GrammarError::NoToken,
-        told => GrammarError::Involved(told),
+    match first_line(&error) {
+        // Not a limit: the mask would allow nothing.
+        message if message.starts_with("NoExtensionBias") => GrammarError::NoToken,
+        message => GrammarError::Involved(message),
     }
 }

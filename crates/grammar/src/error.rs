@@ -1,35 +1,35 @@
-//! What can be wrong with a schema, a vocabulary or a text.
+//! Errors of schemas, vocabularies and texts.
 
-/// Why an answer can't be held to a schema.
+/// Reason why an answer can't be constrained to a schema.
 #[derive(Debug, thiserror::Error)]
 pub enum GrammarError {
-    /// The schema is none.
-    #[error("the schema is no JSON ({0}); correct that")]
+    /// The schema is not JSON.
+    #[error("the schema is not JSON ({0}); correct that")]
     Json(#[from] serde_json::Error),
-    /// It is larger, or nested deeper, than is read.
+    /// The schema is too large, or nested too deeply.
     #[error("the schema {0}; make it smaller")]
     Size(String),
-    /// A part of it asks for what can't be held to.
+    /// A part of the schema is not supported.
     #[error("the schema can't be honoured at {part}: {reason}; leave that out")]
     Schema {
-        /// The smallest part that can't, as a JSON pointer behind `#`.
+        /// The smallest unsupported part, as a JSON pointer after `#`.
         part: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// What a member's tokens show as is not written as [`crate::written`] does.
+    /// The vocabulary was not encoded by [`crate::written`].
     #[error("the vocabulary can't be read: {0}")]
     Vocabulary(&'static str),
-    /// A text goes on where the schema does not.
-    #[error("the text `{text}` goes on as no document of the schema does")]
+    /// The text does not continue a document of the schema.
+    #[error("the text `{text}` does not continue any document of the schema")]
     Text {
-        /// What was to be accepted.
+        /// The rejected text.
         text: String,
     },
-    /// The document goes on, but not in any token of this vocabulary.
+    /// The document can continue, but not with a token of this vocabulary.
     #[error("the member has no token for what the schema asks for next; leave the member out")]
     NoToken,
-    /// A limit of the parser was met in the middle of a document.
-    #[error("the schema is too involved to be followed ({0}); simplify it")]
+    /// The parser exceeded a limit within a document.
+    #[error("the schema is too complex ({0}); simplify it")]
     Involved(String),
 }

@@ -1,18 +1,18 @@
-//! Grammars: what may come next in an answer that is to be a JSON document of a schema.
+//! Grammars: constrain an answer to a JSON document of a schema.
 //!
-//! A member draws its tokens under a mask of this crate, so that whatever it drafts begins a valid
-//! document. What crosses between members is text, as ever: each has the grammar over its own
-//! vocabulary, and all go on by the bytes of the accepted text, whatever tokens they were drawn as.
+//! Each member samples under a mask from this crate, so that every draft begins a valid document.
+//! Only text crosses between members: each has the grammar over its own vocabulary, and all advance
+//! by the bytes of the accepted text, however it was tokenised.
 //!
-//! | to do this | use |
+//! | to | use |
 //! |---|---|
-//! | read what a member's tokens show as, once a member | [`Vocabulary::read`] |
-//! | refuse a schema before anything is run | [`check`] |
+//! | prepare a member's vocabulary, once | [`Vocabulary::read`] |
+//! | reject a schema before anything runs | [`check`] |
 //! | begin a document | [`Vocabulary::document`] |
-//! | know which tokens may be drawn next | [`Document::mask`] |
-//! | go on behind the text that all have accepted | [`Document::accept`] |
+//! | get the tokens that may come next | [`Document::mask`] |
+//! | advance by the accepted text | [`Document::accept`] |
 //!
-//! The parsing is llguidance's. This crate bounds what it is given, and knows neither models nor
+//! llguidance does the parsing. This crate bounds its input, and knows neither models nor
 //! tokenizers.
 //!
 //! ```

@@ -1,4 +1,4 @@
-//! A schema as a grammar: bounded first, then compiled; what can't be honoured is named.
+//! Compiles a schema, within limits, into a grammar; reports unsupported parts.
 
 use std::collections::HashMap;
 
@@ -8,29 +8,27 @@ use serde_json::{Map, Value, json};
 
 use crate::{GrammarError, Vocabulary};
 
-/// Bytes of a schema, at most.
-const MOST_BYTES: usize = 256 * 1024;
+/// Maximum size of a schema in bytes.
+const MAX_BYTES: usize = 256 * 1024;
 
-/// How deep its parts may lie in each other.
-const DEEPEST: usize = 64;
+/// Maximum nesting depth.
+const MAX_DEPTH: usize = 64;
 
-/// The same where what a part refers to lies in it. The compiler goes there by calls within calls:
-/// a browser's stack ends at some 600.
-const DEEPEST_REFERRED: usize = 256;
+/// Maximum nesting depth including references. The compiler recurses: a browser's stack overflows
+/// at some 600.
+const MAX_REFERENCE_DEPTH: usize = 256;
 
-/// Fields of an object, or items of a list, at most: each costs the compiler some of its stack.
-const MOST_ENTRIES: usize = 500;
+/// Maximum number of fields of an object or items of a list: each takes stack in the compiler.
+const MAX_ENTRIES: usize = 500;
 
-/// Parts that are tried one by one for the one that can't be honoured: each may cost a tenth of a
-/// second.
-const MOST_TRIED: usize = 50;
+/// Maximum number of parts tested to find an unsupported one: each may take a tenth of a second.
+const MAX_TRIED: usize = 50;
 
-/// What the compiler says of a schema whose parts, with what they refer to, come to more than it
-/// takes.
+/// The compiler's error for a schema that is too large with its references.
 const TOO_LARGE: &str = "schema too large";
 
-/// What a schema may cost, some tenths of a second to compile and milliseconds a mask; a state of
-/// the lexer takes 1 to 2 kB.
+/// Limits of the parser: some tenths of a second to compile and milliseconds per mask; a lexer
+/// state takes 1 to 2 kB.
 pub(crate) const LIMITS: ParserLimits = ParserLimits {
     max_items_in_row: 2000,
     initial_lexer_fuel: 1_000_000,
@@ -42,15 +40,15 @@ pub(crate) const LIMITS: ParserLimits = ParserLimits {
     verbose_errors: false,
 };
 
-/// Refuses what is no schema, can't be honoured, or lets no document begin, without a member's
-/// vocabulary.
+/// Rejects what is not a schema, is not supported, or allows no document, independently of a
+/// member's vocabulary.
 ///
 /// # Errors
 /// [`GrammarError::Json`], [`GrammarError::Size`], [`GrammarError::Schema`] and
 /// [`GrammarError::Involved`].
 pub fn check(schema: &str) -> Result<(), GrammarError> {
-    // What can't be begun byte by byte can't be in any tokens.
-    let mut document = Vocabulary::of_bytes()?.document(schema)?;
+    // A document that can't begin byte by byte can't begin in any tokens.
+    let mut document = Vocabulary::of_single_bytes()?.document(schema)?;
     match document.mask(&[]) {
         Ok(_) => Ok(()),
         Err(GrammarError::NoToken) => Err(GrammarError::Schema {
@@ -61,28 +59,28 @@ pub fn check(schema: &str) -> Result<(), GrammarError> {
     }
 }
 
-/// The grammar of a schema, JSON text.
+/// Compiles a schema (JSON text).
 pub(crate) fn grammar(schema: &str) -> Result<TopLevelGrammar, GrammarError> {
-    if schema.len() > MOST_BYTES {
-        let size = format!("has {} bytes, and {MOST_BYTES} are read", schema.len());
+    if schema.len() > MAX_BYTES {
+        let size = format!("has {} bytes, and {MAX_BYTES} are read", schema.len());
         return Err(GrammarError::Size(size));
     }
     let schema: Value = serde_json::from_str(schema)?;
-    if depth(&schema) > DEEPEST {
-        let size = format!("lies in itself more than {DEEPEST} deep");
+    if depth(&schema) > MAX_DEPTH {
+        let size = format!("is nested more than {MAX_DEPTH} deep");
         return Err(GrammarError::Size(size));
     }
     if !is_shallow(&schema, &schema, 0, &mut HashMap::new()) {
-        let size = format!("lies in itself more than {DEEPEST_REFERRED} deep by what it refers to");
+        let size = format!("is nested more than {MAX_REFERENCE_DEPTH} deep by its references");
         return Err(GrammarError::Size(size));
     }
-    if widest(&schema) > MOST_ENTRIES {
-        let size = format!("has more than {MOST_ENTRIES} fields or values at one place");
+    if widest(&schema) > MAX_ENTRIES {
+        let size = format!("has more than {MAX_ENTRIES} fields or values at one place");
         return Err(GrammarError::Size(size));
     }
     let mut schema = match schema {
         Value::Object(_) => schema,
-        // What anything is valid against, and nothing.
+        // The schemas that accept everything and nothing.
         Value::Bool(anything) => json!({ "allOf": [anything] }),
         _ => {
             return Err(GrammarError::Schema {
@@ -91,14 +89,14 @@ pub(crate) fn grammar(schema: &str) -> Result<TopLevelGrammar, GrammarError> {
             });
         }
     };
-    // Of the schema's own no option is taken.
+    // Removes llguidance's options: a schema may not set them.
     if let Some(fields) = schema.as_object_mut() {
         fields.remove("x-guidance");
     }
     let options = options();
     if let Err(reason) = compiled(&options, schema.clone()) {
         if reason == TOO_LARGE {
-            // Many parts would fail like this, each as late as the whole.
+            // Many parts would fail like this, each as slowly as the whole.
             return Err(GrammarError::Involved(reason));
         }
         return Err(GrammarError::Schema {
@@ -110,8 +108,8 @@ pub(crate) fn grammar(schema: &str) -> Result<TopLevelGrammar, GrammarError> {
     Ok(TopLevelGrammar::from_json_schema(schema))
 }
 
-/// Documents on one line, with a space behind commas and colons or without: white space that may go
-/// on for ever is what small models end in.
+/// Documents on one line, with at most one space after commas and colons: small models get stuck in
+/// unbounded white space.
 fn options() -> JsonCompileOptions {
     JsonCompileOptions {
         item_separator: ", ?".to_owned(),
@@ -121,17 +119,17 @@ fn options() -> JsonCompileOptions {
     }
 }
 
-/// Why a schema does not compile.
+/// Compiles a schema; returns the reason if it fails.
 fn compiled(options: &JsonCompileOptions, schema: Value) -> Result<(), String> {
     let builder = GrammarBuilder::new(None, LIMITS);
     let result = options.json_to_llg_no_validate(builder, schema);
-    result.map(|_| ()).map_err(|error| told(&error))
+    result.map(|_| ()).map_err(|error| first_line(&error))
 }
 
-/// What an error of llguidance says, on one line and without its own state.
-pub(crate) fn told(error: &impl std::fmt::Display) -> String {
-    let told = error.to_string();
-    let mut lines = told.lines();
+/// Error message of llguidance on one line, without its internal state.
+pub(crate) fn first_line(error: &impl std::fmt::Display) -> String {
+    let message = error.to_string();
+    let mut lines = message.lines();
     let line = lines.next().unwrap_or_default().trim_end_matches('.');
     // A regex's reason follows the regex and a mark below it.
     match lines.find_map(|line| line.strip_prefix("error: ")) {
@@ -140,17 +138,17 @@ pub(crate) fn told(error: &impl std::fmt::Display) -> String {
     }
 }
 
-/// The smallest part of a schema that can't be honoured by itself for the same reason.
+/// Finds the smallest part of a schema that fails by itself for the same reason.
 fn refused(options: &JsonCompileOptions, schema: &Value, reason: &str) -> String {
     let mut parts = Vec::new();
     collect(schema, "#", &mut parts);
-    // What a part refers to is beside it.
+    // Definitions that a part may refer to.
     let shared: Map<String, Value> = ["$defs", "definitions", "$schema"]
         .into_iter()
         .filter_map(|name| Some((name.to_owned(), schema.get(name)?.clone())))
         .collect();
     let mut smallest = "#".to_owned();
-    for (part, path) in parts.into_iter().take(MOST_TRIED) {
+    for (part, path) in parts.into_iter().take(MAX_TRIED) {
         let mut alone = part.clone();
         if let Some(fields) = alone.as_object_mut() {
             for (name, value) in &shared {
@@ -165,7 +163,7 @@ fn refused(options: &JsonCompileOptions, schema: &Value, reason: &str) -> String
     smallest
 }
 
-/// All parts of a schema that are schemas, each behind the one it is in.
+/// Collects all subschemas, each after the one that contains it.
 fn collect<'a>(schema: &'a Value, path: &str, parts: &mut Vec<(&'a Value, String)>) {
     let Some(fields) = schema.as_object() else {
         return;
@@ -196,7 +194,7 @@ fn collect<'a>(schema: &'a Value, path: &str, parts: &mut Vec<(&'a Value, String
     }
 }
 
-/// How deep values lie in each other; `serde_json` reads none deeper than 128.
+/// Nesting depth of a value; `serde_json` accepts at most 128.
 fn depth(value: &Value) -> usize {
     let inner = match value {
         Value::Array(items) => items.iter().map(depth).max(),
@@ -206,59 +204,59 @@ fn depth(value: &Value) -> usize {
     1 + inner.unwrap_or(0)
 }
 
-/// Whether a part of `whole` that lies at this depth goes no deeper than [`DEEPEST_REFERRED`], with
-/// what it refers to; `gone` is how deep each of those lay so far. What lies in itself lies there
-/// once.
+/// Returns whether a part of `whole` at this depth stays within [`MAX_REFERENCE_DEPTH`], including
+/// references; `visits` maps each reference to its greatest depth so far. A recursive reference is
+/// followed once.
 fn is_shallow<'a>(
     part: &'a Value,
     whole: &'a Value,
     depth: usize,
-    gone: &mut HashMap<&'a str, Went>,
+    visits: &mut HashMap<&'a str, Visit>,
 ) -> bool {
-    if depth > DEEPEST_REFERRED {
+    if depth > MAX_REFERENCE_DEPTH {
         return false;
     }
     match part {
         Value::Array(items) => items
             .iter()
-            .all(|item| is_shallow(item, whole, depth + 1, gone)),
+            .all(|item| is_shallow(item, whole, depth + 1, visits)),
         Value::Object(fields) => fields.iter().all(|(key, value)| {
             let to = value.as_str().filter(|_| key == "$ref");
             let Some(to) = to else {
-                return is_shallow(value, whole, depth + 1, gone);
+                return is_shallow(value, whole, depth + 1, visits);
             };
             let pointer = to.strip_prefix('#');
             let Some(target) = pointer.and_then(|pointer| whole.pointer(pointer)) else {
-                // The compiler says what is wrong with it.
+                // The compiler reports the invalid reference.
                 return true;
             };
-            // Once more only where it lies deeper than ever, so that this ends soon.
-            match gone.get(to) {
-                Some(Went { within: true, .. }) => return true,
+            // Revisited only at a greater depth, so that this terminates soon.
+            match visits.get(to) {
+                Some(Visit { within: true, .. }) => return true,
                 Some(went) if went.deepest >= depth => return true,
                 _ => {}
             }
-            let went = |within| Went {
+            let went = |within| Visit {
                 deepest: depth,
                 within,
             };
-            gone.insert(to, went(true));
-            let shallow = is_shallow(target, whole, depth + 1, gone);
-            gone.insert(to, went(false));
+            visits.insert(to, went(true));
+            let shallow = is_shallow(target, whole, depth + 1, visits);
+            visits.insert(to, went(false));
             shallow
         }),
         _ => true,
     }
 }
 
-/// How deep a part lay that others refer to.
-struct Went {
+/// Visit of a referenced part.
+struct Visit {
     deepest: usize,
-    /// It is being looked at.
+    /// Whether it is being visited.
     within: bool,
 }
 
-/// The most entries that an object or a list in it has.
+/// Largest number of entries of an object or a list in a value.
 fn widest(value: &Value) -> usize {
     let (own, inner) = match value {
         Value::Array(items) => (items.len(), items.iter().map(widest).max()),

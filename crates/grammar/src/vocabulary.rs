@@ -1,4 +1,4 @@
-//! A member's vocabulary as grammars see it: what each of its tokens shows as, in a trie.
+//! A member's vocabulary for grammars: the bytes of each token, in a trie.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use llguidance::toktrie::{ApproximateTokEnv, TokEnv, TokRxInfo, TokTrie};
 use crate::schema::{self, LIMITS};
 use crate::{Document, GrammarError};
 
-/// Bytes of the longest token that is ever drawn. Longer ones are long rows of spaces and dashes.
-const LONGEST: usize = 255;
+/// Maximum bytes of a token that may be drawn; longer ones are long runs of spaces and dashes.
+const MAX_TOKEN_BYTES: usize = 255;
 
-/// Bytes of all tokens, at most: what the trie's nodes can count, with room to spare.
-const MOST_BYTES: usize = 4_000_000;
+/// Maximum total bytes of all tokens: within the range of the trie's node indices.
+const MAX_BYTES: usize = 4_000_000;
 
-/// Tokens, at most.
-const MOST_TOKENS: usize = 1 << 20;
+/// Maximum number of tokens.
+const MAX_TOKENS: usize = 1 << 20;
 
-/// Tokens for single bytes stand behind the member's own: an accepted text is taken in by them,
-/// whatever tokens it was drawn as.
-const BYTES: u32 = 256;
+/// Single-byte tokens appended to the member's own: accepted text is consumed with them, however it
+/// was tokenised.
+const BYTE_TOKENS: u32 = 256;
 
-/// What the tokens of a member show as, ready for grammars; it is made once a member.
+/// Token bytes of a member, prepared for grammars; made once per member.
 pub struct Vocabulary {
     factory: ParserFactory,
     tokens: u32,
@@ -36,9 +36,9 @@ impl std::fmt::Debug for Vocabulary {
     }
 }
 
-/// Tokens by their bytes, in the form that [`Vocabulary::read`] takes: of each two bytes of its
-/// length (the low one first) and its bytes. One that shows as nothing is never drawn, nor is one
-/// too long for its length to be told, which is written as nothing.
+/// Encodes tokens for [`Vocabulary::read`]: for each, its length in two bytes (little-endian) and
+/// its bytes. Empty tokens are never drawn; a token too long for its length field is written as
+/// empty.
 pub fn written<'a>(tokens: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut written = Vec::new();
     for token in tokens {
@@ -50,25 +50,25 @@ pub fn written<'a>(tokens: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
 }
 
 impl Vocabulary {
-    /// Reads what [`written`] wrote of a member's tokens, in the order of their ids.
+    /// Reads a member's tokens in the order of their ids, as encoded by [`written`].
     ///
     /// # Errors
     /// [`GrammarError::Vocabulary`].
     pub fn read(written: &[u8]) -> Result<Self, GrammarError> {
         let mut words = Vec::new();
         let (mut rest, mut all) = (written, 0);
-        while let [low, high, behind @ ..] = rest {
+        while let [low, high, tail @ ..] = rest {
             let length = usize::from(u16::from_le_bytes([*low, *high]));
-            let (token, behind) = behind
+            let (token, tail) = tail
                 .split_at_checked(length)
                 .ok_or(GrammarError::Vocabulary("a token is cut short"))?;
-            rest = behind;
-            // 0xFF is in no text, and marks tokens of another kind in the trie.
-            let drawn = length <= LONGEST && !token.contains(&0xff);
+            rest = tail;
+            // 0xFF occurs in no text, and marks special tokens in the trie.
+            let drawn = length <= MAX_TOKEN_BYTES && !token.contains(&0xff);
             let word = if drawn { token } else { &[] };
             all += word.len();
             words.push(word.to_vec());
-            if words.len() > MOST_TOKENS || all > MOST_BYTES {
+            if words.len() > MAX_TOKENS || all > MAX_BYTES {
                 return Err(GrammarError::Vocabulary("it has too many tokens"));
             }
         }
@@ -81,7 +81,7 @@ impl Vocabulary {
             0xff => Vec::new(),
             byte => vec![byte],
         }));
-        let trie = TokTrie::from(&TokRxInfo::new(tokens + 1 + BYTES, tokens), &words);
+        let trie = TokTrie::from(&TokRxInfo::new(tokens + 1 + BYTE_TOKENS, tokens), &words);
         let env: TokEnv = Arc::new(ApproximateTokEnv::new(trie));
         let mut factory = ParserFactory::new_simple(&env)
             .map_err(|_| GrammarError::Vocabulary("its tokens make no trie"))?;
@@ -90,25 +90,25 @@ impl Vocabulary {
         Ok(Self { factory, tokens })
     }
 
-    /// One in which every byte is a token.
-    pub(crate) fn of_bytes() -> Result<Self, GrammarError> {
+    /// Vocabulary of single bytes.
+    pub(crate) fn of_single_bytes() -> Result<Self, GrammarError> {
         let bytes: Vec<[u8; 1]> = (0..=255).map(|byte| [byte]).collect();
         Self::read(&written(bytes.iter().map(<[u8; 1]>::as_slice)))
     }
 
-    /// How many tokens there are. Of a mask, the bit behind theirs is the end's.
+    /// Number of tokens. In a mask, the next bit is the end's.
     pub fn tokens(&self) -> u32 {
         self.tokens
     }
 
-    /// A document of this schema, of which nothing is written yet.
+    /// Begins a document of a schema.
     ///
     /// # Errors
-    /// As [`crate::check`], and [`GrammarError::Involved`].
+    /// Those of [`crate::check`].
     pub fn document(&self, schema: &str) -> Result<Document, GrammarError> {
         let grammar = schema::grammar(schema)?;
         let parser = self.factory.create_parser(grammar);
-        let parser = parser.map_err(|error| GrammarError::Involved(schema::told(&error)))?;
+        let parser = parser.map_err(|error| GrammarError::Involved(schema::first_line(&error)))?;
         Ok(Document::new(parser, self.tokens))
     }
 }

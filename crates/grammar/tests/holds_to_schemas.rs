@@ -1,5 +1,5 @@
-//! Whatever a member draws under a mask begins a document of the schema, whichever tokenizer it has
-//! and whoever wrote what was accepted before.
+//! Whatever a member draws under a mask begins a document of the schema, with any tokenizer and
+//! after text accepted from any member.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use serde_json::Value;
 
-/// A record that ends: all that may be long is bounded.
+/// A record of bounded size.
 const RECORD: &str = r##"{
     "type": "object",
     "properties": {
@@ -33,7 +33,7 @@ const RECORD: &str = r##"{
     }
 }"##;
 
-/// Whether a value is what [`RECORD`] describes.
+/// Returns whether a value matches [`RECORD`].
 fn is_record(value: &Value) -> bool {
     let Some(fields) = value.as_object() else {
         return false;
@@ -85,7 +85,7 @@ fn model(name: &str) -> Model {
     }
 }
 
-/// Byte-level vocabularies, SentencePiece's with tokens for bytes, and the bundled members'.
+/// Byte-level vocabularies, SentencePiece's with byte tokens, and the bundled members'.
 const NAMES: [&str; 7] = [
     "tests/fixtures/text/smollm.gguf",
     "tests/fixtures/text/llama-bpe.gguf",
@@ -96,7 +96,7 @@ const NAMES: [&str; 7] = [
     "web/members/juno.gguf",
 ];
 
-/// The tokens that a mask allows, and whether the text may end.
+/// Tokens that a mask allows, and whether the text may end.
 fn allowed(mask: &[u32], tokens: u32) -> (Vec<u32>, bool) {
     let has = |bit: u32| mask[bit as usize / 32] >> (bit % 32) & 1 == 1;
     (
@@ -105,8 +105,7 @@ fn allowed(mask: &[u32], tokens: u32) -> (Vec<u32>, bool) {
     )
 }
 
-/// A segment of at most `limit` tokens that are drawn blindly, as it crosses: its text and whether
-/// it ends the document.
+/// Draws a random segment of at most `limit` tokens: its text, and whether it ends the document.
 fn draft(
     model: &Model,
     document: &mut Document,
@@ -138,7 +137,7 @@ fn bytes(model: &Model, tokens: &[u32]) -> Vec<u8> {
     bytes
 }
 
-/// An answer of these members, a segment of a random one's after another. All go on by its text.
+/// Writes an answer by segments of random members, all of which advance by its text.
 fn answer(models: &[Model], schema: &str, seed: u64) -> String {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let begin = |model: &Model| model.vocabulary.document(schema).unwrap();
@@ -178,7 +177,7 @@ fn every_answer_is_a_record_whoever_wrote_which_part() {
         });
         assert!(is_record(&record), "{seed}: {answer}");
     }
-    // And each by itself.
+    // Each of them alone as well.
     for model in models {
         let answer = answer(&[model], RECORD, 7);
         assert!(
@@ -219,7 +218,7 @@ fn a_text_that_leaves_the_schema_is_refused() {
     assert!(!document.is_whole());
     let refused = document.accept(r#", "member": maybe"#).unwrap_err();
     assert!(matches!(refused, GrammarError::Text { .. }), "{refused}");
-    // A vocabulary without tokens has none for what comes next.
+    // A vocabulary without tokens has none for the next step.
     let mut document = vocabulary.document(RECORD).unwrap();
     assert!(matches!(document.mask(&[]), Err(GrammarError::NoToken)));
     assert!(matches!(document.mask(&[5]), Err(GrammarError::NoToken)));
@@ -257,15 +256,15 @@ fn what_can_not_be_honoured_is_named() {
             "{schema}: {told}"
         );
     }
-    assert!(refused("{").contains("no JSON"));
+    assert!(refused("{").contains("not JSON"));
     assert!(check("true").is_ok());
-    // Options of the grammar's own are nobody else's to set.
+    // A schema may not set the grammar's own options.
     assert!(check(r#"{"type":"object","x-guidance":{"lenient":true,"nonsense":1}}"#).is_ok());
     let lenient = r#"{"type":"array","uniqueItems":true,"x-guidance":{"lenient":true}}"#;
     assert!(check(lenient).is_err());
 }
 
-/// Definitions of which each has the next one in the place of `@`, behind a last one.
+/// Chained definitions, each with the next in the place of `@`, before a last one.
 fn chain(count: usize, part: &str) -> String {
     let defs: Vec<_> = (0..count)
         .map(|n| {
@@ -286,7 +285,7 @@ fn what_lies_deep_by_what_it_refers_to_is_refused() {
         let told = check(&chain(400, part)).unwrap_err().to_string();
         assert!(told.contains("more than 256 deep"), "{told}");
     }
-    // Parts that refer to each other, all to all: as deep as they are many.
+    // Parts that all refer to each other: as deep as their number.
     let web = |count: usize| {
         let all: Vec<_> = (0..count)
             .map(|n| format!("{{\"$ref\":\"#/$defs/d{n}\"}}"))
@@ -321,7 +320,7 @@ fn a_hostile_schema_costs_little_and_breaks_nothing() {
             names.join(",")
         )
     };
-    // Every one of these with every one of those.
+    // All combinations.
     let all_of_any = |all: usize, any: usize| {
         let one = |n: usize, m: usize| {
             format!(
@@ -341,7 +340,7 @@ fn a_hostile_schema_costs_little_and_breaks_nothing() {
             .collect();
         format!("{{\"oneOf\":[{}]}}", parts.join(","))
     };
-    // Each of its definitions has the next one twice: 2^40 of the last.
+    // Each definition uses the next one twice: 2^40 of the last.
     let laughs = |part: &str, last: &str| {
         let defs: Vec<_> = (0..40)
             .map(|n| {
@@ -353,7 +352,7 @@ fn a_hostile_schema_costs_little_and_breaks_nothing() {
         format!("{{\"$ref\":\"#/$defs/d0\",\"$defs\":{{{defs},\"d40\":{last}}}}}")
     };
     let object = r#"{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"null"}}}"#;
-    // Every part can't be honoured, and each costs something to look at.
+    // No part is supported, and each takes time to test.
     let refused_everywhere = {
         let one = |n: usize| {
             format!(
@@ -445,7 +444,7 @@ fn a_hostile_schema_costs_little_and_breaks_nothing() {
                 drawn.push(tokens[random.next_u32() as usize % tokens.len()]);
             }
         }
-        // What is let pass can be begun.
+        // An accepted schema can be begun.
         let first = model
             .vocabulary
             .document(&schema)

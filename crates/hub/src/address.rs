@@ -1,5 +1,4 @@
-//! Web addresses, as far as downloads need them: their parts, where a redirect leads, what may be
-//! shown.
+//! URLs as downloads need them: parts, redirect targets, and a form safe to display.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -7,22 +6,22 @@ use percent_encoding::{
     AsciiSet, CONTROLS, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode,
 };
 
-/// The parts of an absolute `http` or `https` address.
+/// Parts of an absolute `http` or `https` URL.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Parts<'a> {
     /// `http` or `https`.
     pub(crate) scheme: &'a str,
-    /// Host, and port if one is named.
+    /// Host, with the port if one is given.
     pub(crate) authority: &'a str,
-    /// From the first `/` up to the query.
+    /// Path, up to the query.
     pub(crate) path: &'a str,
-    /// Behind the `?`, if there is one.
+    /// Query, without its `?`.
     pub(crate) query: Option<&'a str>,
 }
 
 impl<'a> Parts<'a> {
-    /// Splits an address; `None` if it is none, or has a user's name in it.
-    pub(crate) fn of(address: &'a str) -> Option<Self> {
+    /// Splits a URL; `None` if it is invalid or contains user info.
+    pub(crate) fn parse(address: &'a str) -> Option<Self> {
         if !address.bytes().all(|byte| byte.is_ascii_graphic()) {
             return None;
         }
@@ -56,21 +55,20 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Whether both are served by the same server.
+    /// Returns whether both have the same scheme, host and port.
     pub(crate) fn same_origin(&self, other: &Parts<'_>) -> bool {
         self.scheme == other.scheme && self.authority.eq_ignore_ascii_case(other.authority)
     }
 
-    /// Whether nobody between here and there can read along.
+    /// Returns whether the connection can't be read in transit: TLS, or this machine.
     pub(crate) fn is_private(&self) -> bool {
         self.scheme == "https" || ["localhost", "127.0.0.1", "[::1]"].contains(&self.host())
     }
 }
 
-/// The one spelling of an address that a user wrote; `None` if it is none, or has a user's name in
-/// it.
+/// Normalises a URL that a user wrote; `None` if it is invalid or contains user info.
 pub(crate) fn canonical(text: &str) -> Option<String> {
-    // Browsers read some of these as if another address had been written.
+    // Browsers normalise these characters to others.
     if text.contains(|c: char| c.is_control() || c == '\\') {
         return None;
     }
@@ -98,9 +96,8 @@ pub(crate) fn canonical(text: &str) -> Option<String> {
     Some(format!("{scheme}://{host}{port}{plain}"))
 }
 
-/// Whether it is a host as it is written in one way only: as browsers write it. What is behind an
-/// `xn--` is not read, so that some are taken here that are none to a browser; no name service
-/// knows them.
+/// Returns whether a host is spelt as browsers would normalise it. Punycode (`xn--`) is not
+/// decoded, so some labels are accepted that browsers refuse; no name service resolves them.
 fn is_host(host: &str) -> bool {
     if let Some(six) = host.strip_prefix('[') {
         let six = six.strip_suffix(']').unwrap_or_default();
@@ -122,7 +119,7 @@ fn is_host(host: &str) -> bool {
         && (!host.rsplit('.').next().is_some_and(number) || host.parse::<Ipv4Addr>().is_ok())
 }
 
-/// An address in three: up to the last slash of its path, the name behind it, and the query with
+/// Splits a URL into everything up to the last slash of its path, the file name, and the query with
 /// its `?`.
 pub(crate) fn split(address: &str) -> (&str, &str, &str) {
     let (path, query) = address.split_at(address.find('?').unwrap_or(address.len()));
@@ -130,10 +127,9 @@ pub(crate) fn split(address: &str) -> (&str, &str, &str) {
     (folder, name, query)
 }
 
-/// The address that `location` means in an answer from `from`; `None` if it is none that may be
-/// followed.
+/// Resolves the `location` header of a response from `from`; `None` if it may not be followed.
 pub(crate) fn redirected(from: &str, location: &str) -> Option<String> {
-    let base = Parts::of(from)?;
+    let base = Parts::parse(from)?;
     let (scheme, authority) = (base.scheme, base.authority);
     let named = |(scheme, _): (&str, &str)| scheme.bytes().all(|byte| byte.is_ascii_alphabetic());
     let to = if location.split_once("://").is_some_and(named) {
@@ -146,35 +142,35 @@ pub(crate) fn redirected(from: &str, location: &str) -> Option<String> {
         let folder = base.path.rfind('/').map_or("/", |at| &base.path[..=at]);
         format!("{scheme}://{authority}{folder}{location}")
     };
-    let parts = Parts::of(&to)?;
-    // From a private line to an open one: someone between could answer in the server's place.
+    let parts = Parts::parse(&to)?;
+    // Downgrading from TLS would let someone in between answer for the server.
     (base.scheme == "http" || parts.scheme == "https").then_some(to)
 }
 
-/// An address for people: without its query, which may hold a signature.
+/// URL for display: without the query, which may hold a signature.
 pub(crate) fn shown(address: &str) -> String {
-    match Parts::of(address) {
+    match Parts::parse(address) {
         Some(parts) => format!("{}://{}{}", parts.scheme, parts.authority, parts.path),
-        None => "an address that is none".to_owned(),
+        None => "an invalid address".to_owned(),
     }
 }
 
-/// What is escaped in an address that a user wrote.
+/// Characters escaped in a URL that a user wrote.
 const NOT_GRAPHIC: &AsciiSet = &CONTROLS.add(b' ');
 
-/// What is escaped in a segment of a path: all but RFC 3986's unreserved characters.
+/// Characters escaped in a path segment: all but RFC 3986's unreserved ones.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
     .remove(b'.')
     .remove(b'~');
 
-/// One segment of a path, escaped.
+/// Percent-encodes one path segment.
 pub(crate) fn escaped(segment: &str) -> String {
     utf8_percent_encode(segment, ESCAPED).to_string()
 }
 
-/// The text with its `%XX` read; `None` if that is not UTF-8.
+/// Percent-decodes a text; `None` if the result is not UTF-8.
 pub(crate) fn unescaped(text: &str) -> Option<String> {
     Some(percent_decode_str(text).decode_utf8().ok()?.into_owned())
 }
@@ -185,7 +181,7 @@ mod tests {
 
     #[test]
     fn splits_addresses_and_refuses_what_is_none() {
-        let parts = Parts::of("https://example.org:8443/a/b.gguf?x=1#y").unwrap();
+        let parts = Parts::parse("https://example.org:8443/a/b.gguf?x=1#y").unwrap();
         assert_eq!(
             (parts.host(), parts.path, parts.query),
             ("example.org", "/a/b.gguf", Some("x=1"))
@@ -198,7 +194,7 @@ mod tests {
             "https://a b/c",
             "http:///x",
         ] {
-            assert_eq!(Parts::of(text), None, "{text}");
+            assert_eq!(Parts::parse(text), None, "{text}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! The folder that keeps models, and the place of each in it.
+//! The folder that holds downloaded models, and each model's paths in it.
 
 use std::path::{Path, PathBuf};
 
@@ -6,24 +6,24 @@ use crate::address::{Parts, escaped};
 use crate::digest::Sha256;
 use crate::error::HubError;
 use crate::plan::Plan;
-use crate::reference::{Reference, file_of};
+use crate::reference::{Reference, file_name_in};
 
-/// The folder that keeps downloaded models.
+/// Folder that holds downloaded models.
 #[derive(Debug, Clone)]
 pub struct Cache {
     root: PathBuf,
 }
 
 impl Cache {
-    /// The cache in a folder, which is made when something is stored.
+    /// A cache in `root`, which is created when something is stored.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// The folder named by `CONCLAVE_MODELS`, or `conclave` in the platform's folder for caches.
+    /// The folder named by `CONCLAVE_MODELS`, or `conclave` in the platform's cache folder.
     ///
     /// # Errors
-    /// [`HubError::NoCache`], if there is no such folder.
+    /// [`HubError::NoCache`] if there is none.
     pub fn from_environment() -> Result<Self, HubError> {
         let folder = |name| {
             std::env::var_os(name)
@@ -36,7 +36,7 @@ impl Cache {
             } else if cfg!(target_os = "macos") {
                 folder("HOME").map(|home| home.join("Library/Caches"))
             } else {
-                // The specification wants relative ones ignored.
+                // The XDG specification says to ignore relative paths.
                 let named = folder("XDG_CACHE_HOME").filter(|path| path.is_absolute());
                 named.or_else(|| folder("HOME").map(|home| home.join(".cache")))
             }
@@ -46,18 +46,18 @@ impl Cache {
         root.map(Self::new).ok_or(HubError::NoCache)
     }
 
-    /// The folder.
+    /// The root folder.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Where a model is, if all of it is stored.
+    /// Returns the path of a model if it is completely stored.
     pub fn find(&self, reference: &Reference) -> Option<PathBuf> {
-        self.place(reference)?.usable().map(|(path, _)| path)
+        self.dir(reference)?.usable().map(|(path, _)| path)
     }
 
-    /// The place of a model that has to be downloaded; `None` for paths.
-    pub(crate) fn place(&self, reference: &Reference) -> Option<Place> {
+    /// Returns the folders of a model that must be downloaded; `None` for paths.
+    pub(crate) fn dir(&self, reference: &Reference) -> Option<ModelDir> {
         let (within, revision) = match reference {
             Reference::Hub {
                 owner,
@@ -72,8 +72,12 @@ impl Cache {
                 )
             }
             Reference::Address(address) => {
-                let host = Parts::of(address)?.authority.to_ascii_lowercase();
-                let name = format!("{}-{}", file_of(address)?, &Sha256::of(address)[..16]);
+                let host = Parts::parse(address)?.authority.to_ascii_lowercase();
+                let name = format!(
+                    "{}-{}",
+                    file_name_in(address)?,
+                    &Sha256::digest(address)[..16]
+                );
                 (
                     Path::new("url").join(escaped(&host)).join(name),
                     "latest".to_owned(),
@@ -82,8 +86,8 @@ impl Cache {
             Reference::Path(_) => return None,
         };
         let target = self.root.join(&within);
-        let lock = Sha256::of(&format!("{}/{revision}", within.display()));
-        Some(Place {
+        let lock = Sha256::digest(&format!("{}/{revision}", within.display()));
+        Some(ModelDir {
             folder: matches!(reference, Reference::Hub { file: None, .. }),
             lock: self.root.join("locks").join(&lock[..32]),
             done: target.join(&revision),
@@ -93,23 +97,23 @@ impl Cache {
     }
 }
 
-/// Where one revision of one model is kept.
+/// Paths of one revision of one model.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
-    /// Whether the model is a folder, not a file.
+pub(crate) struct ModelDir {
+    /// Whether the model is a folder rather than one file.
     folder: bool,
-    /// Whose lock is held by who downloads or removes the model.
+    /// Lock file, held while the model is downloaded or removed.
     pub(crate) lock: PathBuf,
-    /// The folder of all revisions.
+    /// Folder of all revisions.
     pub(crate) target: PathBuf,
     /// The complete model.
     pub(crate) done: PathBuf,
-    /// The model while it is downloaded.
+    /// The incomplete model during its download.
     pub(crate) part: PathBuf,
 }
 
-impl Place {
-    /// The path to open and the plan, if all of the model is there.
+impl ModelDir {
+    /// Returns the path to open and the plan, if the model is complete.
     pub(crate) fn usable(&self) -> Option<(PathBuf, Plan)> {
         let plan = Plan::read(&plan_in(&self.done))?;
         let files = files_in(&self.done);
@@ -127,46 +131,35 @@ impl Place {
         Some((path, plan))
     }
 
-    /// The plan of a download that was begun.
+    /// Returns the plan of an unfinished download.
     pub(crate) fn begun(&self) -> Option<Plan> {
         Plan::read(&plan_in(&self.part))
     }
 
-    /// Forgets a download that was begun.
-    ///
-    /// # Errors
-    /// [`HubError::Disk`].
-    pub(crate) fn forget(&self) -> Result<(), HubError> {
+    /// Discards an unfinished download.
+    pub(crate) fn discard(&self) -> Result<(), HubError> {
         remove_all(&self.part)
     }
 
-    /// Makes what is downloaded the model.
-    ///
-    /// # Errors
-    /// [`HubError::Disk`].
+    /// Renames the finished download to its final folder.
     pub(crate) fn finish(&self) -> Result<(), HubError> {
-        // A folder can't be renamed onto one with files in it; what was there is older or damaged.
+        // Renaming onto a non-empty folder fails; its content is older or damaged.
         remove_all(&self.done)?;
         std::fs::rename(&self.part, &self.done).map_err(HubError::disk(&self.done))
     }
 }
 
-/// The plan of a stored model.
 pub(crate) fn plan_in(folder: &Path) -> PathBuf {
     folder.join("plan.json")
 }
 
-/// The files of a stored model.
 pub(crate) fn files_in(folder: &Path) -> PathBuf {
     folder.join("files")
 }
 
-/// Removes a folder with all in it; one that is not there is removed already.
-///
-/// # Errors
-/// [`HubError::Disk`].
+/// Removes a folder and its contents, if it exists.
 pub(crate) fn remove_all(folder: &Path) -> Result<(), HubError> {
-    // Without its plan it is no model any more, however far the rest gets.
+    // The plan goes first: without it the rest is not taken for a model if removal fails.
     let _ = std::fs::remove_file(plan_in(folder));
     match std::fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -1,8 +1,7 @@
-//! Which chunks of a file have arrived, kept beside it, so that a download goes on where it broke
-//! off.
+//! Record of the finished chunks of a file, so that a download can resume.
 //!
-//! `NAME.chunks` is text: a line with the sizes, then a line for each chunk that is finished, its
-//! number and its SHA-256. A line that a crash cut short is as good as none.
+//! `NAME.chunks` is text: a line with the file and chunk sizes, then one line per finished chunk
+//! with its index and SHA-256. A truncated last line is ignored.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -13,26 +12,30 @@ use std::path::{Path, PathBuf};
 use crate::digest::Sha256;
 use crate::error::HubError;
 
-/// Sizes of chunks that a record may name.
-const SIZES: Range<u64> = 1 << 10..1 << 31;
+/// Accepted chunk sizes.
+const CHUNK_SIZES: Range<u64> = 1 << 10..1 << 31;
 
-/// The finished chunks of one file.
 #[derive(Debug, Clone)]
 pub(crate) struct Chunks {
     record: PathBuf,
-    part: PathBuf,
-    bytes: u64,
-    size: u64,
+    /// Path of the incomplete file.
+    pub(crate) part: PathBuf,
+    /// Size of the file.
+    pub(crate) bytes: u64,
+    /// Size of every chunk but the last.
+    pub(crate) size: u64,
     done: BTreeMap<u64, String>,
 }
 
 impl Chunks {
-    /// What is recorded of a file of `bytes`; a new record has chunks of `size`.
+    /// Reads the record of a file of `bytes`; without a valid one, chunks have `size` bytes.
     pub(crate) fn open(folder: &Path, name: &str, bytes: u64, size: u64) -> Self {
         let record = folder.join(format!("{name}.chunks"));
         let text = std::fs::read_to_string(&record).unwrap_or_default();
-        let (size, done) = parse(&text, bytes)
-            .unwrap_or((size.clamp(SIZES.start, SIZES.end - 1), BTreeMap::new()));
+        let (size, done) = parse(&text, bytes).unwrap_or((
+            size.clamp(CHUNK_SIZES.start, CHUNK_SIZES.end - 1),
+            BTreeMap::new(),
+        ));
         Self {
             record,
             part: folder.join(format!("{name}.part")),
@@ -42,42 +45,23 @@ impl Chunks {
         }
     }
 
-    /// Bytes of a file that are recorded as finished.
+    /// Number of bytes recorded as finished.
     pub(crate) fn finished(folder: &Path, name: &str, bytes: u64) -> u64 {
-        Self::open(folder, name, bytes, SIZES.start).bytes_done()
+        Self::open(folder, name, bytes, CHUNK_SIZES.start).bytes_done()
     }
 
-    /// The file while it is downloaded.
-    pub(crate) fn part(&self) -> &Path {
-        &self.part
-    }
-
-    /// Bytes of the file.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// Bytes of a chunk, but for the last.
-    pub(crate) fn size(&self) -> u64 {
-        self.size
-    }
-
-    /// How many chunks the file has.
     pub(crate) fn count(&self) -> u64 {
         self.bytes.div_ceil(self.size)
     }
 
-    /// The bytes of a chunk.
     pub(crate) fn range(&self, index: u64) -> Range<u64> {
         range(index, self.size, self.bytes)
     }
 
-    /// Whether a chunk is there.
     pub(crate) fn has(&self, index: u64) -> bool {
         self.done.contains_key(&index)
     }
 
-    /// Bytes that are there.
     pub(crate) fn bytes_done(&self) -> u64 {
         self.done
             .keys()
@@ -86,11 +70,8 @@ impl Chunks {
             .sum()
     }
 
-    /// Reads what is there again and forgets the chunks that are not as they arrived; `read` hears
-    /// of each chunk's bytes.
-    ///
-    /// # Errors
-    /// [`HubError::Disk`].
+    /// Verifies the finished chunks' digests and drops those that differ. Calls `read` with each
+    /// chunk's size.
     pub(crate) fn check(
         &mut self,
         read: &mut dyn FnMut(u64) -> Result<(), HubError>,
@@ -111,33 +92,27 @@ impl Chunks {
         self.write()
     }
 
-    /// Notes a chunk that has arrived.
-    ///
-    /// # Errors
-    /// [`HubError::Disk`].
+    /// Records a finished chunk.
     pub(crate) fn add(&mut self, index: u64, digest: String) -> Result<(), HubError> {
         let mut file = OpenOptions::new()
             .append(true)
             .open(&self.record)
             .map_err(HubError::disk(&self.record))?;
-        // In one write: two lines are never mixed.
+        // A single write: lines are never interleaved.
         file.write_all(format!("{index} {digest}\n").as_bytes())
             .map_err(HubError::disk(&self.record))?;
         self.done.insert(index, digest);
         Ok(())
     }
 
-    /// Forgets all of the file.
-    ///
-    /// # Errors
-    /// [`HubError::Disk`].
+    /// Discards the file's contents and its record.
     pub(crate) fn clear(&mut self) -> Result<(), HubError> {
         self.done.clear();
         File::create(&self.part).map_err(HubError::disk(&self.part))?;
         self.write()
     }
 
-    /// The file is whole: removes the record.
+    /// Removes the record of a complete file.
     pub(crate) fn close(self) {
         let _ = std::fs::remove_file(self.record);
     }
@@ -153,7 +128,6 @@ impl Chunks {
     }
 }
 
-/// The bytes of a chunk of a file.
 pub(crate) fn range(index: u64, size: u64, bytes: u64) -> Range<u64> {
     let start = index.saturating_mul(size).min(bytes);
     start..start.saturating_add(size).min(bytes)
@@ -165,7 +139,7 @@ fn parse(text: &str, bytes: u64) -> Option<(u64, BTreeMap<u64, String>)> {
         .filter_map(|line| line.strip_suffix('\n')?.split_once(' '));
     let (whole, size) = lines.next()?;
     let size: u64 = size.parse().ok()?;
-    if whole.parse() != Ok(bytes) || !SIZES.contains(&size) {
+    if whole.parse() != Ok(bytes) || !CHUNK_SIZES.contains(&size) {
         return None;
     }
     let done = lines.filter_map(|(index, digest)| {

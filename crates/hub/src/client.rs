@@ -1,4 +1,4 @@
-//! Requests: ranges, redirects, the hub's token, and what answers mean.
+//! HTTP requests: ranges, redirects, the hub's token, and how responses are interpreted.
 
 use std::io::Read;
 use std::ops::Range;
@@ -10,52 +10,52 @@ use ureq::{Agent, Body};
 
 use crate::address::{Parts, redirected, shown};
 use crate::error::HubError;
-use crate::retry::{Trouble, retry_after};
+use crate::retry::{RequestError, retry_after};
 
-/// The most redirects that are followed.
-const REDIRECTS: usize = 6;
+/// Maximum number of redirects followed.
+const MAX_REDIRECTS: usize = 6;
 
-/// How long a connection may take.
-const CONNECT: Duration = Duration::from_secs(20);
+/// Timeout of a connection attempt.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What speaks to servers.
+/// HTTP client for a hub and the file hosts that it redirects to.
 pub(crate) struct Client {
     agent: Agent,
     endpoint: String,
     token: Option<String>,
 }
 
-/// A server's answer, redirects followed.
+/// Response after redirects.
 pub(crate) struct Answer {
-    /// The last status: 200, 206 or 416.
+    /// Final status: 200, 206 or 416.
     pub(crate) status: u16,
-    /// Headers of the first answer: the hub's own.
+    /// Headers of the first response, the hub's own.
     pub(crate) first: HeaderMap,
-    /// Headers of the last.
+    /// Headers of the final response.
     pub(crate) headers: HeaderMap,
-    /// The bytes.
     pub(crate) body: Body,
 }
 
 impl Client {
-    /// For the hub at `endpoint`; `stall` is how long a line may be silent.
+    /// Creates a client for the hub at `endpoint`; reads and writes time out after `stall`.
     pub(crate) fn new(
         endpoint: &str,
         token: Option<&str>,
         stall: Duration,
         connections: usize,
     ) -> Self {
-        // The platform's own roots: behind a proxy that opens TLS only they will do.
+        // The platform's roots: a proxy that intercepts TLS is trusted by no others.
         let tls = TlsConfig::builder()
             .root_certs(RootCerts::PlatformVerifier)
             .build();
         let config = Agent::config_builder()
             .tls_config(tls)
             .http_status_as_error(false)
-            // Followed here, so that the token goes to nobody else and the hub's headers are seen.
+            // Followed in `get`, so that the token stays with the hub and the hub's headers are
+            // seen.
             .max_redirects(0)
             .max_redirects_will_error(false)
-            .timeout_connect(Some(CONNECT))
+            .timeout_connect(Some(CONNECT_TIMEOUT))
             .timeout_recv_response(Some(stall))
             .timeout_per_read(Some(stall))
             .timeout_per_write(Some(stall))
@@ -69,24 +69,23 @@ impl Client {
         }
     }
 
-    /// The hub's address.
     pub(crate) fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// Asks for an address, or for a range of what is there; `tag` makes the range conditional.
+    /// Requests a URL or a range of it; `tag` makes the range conditional (`If-Range`).
     ///
     /// # Errors
-    /// Every status but 200, 206 and 416, and every fault of the line.
+    /// Every status other than 200, 206 and 416, and every connection error.
     pub(crate) fn get(
         &self,
         address: &str,
         range: Option<&Range<u64>>,
         tag: Option<&str>,
-    ) -> Result<Answer, Trouble> {
+    ) -> Result<Answer, RequestError> {
         let mut at = address.to_owned();
         let mut first = None;
-        for _ in 0..=REDIRECTS {
+        for _ in 0..=MAX_REDIRECTS {
             let mut request = self.agent.get(&at).header("accept-encoding", "identity");
             if let Some(range) = range {
                 request =
@@ -121,8 +120,8 @@ impl Client {
             };
             return match status {
                 200 | 206 | 416 => Ok(answer),
-                // Signed addresses of the hub's store expire; the next try gets a new one.
-                403 if at != address && !ours => Err(Trouble::Passing(
+                // The store's signed URLs expire; the next attempt gets a new one.
+                403 if at != address && !ours => Err(RequestError::Passing(
                     "the file store refuses the hub's address (HTTP 403)".to_owned(),
                 )),
                 _ => Err(self.refused(&answer, &at)),
@@ -131,14 +130,14 @@ impl Client {
         Err(nonsense(address, "it redirects in a circle"))
     }
 
-    /// Whether an address is the hub's own, and the token safe on the way there.
+    /// Returns whether a URL is the hub's own and safe to send the token to.
     fn is_hub(&self, address: &str) -> bool {
-        let (hub, there) = (Parts::of(&self.endpoint), Parts::of(address));
+        let (hub, there) = (Parts::parse(&self.endpoint), Parts::parse(address));
         hub.zip(there)
             .is_some_and(|(hub, there)| hub.same_origin(&there) && there.is_private())
     }
 
-    fn refused(&self, answer: &Answer, at: &str) -> Trouble {
+    fn refused(&self, answer: &Answer, at: &str) -> RequestError {
         let what = shown(at);
         let status = answer.status;
         let code = text(&answer.headers, "x-error-code").unwrap_or_default();
@@ -147,7 +146,7 @@ impl Client {
                 let header = |name| text(&answer.headers, name);
                 let wait =
                     header("retry-after").and_then(|after| retry_after(after, header("date")));
-                Trouble::Busy { status, wait }
+                RequestError::Busy { status, wait }
             }
             401 | 403 => {
                 let token = self.token.is_some() && self.is_hub(at);
@@ -187,18 +186,16 @@ impl Client {
 }
 
 impl Answer {
-    /// A header of the last answer.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         text(&self.headers, name)
     }
 
-    /// A header of the hub's own answer.
+    /// Header of the hub's own response.
     pub(crate) fn hub_header(&self, name: &str) -> Option<&str> {
         text(&self.first, name)
     }
 
-    /// The range that the bytes are, and the size of the whole file if it is told: `bytes 0-9/100`,
-    /// `bytes */100`.
+    /// Range of the body, and the size of the whole file if known: `bytes 0-9/100`, `bytes */100`.
     pub(crate) fn content_range(&self) -> (Option<Range<u64>>, Option<u64>) {
         let read = || {
             let (range, whole) = self
@@ -214,7 +211,7 @@ impl Answer {
         read().unwrap_or((None, None))
     }
 
-    /// The bytes of the whole file, as far as it is told.
+    /// Size of the whole file, if known.
     pub(crate) fn size(&self) -> Option<u64> {
         match self.status {
             200 => self.header("content-length")?.trim().parse().ok(),
@@ -222,26 +219,25 @@ impl Answer {
         }
     }
 
-    /// What tells one state of the file from another, and `If-Range` takes: a strong tag, or a
-    /// date.
+    /// Validator for `If-Range`: a strong entity tag, or else a date.
     pub(crate) fn tag(&self) -> Option<&str> {
         let tag = self.header("etag").map(str::trim);
         tag.filter(|tag| tag.starts_with('"') && tag.len() < 300)
             .or_else(|| self.header("last-modified"))
     }
 
-    /// Reads all of a short answer.
+    /// Reads a whole body.
     ///
     /// # Errors
-    /// A broken line, or more than `limit` bytes.
-    pub(crate) fn read_all(self, limit: u64) -> Result<Vec<u8>, Trouble> {
+    /// A connection error, or more than `limit` bytes.
+    pub(crate) fn read_all(self, limit: u64) -> Result<Vec<u8>, RequestError> {
         let mut bytes = Vec::new();
         let mut reader = self.body.into_reader().take(limit + 1);
         reader
             .read_to_end(&mut bytes)
-            .map_err(|error| Trouble::Passing(of_line(&error)))?;
+            .map_err(|error| RequestError::Passing(describe_io(&error)))?;
         if bytes.len() as u64 > limit {
-            return Err(Trouble::Passing(format!(
+            return Err(RequestError::Passing(format!(
                 "an answer of more than {limit} bytes where a short one was due"
             )));
         }
@@ -249,41 +245,41 @@ impl Answer {
     }
 }
 
-/// What a fault of the line is called.
-pub(crate) fn of_line(error: &std::io::Error) -> String {
+/// Describes a connection error.
+pub(crate) fn describe_io(error: &std::io::Error) -> String {
     use std::io::ErrorKind::{ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
     match error.kind() {
-        TimedOut | WouldBlock => "the line fell silent".to_owned(),
-        _ if matches!(inner, Some(ureq::Error::Timeout(_))) => "the line fell silent".to_owned(),
-        UnexpectedEof | ConnectionReset => "the line broke".to_owned(),
-        _ => format!("the line broke ({error})"),
+        TimedOut | WouldBlock => "the connection stalled".to_owned(),
+        _ if matches!(inner, Some(ureq::Error::Timeout(_))) => "the connection stalled".to_owned(),
+        UnexpectedEof | ConnectionReset => "the connection broke".to_owned(),
+        _ => format!("the connection broke ({error})"),
     }
 }
 
-fn passing(error: ureq::Error, at: &str) -> Trouble {
-    Trouble::Passing(match error {
+fn passing(error: ureq::Error, at: &str) -> RequestError {
+    RequestError::Passing(match error {
         ureq::Error::Timeout(_) => "no answer came in time".to_owned(),
         ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
             "no server answers there".to_owned()
         }
-        // What the name service says has no kind of its own.
+        // The resolver's errors have no kind of their own.
         ureq::Error::Io(error) if error.to_string().contains("lookup") => {
             "the server's name is not known: is there a network?".to_owned()
         }
-        ureq::Error::Io(error) => of_line(&error),
+        ureq::Error::Io(error) => describe_io(&error),
         ureq::Error::HostNotFound => {
             "the server's name is not known: is there a network?".to_owned()
         }
-        ureq::Error::ConnectionFailed => "no connection came about: is there a network?".to_owned(),
+        ureq::Error::ConnectionFailed => "the connection failed: is there a network?".to_owned(),
         ureq::Error::BadUri(_) | ureq::Error::Http(_) => {
-            return nonsense(at, "it is no address that can be asked for");
+            return nonsense(at, "it is not a valid address");
         }
         error => error.to_string(),
     })
 }
 
-fn nonsense(at: &str, why: &str) -> Trouble {
+fn nonsense(at: &str, why: &str) -> RequestError {
     HubError::Nonsense {
         what: shown(at),
         why: why.to_owned(),

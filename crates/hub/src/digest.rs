@@ -1,4 +1,4 @@
-//! Digests of files and of chunks, and those that hubs name.
+//! Digests of files and chunks, and those that hubs list.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,40 +9,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::HubError;
 
-/// What a hub says the bytes of a file come to.
+/// Digest that a hub lists for a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Digest {
-    /// SHA-256 of the bytes, in hexadecimal: files kept outside of git.
+    /// SHA-256 of the bytes in hexadecimal: LFS files.
     Sha256(String),
-    /// Git's blob id, SHA-1 over a header and the bytes: small files. It finds faults of a line,
-    /// and that is all it is asked to do.
+    /// Git's blob id, SHA-1 over a header and the bytes: small files. Used only to detect transfer
+    /// errors.
     GitBlob(String),
 }
 
 impl Digest {
-    /// A SHA-256 if `text` is one, quotes aside.
+    /// Parses a SHA-256, with or without quotes.
     pub(crate) fn sha256(text: &str) -> Option<Self> {
         hexadecimal(text, 64).map(Self::Sha256)
     }
 
-    /// A git blob id if `text` is one, quotes aside.
+    /// Parses a git blob id, with or without quotes.
     pub(crate) fn git_blob(text: &str) -> Option<Self> {
         hexadecimal(text, 40).map(Self::GitBlob)
     }
 
-    /// The hexadecimal digits.
     pub(crate) fn text(&self) -> &str {
         let (Self::Sha256(text) | Self::GitBlob(text)) = self;
         text
     }
 
-    /// Reads a file whole and computes what should be this digest; `read` hears of each piece's
-    /// bytes.
-    ///
-    /// # Errors
-    /// [`HubError::Disk`].
-    pub(crate) fn of_file(
+    /// Computes this kind of digest over a file. Calls `read` with the size of each piece.
+    pub(crate) fn compute(
         &self,
         path: &Path,
         read: &mut dyn FnMut(u64),
@@ -69,7 +64,6 @@ impl Digest {
     }
 }
 
-/// A running SHA-256.
 #[derive(Clone)]
 pub(crate) struct Sha256(Context);
 
@@ -82,13 +76,12 @@ impl Sha256 {
         self.0.update(bytes);
     }
 
-    /// In hexadecimal.
     pub(crate) fn finish(self) -> String {
         hex(self.0.finish().as_ref())
     }
 
-    /// Of a short text, in hexadecimal.
-    pub(crate) fn of(text: &str) -> String {
+    /// SHA-256 of a text, in hexadecimal.
+    pub(crate) fn digest(text: &str) -> String {
         hex(ring::digest::digest(&SHA256, text.as_bytes()).as_ref())
     }
 }
@@ -111,7 +104,7 @@ mod tests {
     fn knows_gits_id_of_hello() {
         let path = std::env::temp_dir().join(format!("conclave-digest-{}", std::process::id()));
         std::fs::write(&path, "hello\n").unwrap();
-        let of = |digest: Digest| digest.of_file(&path, &mut |_| ()).unwrap();
+        let of = |digest: Digest| digest.compute(&path, &mut |_| ()).unwrap();
         // `printf 'hello\n' | git hash-object --stdin`, `… | sha256sum`
         assert_eq!(
             of(Digest::GitBlob(String::new())),

@@ -1,6 +1,7 @@
-//! Fetches the chunks that are missing, several at a time, each written where it belongs.
+//! Fetches missing chunks in parallel and writes each at its offset.
 //!
-//! Workers fetch; the caller's thread alone writes the record of what is finished and tells of it.
+//! Workers fetch; only the caller's thread writes the record of finished chunks and reports
+//! progress.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -12,45 +13,41 @@ use crate::chunks::Chunks;
 use crate::client::Client;
 use crate::error::HubError;
 use crate::progress::{Progress, Rate};
-use crate::retry::Patience;
-use crate::worker::{IGNORED, News, Remote, Worker};
+use crate::retry::RetryPolicy;
+use crate::worker::{Event, MAX_IGNORED_RANGES, Remote, Worker};
 
-/// How often progress is told, and a wish to stop heard.
-const TICK: Duration = Duration::from_millis(200);
+/// Interval at which progress is reported and cancellation checked.
+const INTERVAL: Duration = Duration::from_millis(200);
 
-/// A file to be fetched, as far as it is not there.
 pub(crate) struct Wanted {
-    /// Where it is.
     pub(crate) address: String,
-    /// The address for people.
     pub(crate) shown: String,
-    /// A strong entity tag or a date, which makes ranges conditional.
+    /// Strong entity tag or date for `If-Range`.
     pub(crate) tag: Option<String>,
-    /// Whether a digest tells in the end that it is the right file.
+    /// Whether a digest of the whole file is known.
     pub(crate) digested: bool,
     /// Whether the server is known to ignore ranges.
     pub(crate) no_ranges: bool,
-    /// What is there.
     pub(crate) chunks: Chunks,
 }
 
-/// What all of a download shares.
-pub(crate) struct Line<'a> {
+/// State shared by the files of one download.
+pub(crate) struct Context<'a> {
     pub(crate) client: &'a Client,
-    pub(crate) patience: &'a Patience,
+    pub(crate) policy: &'a RetryPolicy,
     pub(crate) connections: usize,
     pub(crate) cancel: &'a AtomicBool,
-    /// The bytes of the whole model, and those of files that are complete.
+    /// Size of the whole model, and the size of its complete files.
     pub(crate) total: u64,
     pub(crate) complete: u64,
 }
 
-/// Fetches what is missing of the files.
+/// Fetches the missing chunks.
 ///
 /// # Errors
-/// The first failure that no further try would change; what is finished is recorded by then.
+/// The first permanent failure; finished chunks are recorded.
 pub(crate) fn download(
-    line: &Line<'_>,
+    context: &Context<'_>,
     files: &mut [Wanted],
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(), HubError> {
@@ -60,13 +57,17 @@ pub(crate) fn download(
         let chunks = &wanted.chunks;
         remotes.push(Remote {
             wanted,
-            part: chunks.part().to_owned(),
-            bytes: chunks.bytes(),
-            size: chunks.size(),
+            part: chunks.part.clone(),
+            bytes: chunks.bytes,
+            size: chunks.size,
             done: (0..chunks.count())
                 .map(|index| AtomicBool::new(chunks.has(index)))
                 .collect(),
-            ignored: AtomicU32::new(if wanted.no_ranges { IGNORED } else { 0 }),
+            ignored: AtomicU32::new(if wanted.no_ranges {
+                MAX_IGNORED_RANGES
+            } else {
+                0
+            }),
             stream: Mutex::new(()),
         });
         records.push(chunks.clone());
@@ -77,7 +78,7 @@ pub(crate) fn download(
         .flat_map(|(file, remote)| {
             let missing =
                 (0..remote.done.len()).filter(|&index| !remote.done[index].load(Ordering::Relaxed));
-            // One worker brings all of a file that comes as one stream.
+            // A file that comes as one stream needs one worker.
             let most = if remote.wanted.no_ranges {
                 1
             } else {
@@ -86,40 +87,40 @@ pub(crate) fn download(
             missing.take(most).map(move |index| (file, index as u64))
         })
         .collect();
-    let workers = line.connections.clamp(1, 16).min(jobs.len());
+    let workers = context.connections.clamp(1, 16).min(jobs.len());
     let jobs = Mutex::new(jobs);
     let stop = AtomicBool::new(false);
-    let (news, told) = channel();
+    let (events, received) = channel();
 
     let outcome = std::thread::scope(|scope| {
         for _ in 0..workers {
             let worker = Worker {
-                line,
+                context,
                 remotes: &remotes,
                 jobs: &jobs,
                 stop: &stop,
-                news: news.clone(),
+                events: events.clone(),
             };
             scope.spawn(move || worker.run());
         }
-        drop(news);
+        drop(events);
         let mut rate = Rate::start();
-        let mut loaded = line.complete + records.iter().map(Chunks::bytes_done).sum::<u64>();
+        let mut loaded = context.complete + records.iter().map(Chunks::bytes_done).sum::<u64>();
         let mut failure = None;
         let mut next = Instant::now();
         loop {
             let mut fail = |error| {
                 stop.store(true, Ordering::Relaxed);
-                // The first failure is the cause of the others.
+                // Later failures follow from the first.
                 failure.get_or_insert(error);
             };
-            match told.recv_timeout(TICK) {
-                Ok(News::Arrived(bytes)) => {
+            match received.recv_timeout(INTERVAL) {
+                Ok(Event::Arrived(bytes)) => {
                     rate.add(bytes);
                     loaded += bytes;
                 }
-                Ok(News::Lost(bytes)) => loaded = loaded.saturating_sub(bytes),
-                Ok(News::Finished {
+                Ok(Event::Lost(bytes)) => loaded = loaded.saturating_sub(bytes),
+                Ok(Event::Finished {
                     file,
                     index,
                     digest,
@@ -128,20 +129,20 @@ pub(crate) fn download(
                         fail(error);
                     }
                 }
-                Ok(News::Trouble { what, wait }) => progress(Progress::Trouble { what, wait }),
-                Ok(News::Failed(error)) => fail(error),
+                Ok(Event::Trouble { what, wait }) => progress(Progress::Trouble { what, wait }),
+                Ok(Event::Failed(error)) => fail(error),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            if line.cancel.load(Ordering::Relaxed) {
+            if context.cancel.load(Ordering::Relaxed) {
                 fail(HubError::Stopped);
             }
             if Instant::now() >= next {
-                next = Instant::now() + TICK;
-                let (rate, seconds_left) = rate.now(line.total.saturating_sub(loaded));
+                next = Instant::now() + INTERVAL;
+                let (rate, seconds_left) = rate.now(context.total.saturating_sub(loaded));
                 progress(Progress::Downloading {
                     loaded,
-                    total: line.total,
+                    total: context.total,
                     rate,
                     seconds_left,
                 });
@@ -156,7 +157,7 @@ pub(crate) fn download(
     let loaded = outcome?;
     progress(Progress::Downloading {
         loaded,
-        total: line.total,
+        total: context.total,
         rate: 0.0,
         seconds_left: Some(0),
     });

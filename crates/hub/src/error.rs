@@ -1,203 +1,203 @@
-//! What can go wrong on the way to a model, each with what to do next.
+//! Errors, each with advice on what to do next.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::progress::in_words;
 
-/// Why a text is no reference to a model.
+/// Reason why a text is not a reference to a model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
-    /// It starts with `hf:` and does not go on as it should.
+    /// Starts with `hf:`, but the rest is invalid.
     #[error(
-        "`{text}` {why}; write hf:OWNER/REPO/FILE.gguf or, for a whole folder, hf:OWNER/REPO, and @REVISION behind it \
-         for another than main: hf:owner/model-GGUF/model-Q4_K_M.gguf@main"
+        "`{text}` {why}; write hf:OWNER/REPO/FILE.gguf or, for a whole folder, hf:OWNER/REPO, with @REVISION after it \
+         for a revision other than main: hf:owner/model-GGUF/model-Q4_K_M.gguf@main"
     )]
     Hub {
-        /// What was given.
+        /// Text that was given.
         text: String,
-        /// What is wrong with it.
+        /// Problem with it.
         why: String,
     },
-    /// It is an address, but not one of a GGUF file.
+    /// A URL, but not one of a GGUF file.
     #[error(
         "`{text}` {why}; write the address of one file, like https://example.org/models/model-Q4_K_M.gguf"
     )]
     Address {
-        /// What was given, without what may be secret in it.
+        /// Text that was given, without secrets.
         text: String,
-        /// What is wrong with it.
+        /// Problem with it.
         why: &'static str,
     },
-    /// Nothing at all.
+    /// Empty text.
     #[error(
         "no model is named; write a path, an address of a .gguf file, or hf:OWNER/REPO/FILE.gguf"
     )]
     Empty,
 }
 
-/// A name that may not become part of a path.
+/// A file name that is unsafe as part of a path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the name `{name}` {why}")]
 pub struct NameError {
-    /// The name, its odd characters escaped.
+    /// The name, with unusual characters escaped.
     pub name: String,
-    /// What is wrong with it.
+    /// Problem with it.
     pub why: &'static str,
 }
 
-/// Why a model could not be had.
+/// Reason why a model could not be fetched, listed or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum HubError {
-    /// The text names no model.
+    /// The text is not a reference.
     #[error(transparent)]
     Reference(#[from] ReferenceError),
-    /// No folder to keep models in.
+    /// There is no folder for models.
     #[error("no folder to keep models in: set CONCLAVE_MODELS, or name one by --models-dir")]
     NoCache,
-    /// A path that is not there.
+    /// The path does not exist.
     #[error("{path} does not exist{hint}")]
     NoSuchPath {
-        /// The path.
+        /// Path that was given.
         path: PathBuf,
-        /// What may have been meant.
+        /// A suggestion, or empty.
         hint: String,
     },
-    /// The disk or the file system said no.
+    /// An I/O error.
     #[error("{path}: {source}")]
     Disk {
-        /// Where.
+        /// Path read or written.
         path: PathBuf,
-        /// What it said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// Too little room.
+    /// Not enough free space.
     #[error(
         "{needed} more are needed in {path}, {free} are free; remove models (`conclave models`), or name another folder \
          by --models-dir; chunks that are finished stay", needed = in_words(*.needed), free = in_words(*.free)
     )]
     NoSpace {
-        /// The cache.
+        /// Cache folder.
         path: PathBuf,
         /// Bytes still to be stored.
         needed: u64,
         /// Bytes free.
         free: u64,
     },
-    /// 401 or 403.
+    /// Access denied.
     #[error("{what}: {why} (HTTP {status})")]
     Denied {
-        /// The reference or the address.
+        /// Reference or URL.
         what: String,
-        /// What the server wants, and what to do.
+        /// Reason, and what to do.
         why: String,
         /// 401 or 403.
         status: u16,
     },
-    /// No such repository, revision or file.
+    /// There is no such repository, revision or file.
     #[error("{what} is not there{hint}")]
     NotThere {
-        /// The reference or the address.
+        /// Reference or URL.
         what: String,
-        /// What is.
+        /// Available alternatives, or empty.
         hint: String,
     },
-    /// Another answer that another try would not change.
+    /// Another status that a retry would not change.
     #[error("{what}: the server answers HTTP {status}, which no further try will change")]
     Status {
-        /// The address.
+        /// URL.
         what: String,
-        /// The status.
+        /// HTTP status.
         status: u16,
     },
-    /// The server asks for more patience than a command should have.
+    /// The server asks for a longer wait than is reasonable.
     #[error("{what}: the server asks to wait {} s (HTTP {status}); try again then, what is finished stays", wait.as_secs())]
     Later {
-        /// The address.
+        /// URL.
         what: String,
-        /// How long.
+        /// Requested wait.
         wait: Duration,
         /// 429 or 503.
         status: u16,
     },
-    /// The line or the server failed too often.
+    /// The connection or the server failed too often in a row.
     #[error(
         "{what}: {why}, {attempts} times in a row; what is finished stays, the same command goes on from there"
     )]
     Unreachable {
-        /// The address.
+        /// URL.
         what: String,
-        /// The last fault.
+        /// Last failure.
         why: String,
-        /// How often.
+        /// Number of attempts.
         attempts: u32,
     },
-    /// What the hub or the server says makes no sense.
+    /// The hub or server sent an invalid response.
     #[error("{what}: {why}")]
     Nonsense {
-        /// The reference or the address.
+        /// Reference or URL.
         what: String,
-        /// What it says.
+        /// Description of the problem.
         why: String,
     },
-    /// A folder without what a model needs, or an offer of several.
+    /// The folder lacks files of a model, or the choice is ambiguous.
     #[error("{what} {why}")]
     NoModel {
-        /// The reference.
+        /// Reference.
         what: String,
-        /// What it lacks, and what it has.
+        /// Missing files, and available ones.
         why: String,
     },
-    /// A name from the network that may not become a path.
+    /// A file name from the network is unsafe as a path.
     #[error("{what} has a file that is not taken: {source}")]
     Name {
-        /// The reference.
+        /// Reference.
         what: String,
-        /// Which name, and why.
+        /// The name, and why.
         source: NameError,
     },
-    /// The file behind an address changed while it was downloaded, again and again.
+    /// The file at a URL changed repeatedly during its download.
     #[error("{what} changed while it was downloaded, more than once; try again later")]
     Changed {
-        /// The address.
+        /// URL.
         what: String,
     },
-    /// The bytes are not those the hub names.
+    /// The bytes do not match the listed digest.
     #[error(
         "{what}: {file} arrived twice with another digest than its hub names ({expected}, got {found}); nothing of it was \
          kept. The line or a proxy changes it, or the copy there is damaged"
     )]
     Mismatch {
-        /// The reference.
+        /// Reference.
         what: String,
-        /// The file.
+        /// File.
         file: String,
-        /// As the hub says.
+        /// Listed digest.
         expected: String,
-        /// As it arrived.
+        /// Digest of the received bytes.
         found: String,
     },
-    /// Stopped by the caller.
+    /// Cancelled by the caller.
     #[error("stopped; what is finished stays, the same command goes on from there")]
     Stopped,
-    /// A model that is not stored.
+    /// The model is not stored.
     #[error("{what} is not stored{hint}")]
     NotStored {
-        /// The reference.
+        /// Reference.
         what: String,
-        /// What is.
+        /// Stored models, or why it can't be removed.
         hint: String,
     },
-    /// A model that another process is working on.
+    /// Another process is downloading the model.
     #[error("{what} is being downloaded by another process; stop that first")]
     Busy {
-        /// The reference.
+        /// Reference.
         what: String,
     },
 }
 
 impl HubError {
-    /// A failed read or write of `path`.
+    /// Returns a function that wraps an I/O error on `path`.
     pub(crate) fn disk(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Disk { path, source }

@@ -1,15 +1,15 @@
-//! From a reference to a path: what is stored is used, what is missing is downloaded and checked.
+//! Resolves a reference to a path: stored models are used, missing ones downloaded and verified.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::address::shown;
-use crate::cache::{Cache, Place, files_in, plan_in};
+use crate::cache::{Cache, ModelDir, files_in, plan_in};
 use crate::chunks::Chunks;
 use crate::client::Client;
 use crate::digest::Digest;
-use crate::download::{Line, Wanted, download};
+use crate::download::{Context, Wanted, download};
 use crate::error::HubError;
 use crate::listing::Asker;
 use crate::lock::Lock;
@@ -17,23 +17,23 @@ use crate::options::Options;
 use crate::plan::{Plan, Planned};
 use crate::progress::Progress;
 use crate::reference::Reference;
-use crate::repository::address_of;
-use crate::retry::Patience;
+use crate::repository::file_address;
+use crate::retry::RetryPolicy;
 use crate::stored::bytes_in;
 
-/// How often the hub is asked what there is before a download begins.
-const QUESTIONS: u32 = 3;
+/// Maximum attempts to list the files before a download begins.
+const LIST_ATTEMPTS: u32 = 3;
 
-/// How often a file that changes under way is begun anew.
-const BEGINNINGS: u32 = 3;
+/// Maximum restarts when a file changes during its download.
+const MAX_RESTARTS: u32 = 3;
 
-/// The path of a model: a GGUF file (of several the first) or a Hugging Face folder. What is stored
-/// is used without any request; what is not is downloaded, and used once every digest is right.
+/// Returns the path of a model: a GGUF file (the first of several parts) or a Hugging Face folder.
+/// A stored model needs no request; others are downloaded and returned once every digest matches.
 ///
-/// `progress` hears how it goes; `cancel` ends it, and what is finished stays.
+/// Calls `progress` with each step; setting `cancel` aborts, and finished chunks are kept.
 ///
 /// # Errors
-/// [`HubError`], whose messages say what to do next.
+/// [`HubError`], with messages that say what to do next.
 pub fn fetch(
     reference: &Reference,
     cache: &Cache,
@@ -44,17 +44,17 @@ pub fn fetch(
     if let Reference::Path(path) = reference {
         return local(path);
     }
-    let place = cache
-        .place(reference)
+    let dir = cache
+        .dir(reference)
         .ok_or_else(|| nonsense(reference, "it is no reference to a model"))?;
     if !options.update
-        && let Some((path, _)) = place.usable()
+        && let Some((path, _)) = dir.usable()
     {
         return Ok(path);
     }
-    let _lock = Lock::take(&place.lock, cancel, || progress(Progress::Waiting))?;
-    // Whoever held the lock has most likely brought the model.
-    let stored = place.usable();
+    let _lock = Lock::take(&dir.lock, cancel, || progress(Progress::Waiting))?;
+    // The previous holder of the lock has most likely downloaded the model.
+    let stored = dir.usable();
     if !options.update
         && let Some((path, _)) = stored
     {
@@ -66,42 +66,43 @@ pub fn fetch(
         options.stall,
         options.connections,
     );
-    let patience = Patience {
+    let policy = RetryPolicy {
         attempts: options.attempts.max(1),
         pause: options.pause,
     };
     let mut fetching = Fetching {
         reference,
         cache,
-        place: &place,
+        dir: &dir,
         options,
-        patience: &patience,
+        policy: &policy,
         client: &client,
         progress,
         cancel,
     };
-    for _ in 0..BEGINNINGS {
+    for _ in 0..MAX_RESTARTS {
         let (plan, resumed) = fetching.plan()?;
         if let Some((path, stored)) = &stored
             && stored.version == plan.version
         {
-            place.forget()?;
+            dir.discard()?;
             return Ok(path.clone());
         }
         match fetching.complete(&plan) {
-            // A commit may be gone from the hub since the download began; a file may have changed.
-            Err(HubError::Changed { .. }) => place.forget()?,
+            // The commit may have vanished from the hub, or a file changed, since the download
+            // began.
+            Err(HubError::Changed { .. }) => dir.discard()?,
             Err(error @ HubError::NotThere { .. }) if resumed => {
-                if fetching.asked()?.version == plan.version {
+                if fetching.list_files()?.version == plan.version {
                     return Err(error);
                 }
-                place.forget()?;
+                dir.discard()?;
             }
             outcome => {
-                // Of what has nothing finished nothing is left: the next try asks what there is by
-                // then.
-                if outcome.is_err() && bytes_in(&place.part) == 0 {
-                    place.forget()?;
+                // A download without finished chunks leaves nothing, so that the next attempt lists
+                // the files anew.
+                if outcome.is_err() && bytes_in(&dir.part) == 0 {
+                    dir.discard()?;
                 }
                 return outcome;
             }
@@ -117,7 +118,7 @@ fn local(path: &Path) -> Result<PathBuf, HubError> {
         return Ok(path.to_owned());
     }
     let text = path.to_string_lossy();
-    // OWNER/REPO or OWNER/REPO/FILE.gguf, as hubs write them.
+    // OWNER/REPO or OWNER/REPO/FILE.gguf, as written on the hub.
     let meant = format!("hf:{text}").parse::<Reference>().is_ok() && !path.is_absolute();
     let hint = if meant {
         format!("; if it is on the hub, write hf:{text}")
@@ -140,42 +141,41 @@ fn nonsense(reference: &Reference, why: &str) -> HubError {
 struct Fetching<'a> {
     reference: &'a Reference,
     cache: &'a Cache,
-    place: &'a Place,
+    dir: &'a ModelDir,
     options: &'a Options,
-    patience: &'a Patience,
+    policy: &'a RetryPolicy,
     client: &'a Client,
     progress: &'a mut dyn FnMut(Progress),
     cancel: &'a AtomicBool,
 }
 
 impl Fetching<'_> {
-    /// What to fetch, and whether that was begun before. A begun download of a hub's model stays
-    /// with its commit; of an address nothing but its answer tells whether it is still the same
-    /// file.
+    /// Returns the plan, and whether its download was begun before. A begun download of a hub's
+    /// model keeps its commit; for a URL only a new request shows whether the file is unchanged.
     fn plan(&mut self) -> Result<(Plan, bool), HubError> {
-        let begun = self.place.begun();
+        let begun = self.dir.begun();
         let pinned = matches!(self.reference, Reference::Hub { .. }) && !self.options.update;
         if let Some(plan) = begun.as_ref().filter(|_| pinned) {
             return Ok((plan.clone(), true));
         }
-        let plan = self.asked()?;
+        let plan = self.list_files()?;
         if begun.is_some_and(|begun| begun.version == plan.version && same_files(&begun, &plan)) {
             return Ok((plan, true));
         }
-        self.place.forget()?;
+        self.dir.discard()?;
         Ok((plan, false))
     }
 
-    /// What there is now.
-    fn asked(&mut self) -> Result<Plan, HubError> {
-        // A question has nothing to lose: without a network it should not take long to say so.
-        let questions = Patience {
-            attempts: self.patience.attempts.min(QUESTIONS),
-            ..self.patience.clone()
+    /// Lists the model's files now.
+    fn list_files(&mut self) -> Result<Plan, HubError> {
+        // Nothing is lost by failing early: without a network the error should come soon.
+        let questions = RetryPolicy {
+            attempts: self.policy.attempts.min(LIST_ATTEMPTS),
+            ..self.policy.clone()
         };
         let mut asker = Asker {
             client: self.client,
-            patience: &questions,
+            policy: &questions,
             progress: self.progress,
             cancel: self.cancel,
         };
@@ -183,9 +183,9 @@ impl Fetching<'_> {
     }
 
     fn complete(&mut self, plan: &Plan) -> Result<PathBuf, HubError> {
-        let files = files_in(&self.place.part);
+        let files = files_in(&self.dir.part);
         std::fs::create_dir_all(&files).map_err(HubError::disk(&files))?;
-        plan.write(&plan_in(&self.place.part))?;
+        plan.write(&plan_in(&self.dir.part))?;
         self.adopt(plan, &files)?;
         for last in [false, true] {
             let missing: Vec<&Planned> = plan
@@ -194,27 +194,27 @@ impl Fetching<'_> {
                 .filter(|file| !is_there(&files, file))
                 .collect();
             let mut wanted = self.resume(&files, plan, &missing)?;
-            self.room(&wanted)?;
+            self.check_space(&wanted)?;
             let complete = plan
                 .files
                 .iter()
                 .filter(|file| is_there(&files, file))
                 .map(|file| file.bytes)
                 .sum();
-            let line = Line {
+            let context = Context {
                 client: self.client,
-                patience: self.patience,
+                policy: self.policy,
                 connections: self.options.connections,
                 cancel: self.cancel,
                 total: plan.bytes(),
                 complete,
             };
-            download(&line, &mut wanted, self.progress)
-                .map_err(|error| self.full(error, &wanted))?;
+            download(&context, &mut wanted, self.progress)
+                .map_err(|error| self.as_no_space(error, &wanted))?;
             match self.verify(&files, &missing, wanted)? {
                 None => {
-                    self.place.finish()?;
-                    let stored = self.place.usable();
+                    self.dir.finish()?;
+                    let stored = self.dir.usable();
                     return stored.map(|(path, _)| path).ok_or_else(|| {
                         nonsense(
                             self.reference,
@@ -234,16 +234,15 @@ impl Fetching<'_> {
         Err(nonsense(self.reference, "it did not become whole"))
     }
 
-    /// Takes files over from other revisions of the model that are stored: a new commit often
-    /// changes one of them.
+    /// Reuses files of other stored revisions: a new commit often changes only one file.
     fn adopt(&self, plan: &Plan, files: &Path) -> Result<(), HubError> {
-        let Ok(revisions) = std::fs::read_dir(&self.place.target) else {
+        let Ok(revisions) = std::fs::read_dir(&self.dir.target) else {
             return Ok(());
         };
         for revision in revisions
             .flatten()
             .map(|entry| entry.path())
-            .filter(|path| *path != self.place.part)
+            .filter(|path| *path != self.dir.part)
         {
             let Some(stored) = Plan::read(&plan_in(&revision)) else {
                 continue;
@@ -260,8 +259,7 @@ impl Fetching<'_> {
                 let sha256 = matches!(file.digest, Some(Digest::Sha256(_)));
                 if sha256 && is_there(&files_in(&revision), other) && !is_there(files, file) {
                     let (from, to) = (files_in(&revision).join(&file.name), files.join(&file.name));
-                    // A second name for the same bytes; where the file system has none, it is
-                    // downloaded.
+                    // Where the file system has no hard links, the file is downloaded.
                     let _ = std::fs::hard_link(from, to);
                 }
             }
@@ -269,7 +267,7 @@ impl Fetching<'_> {
         Ok(())
     }
 
-    /// The files to fetch, with what earlier downloads left of them, checked.
+    /// Returns the files to fetch, with their earlier chunks verified.
     fn resume(
         &mut self,
         files: &Path,
@@ -305,8 +303,8 @@ impl Fetching<'_> {
         Ok(wanted)
     }
 
-    /// Whether there is room for what is missing.
-    fn room(&self, wanted: &[Wanted]) -> Result<(), HubError> {
+    /// Fails if there is not enough free space for the missing bytes.
+    fn check_space(&self, wanted: &[Wanted]) -> Result<(), HubError> {
         let (needed, free) = (missing_bytes(wanted), self.free());
         match free {
             Some(free) if needed > free => Err(HubError::NoSpace {
@@ -322,8 +320,8 @@ impl Fetching<'_> {
         free_bytes(self.cache.root())
     }
 
-    /// A disk that filled up under way, told as such.
-    fn full(&self, error: HubError, wanted: &[Wanted]) -> HubError {
+    /// Turns a disk-full error into [`HubError::NoSpace`].
+    fn as_no_space(&self, error: HubError, wanted: &[Wanted]) -> HubError {
         use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         match &error {
             HubError::Disk { source, .. }
@@ -339,8 +337,8 @@ impl Fetching<'_> {
         }
     }
 
-    /// Checks the files that have arrived and gives them their names. A file that is wrong is
-    /// removed, and told.
+    /// Verifies the downloaded files and renames them. Returns an error for a file with a wrong
+    /// digest, after removing its contents.
     fn verify(
         &mut self,
         files: &Path,
@@ -351,10 +349,10 @@ impl Fetching<'_> {
         let mut done = 0;
         let mut mismatch = None;
         for (file, mut wanted) in missing.iter().zip(wanted) {
-            let part = wanted.chunks.part().to_owned();
+            let part = wanted.chunks.part.clone();
             if let Some(digest) = &file.digest {
                 let progress = &mut *self.progress;
-                let found = digest.of_file(&part, &mut |bytes| {
+                let found = digest.compute(&part, &mut |bytes| {
                     done += bytes;
                     progress(Progress::Verifying { done, total });
                 })?;
@@ -369,8 +367,7 @@ impl Fetching<'_> {
                     continue;
                 }
             }
-            // On the disk before its name says that it is whole: a name without bytes would be
-            // believed.
+            // Synced before the rename: a file name without the bytes would be trusted.
             std::fs::OpenOptions::new()
                 .write(true)
                 .open(&part)
@@ -384,7 +381,7 @@ impl Fetching<'_> {
 
     fn address(&self, plan: &Plan, file: &Planned) -> String {
         match self.reference {
-            Reference::Hub { owner, repo, .. } => address_of(
+            Reference::Hub { owner, repo, .. } => file_address(
                 self.client.endpoint(),
                 &format!("{owner}/{repo}"),
                 &plan.version,
@@ -395,7 +392,7 @@ impl Fetching<'_> {
     }
 }
 
-/// Bytes that may still be written where `folder` is; `None` where that can't be asked.
+/// Free bytes on the file system of `folder`; `None` if unknown.
 #[cfg(unix)]
 fn free_bytes(folder: &Path) -> Option<u64> {
     use std::os::unix::ffi::OsStrExt;
@@ -403,7 +400,7 @@ fn free_bytes(folder: &Path) -> Option<u64> {
     Some(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// Unknown before: a full disk is told when it is full.
+/// Unknown here: a full disk is reported when a write fails.
 #[cfg(not(unix))]
 fn free_bytes(_: &Path) -> Option<u64> {
     None
@@ -422,11 +419,11 @@ fn same_files(a: &Plan, b: &Plan) -> bool {
 fn missing_bytes(wanted: &[Wanted]) -> u64 {
     wanted
         .iter()
-        .map(|file| file.chunks.bytes() - file.chunks.bytes_done())
+        .map(|file| file.chunks.bytes - file.chunks.bytes_done())
         .sum()
 }
 
-/// Whether a file has its name already, which it gets when it is whole and checked.
+/// Returns whether a file has its final name, which it gets once verified.
 fn is_there(files: &Path, file: &Planned) -> bool {
     std::fs::symlink_metadata(files.join(&file.name))
         .is_ok_and(|found| found.is_file() && found.len() == file.bytes)

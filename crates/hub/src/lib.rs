@@ -1,31 +1,48 @@
-//! Models from elsewhere: what a reference means, where models are kept, and how they get there.
+//! Downloads models and keeps them in a cache: references, resumable downloads, verification.
 //!
-//! Nothing that comes from the network is trusted: names are checked before they become paths,
-//! sizes before they become files, and a model can be used only when each of its files is there
-//! whole and has the digest that its hub gives.
+//! Nothing from the network is trusted: names are checked before they become paths, sizes before
+//! they become files, and a model is used only when each file is complete and matches its hub's
+//! digest.
 //!
-//! | to do this | use |
+//! | to | use |
 //! |---|---|
-//! | read `hf:OWNER/REPO/FILE.gguf@REVISION`, an address or a path | [`Reference`] |
-//! | know where models are kept, list and remove them | [`Cache`], [`Stored`] |
-//! | get the path of a model, downloading what is missing | [`fetch`], [`Options`], [`Progress`] |
+//! | parse `hf:OWNER/REPO/FILE.gguf@REVISION`, a URL or a path | [`Reference`] |
+//! | choose the folder, list and remove models | [`Cache`], [`Stored`] |
+//! | get a model's path, downloading what is missing | [`fetch`], [`Options`], [`Progress`] |
 //!
-//! # On disk
+//! ```
+//! use std::sync::atomic::AtomicBool;
+//!
+//! use conclave_hub::{Cache, Options, Reference, fetch};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let file = std::env::temp_dir().join("conclave-hub-example.gguf");
+//! # std::fs::write(&file, "GGUF")?;
+//! # let text = file.to_str().ok_or("the path is not UTF-8")?;
+//! // `text` may as well be hf:OWNER/REPO/FILE.gguf or https://HOST/FILE.gguf.
+//! let reference: Reference = text.parse()?;
+//! let cache = Cache::new("models");
+//! let path = fetch(&reference, &cache, &Options::default(), &mut |_| (), &AtomicBool::new(false))?;
+//! assert!(path.exists());
+//! # Ok(())
+//! # }
+//! ```
+//! # Layout on disk
 //!
 //! ```text
-//! CACHE/hf/OWNER/REPO/FILE.gguf/REVISION/        a complete model, all files checked
-//!                                plan.json       its reference, its commit, its files with size and digest
+//! CACHE/hf/OWNER/REPO/FILE.gguf/REVISION/        a complete model, all files verified
+//!                                plan.json       its reference, commit, and files with size and digest
 //!                                files/          the files, and nothing else
 //! CACHE/hf/OWNER/REPO/folder/REVISION/           a whole Hugging Face folder, likewise
-//! CACHE/url/HOST/FILE.gguf-DIGEST/latest/        from any other address; DIGEST is of the address
-//! CACHE/…/REVISION.part/                         the same while it is downloaded:
+//! CACHE/url/HOST/FILE.gguf-DIGEST/latest/        from any other URL; DIGEST is of the URL
+//! CACHE/…/REVISION.part/                         the same during the download:
 //!                  files/NAME.part               bytes at their offsets, with holes
-//!                  files/NAME.chunks             the chunks that are done, each with its SHA-256
-//! CACHE/locks/                                   one file a model; who downloads it holds its lock
+//!                  files/NAME.chunks             the finished chunks, each with its SHA-256
+//! CACHE/locks/                                   one lock file per model, held while downloading
 //! ```
 //!
-//! `REVISION.part` becomes `REVISION` by a rename, once, when all is checked. A plan names one
-//! commit, so a download that is taken up again never mixes two.
+//! `REVISION.part` is renamed to `REVISION` once everything is verified. A plan names one commit,
+//! so a resumed download never mixes two.
 
 mod address;
 mod cache;

@@ -1,4 +1,4 @@
-//! Asks which files a reference means, as they are now: their commit, sizes and digests.
+//! Lists the files of a reference as they are now: commit, sizes and digests.
 
 use std::sync::atomic::AtomicBool;
 
@@ -12,27 +12,27 @@ use crate::plan::{Plan, Planned};
 use crate::progress::Progress;
 use crate::reference::{Reference, all_parts};
 use crate::repository::{
-    CONFIG, FOLDER, INDEX, Listed, Repository, WEIGHTS, address_of, choose, is_commit, read_list,
+    CONFIG, FOLDER, INDEX, Listed, Repository, WEIGHTS, choose, file_address, is_commit, read_list,
     shards,
 };
-use crate::retry::{Failures, Patience, Trouble, wait};
+use crate::retry::{Failures, RequestError, RetryPolicy, wait};
 
-/// The longest list of files that is read.
-const LIST_BYTES: u64 = 32 << 20;
+/// Maximum size of a list of files.
+const MAX_LIST_BYTES: u64 = 32 << 20;
 
-/// Asks, again where that may help, and says so.
+/// Sends requests with retries, and reports failures.
 pub(crate) struct Asker<'a> {
     pub(crate) client: &'a Client,
-    pub(crate) patience: &'a Patience,
+    pub(crate) policy: &'a RetryPolicy,
     pub(crate) progress: &'a mut dyn FnMut(Progress),
     pub(crate) cancel: &'a AtomicBool,
 }
 
 impl Asker<'_> {
-    /// The plan of a model that is not a path.
+    /// Returns the plan of a model that is not a path.
     ///
     /// # Errors
-    /// All of [`HubError`] but those of the disk.
+    /// Every [`HubError`] except those of the disk.
     pub(crate) fn plan(&mut self, reference: &Reference) -> Result<Plan, HubError> {
         (self.progress)(Progress::Asking);
         let what = reference.to_string();
@@ -43,14 +43,14 @@ impl Asker<'_> {
                 file,
                 revision,
             } => {
-                let place = format!("{owner}/{repo}");
-                let found = self.repository(&what, &place, file.as_deref(), revision)?;
+                let repo = format!("{owner}/{repo}");
+                let found = self.repository(&what, &repo, file.as_deref(), revision)?;
                 let index = || {
                     let endpoint = self.client.endpoint();
-                    self.json(&what, &address_of(endpoint, &place, &found.commit, INDEX))
+                    self.json(&what, &file_address(endpoint, &repo, &found.commit, INDEX))
                 };
-                let chosen = choose(&what, &place, file.as_deref(), &found.files, index)?;
-                let planned = chosen.into_iter().map(Planned::of).collect();
+                let chosen = choose(&what, &repo, file.as_deref(), &found.files, index)?;
+                let planned = chosen.into_iter().map(Planned::from_listed).collect();
                 (found.commit, planned)
             }
             Reference::Address(address) => self.files_at(address)?,
@@ -73,31 +73,30 @@ impl Asker<'_> {
     fn repository(
         &mut self,
         what: &str,
-        place: &str,
+        repo: &str,
         file: Option<&str>,
         revision: &str,
     ) -> Result<Repository, HubError> {
         let address = format!(
-            "{}/api/models/{place}/revision/{}?blobs=true",
+            "{}/api/models/{repo}/revision/{}?blobs=true",
             self.client.endpoint(),
             escaped(revision)
         );
         match self.json(what, &address) {
             Ok(list) => read_list(what, &list),
-            // A mirror without lists may still have the files.
+            // A mirror may have the files but no list.
             Err(HubError::NotThere { .. } | HubError::Status { .. }) => {
-                self.probed(what, place, file, revision)
+                self.probed(what, repo, file, revision)
             }
             Err(error) => Err(error),
         }
     }
 
-    /// The files of a repository whose list can't be had: those that models have are asked for one
-    /// by one.
+    /// Finds the files of a repository without a list by requesting each usual file name.
     fn probed(
         &mut self,
         what: &str,
-        place: &str,
+        repo: &str,
         file: Option<&str>,
         revision: &str,
     ) -> Result<Repository, HubError> {
@@ -111,14 +110,18 @@ impl Asker<'_> {
                 .map(str::to_owned)
                 .collect(),
         };
-        // The last is asked first: the config, or the hub has no such folder.
+        // Popped from the end: the config comes first; without it there is no such folder.
         names.reverse();
         while let Some(path) = names.pop() {
-            // Once the commit is known all come from it.
+            // Once known, the commit pins the remaining requests.
             let at = commit.as_deref().unwrap_or(revision);
-            let address = address_of(self.client.endpoint(), place, at, &path);
+            let address = file_address(self.client.endpoint(), repo, at, &path);
             let head = match self.again(what, |client| {
-                Ok(Head::of(&client.get(&address, Some(&(0..1)), None)?))
+                Ok(Head::from_answer(&client.get(
+                    &address,
+                    Some(&(0..1)),
+                    None,
+                )?))
             }) {
                 Err(HubError::NotThere { .. }) if file.is_none() && path != CONFIG => continue,
                 Err(HubError::NotThere { .. }) => {
@@ -167,12 +170,16 @@ impl Asker<'_> {
         for name in all_parts(name) {
             let from = format!("{folder}{name}{query}");
             let head = self.again(&shown(&from), |client| {
-                Ok(Head::of(&client.get(&from, Some(&(0..1)), None)?))
+                Ok(Head::from_answer(&client.get(
+                    &from,
+                    Some(&(0..1)),
+                    None,
+                )?))
             })?;
             let bytes = head.bytes.ok_or_else(|| HubError::Nonsense {
                 what: shown(&from),
                 why:
-                    "its server does not say how long it is, so nothing could tell when it is whole"
+                    "its server does not say how long it is, so it could not tell when the file is complete"
                         .to_owned(),
             })?;
             said += &format!("{bytes} {:?}\n", head.tag);
@@ -186,26 +193,26 @@ impl Asker<'_> {
                 no_ranges: !head.ranges,
             });
         }
-        Ok((Sha256::of(&said)[..40].to_owned(), files))
+        Ok((Sha256::digest(&said)[..40].to_owned(), files))
     }
 
-    /// A list or an index; what is none may be the page of a network that wants to be signed in to.
+    /// Fetches JSON; anything else may be a network's sign-in page.
     fn json(&mut self, what: &str, address: &str) -> Result<Vec<u8>, HubError> {
         self.again(what, |client| {
-            let answer = client.get(address, None, None)?.read_all(LIST_BYTES)?;
+            let answer = client.get(address, None, None)?.read_all(MAX_LIST_BYTES)?;
             serde_json::from_slice::<IgnoredAny>(&answer)
-                .map_err(|_| Trouble::Passing("the answer is no JSON".to_owned()))?;
+                .map_err(|_| RequestError::Passing("the answer is no JSON".to_owned()))?;
             Ok(answer)
         })
     }
 
-    /// Does something with the network until it goes well or failed for good.
+    /// Repeats a request until it succeeds or fails for good.
     fn again<T>(
         &mut self,
         what: &str,
-        mut ask: impl FnMut(&Client) -> Result<T, Trouble>,
+        mut ask: impl FnMut(&Client) -> Result<T, RequestError>,
     ) -> Result<T, HubError> {
-        let mut failures = Failures::none(self.patience, what);
+        let mut failures = Failures::new(self.policy, what);
         loop {
             let trouble = match ask(self.client) {
                 Ok(answer) => return Ok(answer),
@@ -223,20 +230,20 @@ impl Asker<'_> {
     }
 }
 
-/// What the headers of an answer say of a file.
+/// File information in a response's headers.
 struct Head {
     bytes: Option<u64>,
     commit: Option<String>,
-    /// From the hub, whichever kind it names.
+    /// Digest of either kind from the hub.
     digest: Option<Digest>,
-    /// The SHA-256 that a hub names; nobody else's tag is taken for one.
+    /// SHA-256 from the hub; other servers' tags are not digests.
     linked: Option<Digest>,
     tag: Option<String>,
     ranges: bool,
 }
 
 impl Head {
-    fn of(answer: &Answer) -> Self {
+    fn from_answer(answer: &Answer) -> Self {
         let hub = |name| answer.hub_header(name);
         let linked = hub("x-linked-etag").and_then(Digest::sha256);
         Self {

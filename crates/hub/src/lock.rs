@@ -1,4 +1,4 @@
-//! One download of a model at a time, whoever asks for it.
+//! A lock that allows one download of a model at a time.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
@@ -7,15 +7,14 @@ use std::time::Duration;
 
 use crate::error::HubError;
 
-/// Held while a model is downloaded or removed; the system frees it when the process ends, however
-/// it ends.
+/// Held while a model is downloaded or removed; the system releases it when the process ends.
 pub(crate) struct Lock {
     file: File,
 }
 
 impl Drop for Lock {
-    /// A process that is being started has the file open as well until its own program begins:
-    /// closed here it would stay locked.
+    /// Unlocks explicitly: a child process being spawned inherits the file until it executes its
+    /// own program, so closing it here would leave it locked.
     fn drop(&mut self) {
         let _ = self.file.unlock();
     }
@@ -23,14 +22,12 @@ impl Drop for Lock {
 
 impl Lock {
     /// Takes the lock if it is free.
-    ///
-    /// # Errors
-    /// [`HubError::Disk`].
     pub(crate) fn try_take(path: &Path) -> Result<Option<Self>, HubError> {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(HubError::disk(folder))?;
         }
-        // Lock files stay: removing one while another process waits for it would make two locks.
+        // Lock files are never removed: doing so while another process waits would create two
+        // locks.
         let file = OpenOptions::new()
             .create(true)
             .append(true)
@@ -39,7 +36,7 @@ impl Lock {
         match file.try_lock() {
             Ok(()) => Ok(Some(Self { file })),
             Err(TryLockError::WouldBlock) => Ok(None),
-            // Some network file systems have no locks: go on without.
+            // Some network file systems have no locks: continue without.
             Err(TryLockError::Error(error)) if error.kind() == std::io::ErrorKind::Unsupported => {
                 Ok(Some(Self { file }))
             }
@@ -47,10 +44,7 @@ impl Lock {
         }
     }
 
-    /// Waits for the lock; `waiting` hears if there is a wait.
-    ///
-    /// # Errors
-    /// [`HubError::Disk`] and [`HubError::Stopped`].
+    /// Waits for the lock; calls `waiting` once if it is taken.
     pub(crate) fn take(
         path: &Path,
         cancel: &AtomicBool,
@@ -82,7 +76,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("conclave-lock-{}", std::process::id()));
         let lock = Lock::try_take(&path).unwrap().expect("it is free");
         assert!(Lock::try_take(&path).unwrap().is_none());
-        // What a process has that is started meanwhile.
+        // As inherited by a child process being spawned.
         let inherited = lock.file.try_clone().unwrap();
         drop(lock);
         assert!(Lock::try_take(&path).unwrap().is_some());

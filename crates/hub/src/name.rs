@@ -1,27 +1,27 @@
-//! Names that may become part of a path, on every platform.
+//! Checks names that become part of a path, for every platform.
 
 use crate::error::NameError;
 
-/// The most bytes of a name; file systems take 255, and endings of our own come behind it.
-const LONGEST: usize = 200;
+/// Maximum length of a name; file systems allow 255, and our suffixes are appended.
+const MAX_BYTES: usize = 200;
 
-/// Names that Windows keeps for devices, whatever their ending.
+/// Device names reserved by Windows, with any extension.
 const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
 
-/// Checks one component of a path.
+/// Checks one path component.
 ///
 /// # Errors
-/// [`NameError`], with what is wrong with it.
+/// [`NameError`] with the problem.
 pub(crate) fn check(name: &str) -> Result<(), NameError> {
     let fault = |why| {
         Err(NameError {
-            // What is wrong may be that it is endless, or that it drives a terminal.
+            // The name may be very long or contain terminal escapes.
             name: name.chars().take(80).flat_map(char::escape_debug).collect(),
             why,
         })
     };
     let odd = |c: char| !(c.is_alphanumeric() || "._-+=,() ".contains(c));
-    if name.is_empty() || name.len() > LONGEST {
+    if name.is_empty() || name.len() > MAX_BYTES {
         return fault("is empty or longer than 200 bytes");
     }
     if name.contains(odd) {
@@ -46,10 +46,10 @@ pub(crate) fn check(name: &str) -> Result<(), NameError> {
     Ok(())
 }
 
-/// Checks every component of a path with `/` between them.
+/// Checks every component of a path separated by `/`.
 ///
 /// # Errors
-/// [`NameError`], for the first that is not safe.
+/// [`NameError`] for the first unsafe component.
 pub(crate) fn check_path(path: &str) -> Result<(), NameError> {
     path.split('/').try_for_each(check)
 }

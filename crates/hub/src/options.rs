@@ -1,29 +1,29 @@
-//! How models are downloaded: from which hub, with which token, how patiently.
+//! Download options: hub, token, parallelism and retries.
 
 use std::time::Duration;
 
-/// Where the hub is, unless `HF_ENDPOINT` says otherwise.
+/// The hub, unless `HF_ENDPOINT` is set.
 const HUB: &str = "https://huggingface.co";
 
-/// How models are downloaded.
+/// Download options.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The hub's address, or a mirror's.
+    /// Base URL of the hub or of a mirror.
     pub endpoint: String,
-    /// A token for repositories that want one. It goes to the endpoint only, and never over an open
-    /// line.
+    /// Token for private and gated repositories. Sent to the endpoint only, and never unencrypted
+    /// over a network.
     pub token: Option<String>,
-    /// Requests at a time.
+    /// Parallel requests.
     pub connections: usize,
-    /// Bytes of a request; what is lost when a process is killed is at most this much a connection.
+    /// Bytes per request; at most this much per connection is lost when the process is killed.
     pub chunk_bytes: u64,
-    /// How long a line may be silent.
+    /// Timeout of a silent connection.
     pub stall: Duration,
     /// Failures in a row after which a download ends.
     pub attempts: u32,
-    /// The wait after the first failure; it doubles.
+    /// Wait after the first failure; doubles with each.
     pub pause: Duration,
-    /// Ask whether a stored model has changed, and get what has.
+    /// Check whether a stored model has changed, and download the changes.
     pub update: bool,
 }
 
@@ -43,7 +43,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// With `HF_ENDPOINT` and `HF_TOKEN` where they are set.
+    /// The defaults, with `HF_ENDPOINT` and `HF_TOKEN` where they are set.
     pub fn from_environment() -> Self {
         let set = |name| {
             std::env::var(name)

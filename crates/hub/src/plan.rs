@@ -1,4 +1,4 @@
-//! What a download comes to: one commit, its files, their sizes and digests.
+//! Plan of a download: one commit, its files, their sizes and digests.
 
 use std::path::Path;
 
@@ -9,32 +9,30 @@ use crate::error::HubError;
 use crate::name;
 use crate::repository::Listed;
 
-/// The most bytes a model may have: 16 TiB. More is a fault of who says so.
-const LARGEST: u64 = 1 << 44;
+/// Maximum size of a model, 16 TiB; a larger claim is an error of the server.
+const MAX_MODEL_BYTES: u64 = 1 << 44;
 
-/// A model's files, as they were when its download began.
+/// Files of a model as listed when its download began.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Plan {
-    /// The reference, as users write it.
+    /// Reference, as users write it.
     pub(crate) reference: String,
-    /// The commit; of an address, a digest of what its server says of the file.
+    /// Commit; for a URL, a digest of the server's description of the file.
     pub(crate) version: String,
-    /// The files, the one to open first if it is not the folder.
+    /// Files; the one to open comes first, unless the model is a folder.
     pub(crate) files: Vec<Planned>,
 }
 
-/// A file of a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Planned {
-    /// Its name in the model's folder.
+    /// Name in the model's folder.
     pub(crate) name: String,
-    /// Its address, or its path in the repository.
+    /// URL, or path in the repository.
     pub(crate) from: String,
-    /// Its size.
     pub(crate) bytes: u64,
-    /// What its bytes come to, where that is known.
+    /// Digest of the bytes, if known.
     pub(crate) digest: Option<Digest>,
-    /// The server's strong entity tag, or its date, of files without a digest.
+    /// Strong entity tag or date, for files without a digest.
     pub(crate) tag: Option<String>,
     /// Whether the server is known to ignore ranges.
     #[serde(default)]
@@ -42,8 +40,8 @@ pub(crate) struct Planned {
 }
 
 impl Planned {
-    /// A repository's file, in the model's folder by the last part of its path.
-    pub(crate) fn of(listed: &Listed) -> Self {
+    /// A repository's file, stored under the last component of its path.
+    pub(crate) fn from_listed(listed: &Listed) -> Self {
         let name = listed.path.rsplit('/').next().unwrap_or_default();
         Self {
             name: name.to_owned(),
@@ -57,15 +55,11 @@ impl Planned {
 }
 
 impl Plan {
-    /// The bytes of all files.
     pub(crate) fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
     }
 
-    /// Checks what came from elsewhere: names, sizes, duplicates.
-    ///
-    /// # Errors
-    /// [`HubError::Name`] and [`HubError::Nonsense`].
+    /// Checks names, sizes and duplicates of a plan from the network.
     pub(crate) fn check(&self, what: &str) -> Result<(), HubError> {
         let nonsense = |why: String| {
             Err(HubError::Nonsense {
@@ -80,12 +74,12 @@ impl Plan {
                 what: what.to_owned(),
                 source,
             })?;
-            // Some file systems take `A` and `a` for one.
+            // Some file systems ignore case.
             if !seen.insert(file.name.to_lowercase()) {
                 return nonsense(format!("there are two files by the name {}", file.name));
             }
             total = total.saturating_add(file.bytes);
-            if total > LARGEST {
+            if total > MAX_MODEL_BYTES {
                 return nonsense(format!(
                     "{} is said to have {} bytes, which no model has",
                     file.name, file.bytes
@@ -101,17 +95,14 @@ impl Plan {
         Ok(())
     }
 
-    /// Reads a plan; `None` if there is none, or none that can be used.
+    /// Reads a plan; `None` if it is missing or invalid.
     pub(crate) fn read(path: &Path) -> Option<Self> {
         let plan: Self = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
         plan.check("").ok()?;
         Some(plan)
     }
 
-    /// Writes it, whole or not at all.
-    ///
-    /// # Errors
-    /// [`HubError::Disk`].
+    /// Writes the plan atomically.
     pub(crate) fn write(&self, path: &Path) -> Result<(), HubError> {
         let text =
             serde_json::to_vec_pretty(self).map_err(|error| HubError::disk(path)(error.into()))?;

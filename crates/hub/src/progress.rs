@@ -1,51 +1,50 @@
-//! What a download tells of itself while it goes on.
+//! Progress reports of a download.
 
 use std::time::{Duration, Instant};
 
-/// A step of [`fetch`](crate::fetch).
+/// Step of [`fetch`](crate::fetch).
 #[derive(Debug, Clone, PartialEq)]
 pub enum Progress {
-    /// Another process downloads this model; its end is waited for.
+    /// Waiting for another process that downloads the same model.
     Waiting,
-    /// The hub is asked what there is.
+    /// Listing the model's files.
     Asking,
-    /// What an earlier download left is checked, chunk by chunk.
+    /// Verifying the chunks of an earlier download.
     Checking {
-        /// Bytes checked.
+        /// Bytes verified.
         done: u64,
-        /// Bytes to check.
+        /// Bytes to verify.
         total: u64,
     },
-    /// Bytes arrive.
+    /// Receiving bytes.
     Downloading {
-        /// Bytes there, earlier ones included.
+        /// Bytes stored, including earlier ones.
         loaded: u64,
-        /// Bytes of the model.
+        /// Size of the model.
         total: u64,
-        /// Bytes a second, smoothed; 0 until it is known.
+        /// Bytes per second, smoothed; 0 until known.
         rate: f64,
         /// Seconds left at that rate.
         seconds_left: Option<u64>,
     },
-    /// Something failed and is tried again.
+    /// A request failed and will be retried.
     Trouble {
-        /// What failed, and what will be done.
+        /// Description of the failure.
         what: String,
-        /// How long until the next try.
+        /// Wait before the next attempt.
         wait: Duration,
     },
-    /// Digests of whole files are checked.
+    /// Verifying the digests of whole files.
     Verifying {
-        /// Bytes checked.
+        /// Bytes verified.
         done: u64,
-        /// Bytes to check.
+        /// Bytes to verify.
         total: u64,
     },
 }
 
-/// Bytes as people write them: 512 B, 1.5 MB, 4.37 GB (powers of ten, as hubs count).
+/// Formats a size: 512 B, 1.5 MB, 4.37 GB (powers of ten, as hubs count).
 pub fn in_words(bytes: u64) -> String {
-    // Only shown: what a float loses of a large count is far below its last digit.
     #[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
     let value = bytes as f64;
     match bytes {
@@ -56,7 +55,7 @@ pub fn in_words(bytes: u64) -> String {
     }
 }
 
-/// Bytes a second, smoothed over some seconds.
+/// Bytes per second, smoothed over some seconds.
 pub(crate) struct Rate {
     since: Instant,
     bytes: u64,
@@ -72,18 +71,18 @@ impl Rate {
         }
     }
 
-    /// Counts bytes that arrived.
+    /// Counts received bytes.
     pub(crate) fn add(&mut self, bytes: u64) {
         self.bytes += bytes;
     }
 
-    /// The rate now, and the seconds that `left` bytes take at it.
+    /// Returns the current rate, and the seconds that `left` bytes take at it.
     pub(crate) fn now(&mut self, left: u64) -> (f64, Option<u64>) {
         let seconds = self.since.elapsed().as_secs_f64();
         if seconds >= 0.25 {
             #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
             let recent = self.bytes as f64 / seconds;
-            // A time constant of three seconds: steady to read, and quick to see a line break.
+            // A time constant of three seconds: readable, yet quick to show a broken connection.
             let kept = if self.rate == 0.0 {
                 0.0
             } else {

@@ -1,6 +1,6 @@
-//! What a user calls a model: a place on a hub, an address, or a path.
+//! References to models: a file or folder on a hub, a URL, or a path.
 //!
-//! The rules are the page's as well: `tests/hub/references.json` holds them, with their cases.
+//! The page uses the same rules; both are tested with `tests/hub/references.json`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,22 +10,22 @@ use crate::address::{Parts, canonical, escaped, shown, split, unescaped};
 use crate::error::ReferenceError;
 use crate::name::{check, check_path};
 
-/// The hub's hosts: addresses copied from there mean what their `hf:` form means.
+/// Hosts of the hub: their URLs are converted to the `hf:` form.
 const HUB_HOSTS: [&str; 3] = ["huggingface.co", "www.huggingface.co", "hf.co"];
 
-/// The revision meant if none is named.
+/// Revision used if none is given.
 const MAIN: &str = "main";
 
-/// The most bytes of a file's path or a revision, percent-encoded: each is the name of a folder.
-const LONGEST_PATH: usize = 200;
+/// Maximum length of a percent-encoded path or revision: each becomes a folder name.
+const MAX_PATH_BYTES: usize = 200;
 
-/// The most bytes of an address.
-const LONGEST_ADDRESS: usize = 4096;
+/// Maximum length of a URL.
+const MAX_ADDRESS_BYTES: usize = 4096;
 
-/// The most files that the weights of a model lie in.
-pub(crate) const MOST_PARTS: u32 = 1000;
+/// Maximum number of files of a model's weights.
+pub(crate) const MAX_PARTS: u32 = 1000;
 
-/// Which model is meant.
+/// Reference to a model.
 ///
 /// ```
 /// use conclave_hub::Reference;
@@ -36,25 +36,25 @@ pub(crate) const MOST_PARTS: u32 = 1000;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reference {
-    /// `hf:OWNER/REPO/FILE.gguf@REVISION`, or without the file the folder of weights and tokenizer.
+    /// `hf:OWNER/REPO/FILE.gguf@REVISION`; without a file, the folder of weights and tokenizer.
     Hub {
         /// User or organisation.
         owner: String,
         /// Repository.
         repo: String,
-        /// A GGUF file, of several parts the first; none for the whole folder.
+        /// GGUF file, the first of several parts; `None` for the whole folder.
         file: Option<String>,
         /// Branch, tag or commit.
         revision: String,
     },
-    /// The address of a GGUF file, of several parts the first.
+    /// URL of a GGUF file, the first of several parts.
     Address(String),
-    /// A file or a folder here; `-` is standard input.
+    /// Local file or folder; `-` is standard input.
     Path(PathBuf),
 }
 
 impl Reference {
-    /// What a member made of this model is called if nobody says otherwise.
+    /// Default name of a member that uses this model.
     pub fn name(&self) -> String {
         let stem = |path: &Path| {
             let stem = path
@@ -72,7 +72,7 @@ impl Reference {
                 file: Some(file), ..
             } => stem(Path::new(file)),
             Self::Hub { repo, .. } => repo.clone(),
-            Self::Address(address) => stem(Path::new(&file_of(address).unwrap_or_default())),
+            Self::Address(address) => stem(Path::new(&file_name_in(address).unwrap_or_default())),
             Self::Path(path) if path.is_dir() => {
                 let whole = path.canonicalize().unwrap_or_else(|_| path.clone());
                 whole
@@ -85,7 +85,7 @@ impl Reference {
         }
     }
 
-    /// Whether it has to be downloaded before it can be used.
+    /// Returns whether the model must be downloaded before use.
     pub fn is_remote(&self) -> bool {
         !matches!(self, Self::Path(_))
     }
@@ -119,7 +119,7 @@ impl FromStr for Reference {
     type Err = ReferenceError;
 
     fn from_str(text: &str) -> Result<Self, ReferenceError> {
-        // What browsers and what Unicode call a space.
+        // White space of browsers and of Unicode.
         let trimmed = text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
         if trimmed.is_empty() {
             return Err(ReferenceError::Empty);
@@ -137,12 +137,12 @@ impl FromStr for Reference {
                 _ => {}
             }
         }
-        // A path may have spaces at its ends.
+        // Untrimmed: a path may begin or end with spaces.
         Ok(Self::Path(PathBuf::from(text)))
     }
 }
 
-/// Reads what follows `hf:`.
+/// Parses the part after `hf:`.
 fn in_hub(text: &str, place: &str) -> Result<Reference, ReferenceError> {
     let (place, revision) = place.split_once('@').unwrap_or((place, MAIN));
     let mut parts = place.strip_suffix('/').unwrap_or(place).splitn(3, '/');
@@ -173,22 +173,22 @@ fn hub(
         }
     }
     check_path(revision)
-        .map_err(|error| fault(&format!("has no revision behind its @: {error}")))?;
+        .map_err(|error| fault(&format!("has no valid revision after its @: {error}")))?;
     if is_gguf(revision) {
-        return Err(fault("has a file behind its @, where the revision belongs"));
+        return Err(fault("has a file after its @, where the revision belongs"));
     }
-    // `.part` is the ending of our own folders.
-    if escaped(revision).len() > LONGEST_PATH || revision.ends_with(".part") {
+    // `.part` is the suffix of our own folders.
+    if escaped(revision).len() > MAX_PATH_BYTES || revision.ends_with(".part") {
         return Err(fault("has a revision that is too long or ends with .part"));
     }
     if let Some(file) = file {
         check_path(file).map_err(|error| fault(&format!("does not name a file: {error}")))?;
         if !is_gguf(file) {
             return Err(fault(
-                "names a file that is no .gguf; for a folder of safetensors leave the file out",
+                "names a file that is not .gguf; for a folder of safetensors leave the file out",
             ));
         }
-        if escaped(file).len() > LONGEST_PATH {
+        if escaped(file).len() > MAX_PATH_BYTES {
             return Err(fault("has too long a path"));
         }
     }
@@ -205,14 +205,15 @@ fn address(text: &str) -> Result<Reference, ReferenceError> {
         text: shortened(&shown(text)),
         why,
     };
-    let none =
-        || fault("is no address (or has a user's name in it, which would end up in listings)");
+    let none = || {
+        fault("is not a valid address (or has a user's name in it, which would end up in listings)")
+    };
     let plain = canonical(text).ok_or_else(none)?;
-    if plain.len() > LONGEST_ADDRESS {
+    if plain.len() > MAX_ADDRESS_BYTES {
         return Err(fault("is longer than 4096 bytes"));
     }
-    let parts = Parts::of(&plain).ok_or_else(none)?;
-    // What can't be decoded stays as it is, as in the page.
+    let parts = Parts::parse(&plain).ok_or_else(none)?;
+    // An undecodable segment stays as it is, as in the page.
     let decoded = |segment: &str| unescaped(segment).unwrap_or_else(|| segment.to_owned());
     let segments: Vec<String> = parts.path.split('/').map(decoded).collect();
     if HUB_HOSTS.contains(&parts.authority) {
@@ -227,7 +228,7 @@ fn address(text: &str) -> Result<Reference, ReferenceError> {
         return Err(fault("is not the address of a .gguf file"));
     }
     check(name).map_err(|error| fault(error.why))?;
-    if escaped(name).len() > LONGEST_PATH {
+    if escaped(name).len() > MAX_PATH_BYTES {
         return Err(fault("has too long a name"));
     }
     if segments
@@ -243,7 +244,7 @@ fn address(text: &str) -> Result<Reference, ReferenceError> {
     )))
 }
 
-/// What a page of the hub shows, if that may be a model.
+/// Reference for a page of the hub, if it may show a model.
 fn page(text: &str, segments: &[String]) -> Option<Result<Reference, ReferenceError>> {
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     let whole = segments.strip_suffix(&[""]).unwrap_or(&segments);
@@ -269,8 +270,8 @@ fn shortened(text: &str) -> String {
         .collect()
 }
 
-/// The file's name in an address.
-pub(crate) fn file_of(address: &str) -> Option<String> {
+/// File name in a URL.
+pub(crate) fn file_name_in(address: &str) -> Option<String> {
     unescaped(split(address).1)
 }
 
@@ -278,7 +279,7 @@ fn is_gguf(name: &str) -> bool {
     name.len() > 5 && name.to_ascii_lowercase().ends_with(".gguf")
 }
 
-/// A model in several files names them `STEM-00001-of-00003.gguf`: the stem and the count.
+/// Splits `STEM-00001-of-00003.gguf`, the name of a file in parts, into stem and count.
 pub(crate) fn in_parts(name: &str) -> Option<(&str, u32)> {
     let stem = name.strip_suffix(".gguf")?;
     let (stem, count) = stem.rsplit_once("-of-")?;
@@ -288,10 +289,10 @@ pub(crate) fn in_parts(name: &str) -> Option<(&str, u32)> {
         digits.then(|| text.parse::<u32>().ok()).flatten()
     };
     let (number, count) = (five(number)?, five(count)?);
-    ((1..=count).contains(&number) && count <= MOST_PARTS).then_some((stem, count))
+    ((1..=count).contains(&number) && count <= MAX_PARTS).then_some((stem, count))
 }
 
-/// All files of a model of which one is named.
+/// Names of all parts of a model, given one of them.
 pub(crate) fn all_parts(name: &str) -> Vec<String> {
     match in_parts(name) {
         Some((stem, count)) => (1..=count)
@@ -301,7 +302,7 @@ pub(crate) fn all_parts(name: &str) -> Vec<String> {
     }
 }
 
-/// The file that a model is told by.
+/// Name of the first part, which identifies the model.
 pub(crate) fn first_part(name: &str) -> String {
     in_parts(name).map_or_else(|| name.to_owned(), |(stem, count)| part(stem, 1, count))
 }
@@ -385,7 +386,10 @@ mod tests {
             ("hf:o/r/f.gguf@", "revision"),
             ("hf:o/r/model.safetensors", "leave the file out"),
             ("hf:o/r/a\u{1b}.gguf", "other than letters"),
-            ("https://user:word@example.org/f.gguf", "is no address"),
+            (
+                "https://user:word@example.org/f.gguf",
+                "is not a valid address",
+            ),
             ("https://example.org/", "names no file"),
             ("https://example.org/f.bin", "not the address of a .gguf"),
             ("https://example.org/..%2Ff.gguf", "other than letters"),

@@ -1,4 +1,4 @@
-//! A repository at one commit: its list of files, and those of them that make a model.
+//! A repository at one commit: its list of files, and the choice of those that make a model.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +10,9 @@ use crate::digest::Digest;
 use crate::error::HubError;
 use crate::name;
 use crate::progress::in_words;
-use crate::reference::{MOST_PARTS, all_parts, first_part, in_parts};
+use crate::reference::{MAX_PARTS, all_parts, first_part, in_parts};
 
-/// What a Hugging Face folder has beside its weights, and what of that it must have.
+/// Files of a Hugging Face folder besides its weights, followed by the required ones.
 pub(crate) const FOLDER: [&str; 7] = [
     CONFIG,
     "generation_config.json",
@@ -28,12 +28,11 @@ const TOKENIZER: &str = "tokenizer.json";
 pub(crate) const WEIGHTS: &str = "model.safetensors";
 pub(crate) const INDEX: &str = "model.safetensors.index.json";
 
-/// A repository's file.
 pub(crate) struct Listed {
     pub(crate) path: String,
     pub(crate) bytes: u64,
     pub(crate) digest: Option<Digest>,
-    /// Why it can't be taken.
+    /// Reason why it can't be used.
     pub(crate) fault: Option<&'static str>,
 }
 
@@ -43,11 +42,11 @@ pub(crate) struct Repository {
     pub(crate) files: Vec<Listed>,
 }
 
-/// Where a hub has a file.
-pub(crate) fn address_of(endpoint: &str, place: &str, revision: &str, path: &str) -> String {
+/// URL of a file on a hub.
+pub(crate) fn file_address(endpoint: &str, repo: &str, revision: &str, path: &str) -> String {
     let path: Vec<String> = path.split('/').map(escaped).collect();
     format!(
-        "{endpoint}/{place}/resolve/{}/{}",
+        "{endpoint}/{repo}/resolve/{}/{}",
         escaped(revision),
         path.join("/")
     )
@@ -86,13 +85,13 @@ pub(crate) fn read_list(what: &str, list: &[u8]) -> Result<Repository, HubError>
         return Err(nonsense("the hub names no commit".to_owned()));
     }
     let listed = |sibling: Sibling| {
-        // Who asks for one of such a name hears that it is not there.
+        // Unsafe names are dropped; a request for one reports that it does not exist.
         name::check_path(&sibling.rfilename).ok()?;
         let large = sibling.lfs.as_ref();
         let size = large.and_then(|large| large.size.as_ref());
         let bytes = size.or(sibling.size.as_ref()).and_then(Number::as_u64);
         let sha256 = large.and_then(|large| large.sha256.as_deref());
-        // Of what is kept outside of git the id is that of a pointer to it.
+        // For LFS files the blob id is that of the pointer file.
         let blob = sibling.blob_id.as_deref().filter(|_| large.is_none());
         let digest = match sha256 {
             Some(sha256) => Digest::sha256(sha256),
@@ -116,17 +115,17 @@ pub(crate) fn read_list(what: &str, list: &[u8]) -> Result<Repository, HubError>
     })
 }
 
-/// The files that a model is made of; `index` brings the index of its shards, where it has one.
+/// Chooses the files that make a model; `index` fetches the shard index if it is needed.
 pub(crate) fn choose<'a>(
     what: &str,
-    place: &str,
+    repo: &str,
     file: Option<&str>,
     files: &'a [Listed],
     index: impl FnOnce() -> Result<Vec<u8>, HubError>,
 ) -> Result<Vec<&'a Listed>, HubError> {
     let chosen = match file {
-        Some(file) => choose_file(what, place, file, files)?,
-        None => choose_folder(what, place, files, index)?,
+        Some(file) => choose_file(what, repo, file, files)?,
+        None => choose_folder(what, repo, files, index)?,
     };
     match chosen
         .iter()
@@ -142,7 +141,7 @@ pub(crate) fn choose<'a>(
 
 fn choose_file<'a>(
     what: &str,
-    place: &str,
+    repo: &str,
     file: &str,
     files: &'a [Listed],
 ) -> Result<Vec<&'a Listed>, HubError> {
@@ -159,7 +158,7 @@ fn choose_file<'a>(
                 };
                 HubError::NotThere {
                     what: what.to_owned(),
-                    hint: format!("{lacking}{}", offered(place, files)),
+                    hint: format!("{lacking}{}", offered(repo, files)),
                 }
             })
     });
@@ -168,19 +167,19 @@ fn choose_file<'a>(
 
 fn choose_folder<'a>(
     what: &str,
-    place: &str,
+    repo: &str,
     files: &'a [Listed],
     index: impl FnOnce() -> Result<Vec<u8>, HubError>,
 ) -> Result<Vec<&'a Listed>, HubError> {
     let find = |path: &str| files.iter().find(|listed| listed.path == path);
     let lacks = |why: String| HubError::NoModel {
         what: what.to_owned(),
-        why: format!("{why}{}", offered(place, files)),
+        why: format!("{why}{}", offered(repo, files)),
     };
     if let Some(name) = NEEDED.into_iter().find(|name| find(name).is_none()) {
         return Err(lacks(format!("has no {name}")));
     }
-    // Others that are empty are as good as none.
+    // Empty optional files are skipped.
     let taken = |listed: &&Listed| listed.bytes > 0 || NEEDED.contains(&listed.path.as_str());
     let mut chosen: Vec<&Listed> = FOLDER.into_iter().filter_map(find).filter(taken).collect();
     if let Some(weights) = find(WEIGHTS) {
@@ -195,7 +194,7 @@ fn choose_folder<'a>(
     Ok(chosen)
 }
 
-/// The shards that an index names.
+/// Shard names listed in an index.
 pub(crate) fn shards(what: &str, index: &[u8]) -> Result<BTreeSet<String>, HubError> {
     #[derive(Deserialize)]
     struct Index {
@@ -208,7 +207,7 @@ pub(crate) fn shards(what: &str, index: &[u8]) -> Result<BTreeSet<String>, HubEr
     let index: Index = serde_json::from_slice(index)
         .map_err(|error| nonsense(format!("{INDEX} can't be read: {error}")))?;
     let names: BTreeSet<String> = index.weight_map.into_values().collect();
-    if names.is_empty() || names.len() > MOST_PARTS as usize {
+    if names.is_empty() || names.len() > MAX_PARTS as usize {
         return Err(nonsense(format!(
             "{INDEX} names no weights, or in too many files"
         )));
@@ -223,8 +222,8 @@ pub(crate) fn shards(what: &str, index: &[u8]) -> Result<BTreeSet<String>, HubEr
     }
 }
 
-/// The GGUF files there are, each as a reference to copy.
-fn offered(place: &str, files: &[Listed]) -> String {
+/// Lists the GGUF files, each as a reference to copy.
+fn offered(repo: &str, files: &[Listed]) -> String {
     const MOST: usize = 12;
     let models: Vec<&Listed> = files
         .iter()
@@ -247,7 +246,7 @@ fn offered(place: &str, files: &[Listed]) -> String {
             }
             None => model.bytes,
         };
-        text += &format!("\n  hf:{place}/{} ({})", model.path, in_words(whole));
+        text += &format!("\n  hf:{repo}/{} ({})", model.path, in_words(whole));
     }
     if models.len() > MOST {
         text += &format!("\n  and {} more", models.len() - MOST);
@@ -262,8 +261,7 @@ mod tests {
     use crate::reference::Reference;
     use serde_json::{Value, json};
 
-    /// As they are planned and checked before a byte is fetched: name, size, and what it is checked
-    /// by.
+    /// Plans a case and lists name, size and kind of digest of each file.
     fn taken(case: &Value) -> Result<Vec<String>, HubError> {
         let what = case["what"].as_str().unwrap();
         let Reference::Hub { file, .. } = what.parse()? else {
@@ -279,7 +277,7 @@ mod tests {
                 .into_bytes())
         };
         let chosen = choose(what, "o/r", file.as_deref(), &found.files, index)?;
-        let files: Vec<_> = chosen.into_iter().map(Planned::of).collect();
+        let files: Vec<_> = chosen.into_iter().map(Planned::from_listed).collect();
         let plan = Plan {
             reference: what.to_owned(),
             version: found.commit,

@@ -1,96 +1,96 @@
-//! Which failures pass, and how long to wait for that.
+//! Temporary failures, and the waits before retries.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use httpdate::parse_http_date;
+
 use crate::error::HubError;
 
-/// The longest wait that a server may ask for; beyond it, the user decides.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Longest wait accepted from a server; for longer ones the user decides.
+const MAX_WAIT: Duration = Duration::from_secs(120);
 
-/// A request that failed.
 #[derive(Debug)]
-pub(crate) enum Trouble {
-    /// It may go well the next time: a broken line, a stall.
+pub(crate) enum RequestError {
+    /// Temporary: a broken or stalled connection.
     Passing(String),
     /// The server is busy, and may say for how long.
     Busy { status: u16, wait: Option<Duration> },
-    /// The server does not do ranges.
+    /// The server does not support ranges.
     NoRanges,
-    /// The file is another than when the download began.
+    /// The file has changed since the download began.
     Changed,
-    /// Trying again would change nothing.
+    /// Permanent: a retry would not help.
     Final(HubError),
 }
 
-impl From<HubError> for Trouble {
+impl From<HubError> for RequestError {
     fn from(error: HubError) -> Self {
         Self::Final(error)
     }
 }
 
-/// How often, and how soon, something is tried again.
+/// Limits of retries.
 #[derive(Debug, Clone)]
-pub(crate) struct Patience {
-    /// Failures in a row, without a byte between them, after which it ends.
+pub(crate) struct RetryPolicy {
+    /// Failures in a row, without a byte in between, after which to give up.
     pub(crate) attempts: u32,
-    /// The first wait; it doubles.
+    /// First wait; doubles with each failure.
     pub(crate) pause: Duration,
 }
 
-/// Failures in a row.
 pub(crate) struct Failures<'a> {
-    patience: &'a Patience,
+    policy: &'a RetryPolicy,
     what: &'a str,
     count: u32,
 }
 
 impl<'a> Failures<'a> {
-    pub(crate) fn none(patience: &'a Patience, what: &'a str) -> Self {
+    pub(crate) fn new(policy: &'a RetryPolicy, what: &'a str) -> Self {
         Self {
-            patience,
+            policy,
             what,
             count: 0,
         }
     }
 
-    /// Something went well in between.
-    pub(crate) fn forget(&mut self) {
+    /// Resets the count after a success.
+    pub(crate) fn reset(&mut self) {
         self.count = 0;
     }
 
-    /// Counts a failure: how long to wait, and what to tell.
+    /// Counts a failure; returns how long to wait, and its description.
     ///
     /// # Errors
-    /// What is final, or has become so by its number.
-    pub(crate) fn next(&mut self, trouble: Trouble) -> Result<(Duration, String), HubError> {
+    /// A permanent failure, or too many in a row.
+    pub(crate) fn next(&mut self, trouble: RequestError) -> Result<(Duration, String), HubError> {
         let what = || self.what.to_owned();
         let mut slow_down = false;
         let (why, asked) = match trouble {
-            Trouble::Final(error) => return Err(error),
-            Trouble::Changed => return Err(HubError::Changed { what: what() }),
-            Trouble::NoRanges => (
+            RequestError::Final(error) => return Err(error),
+            RequestError::Changed => return Err(HubError::Changed { what: what() }),
+            RequestError::NoRanges => (
                 "the server answers with another range than asked for".to_owned(),
                 None,
             ),
-            Trouble::Passing(why) => (why, None),
-            Trouble::Busy {
+            RequestError::Passing(why) => (why, None),
+            RequestError::Busy {
                 status,
                 wait: Some(wait),
-            } if wait > PATIENCE => {
+            } if wait > MAX_WAIT => {
                 return Err(HubError::Later {
                     what: what(),
                     wait,
                     status,
                 });
             }
-            Trouble::Busy { status, wait } => {
+            RequestError::Busy { status, wait } => {
                 slow_down = status == 429 && wait.is_none();
                 (format!("the server is busy (HTTP {status})"), wait)
             }
         };
         self.count += 1;
-        if self.count >= self.patience.attempts {
+        if self.count >= self.policy.attempts {
             return Err(HubError::Unreachable {
                 what: what(),
                 why,
@@ -98,17 +98,17 @@ impl<'a> Failures<'a> {
             });
         }
         let doubled = self
-            .patience
+            .policy
             .pause
             .saturating_mul(1 << (self.count - 1).min(16))
             .saturating_mul(if slow_down { 10 } else { 1 })
-            .min(PATIENCE);
-        // Never sooner than usual, whatever is asked.
+            .min(MAX_WAIT);
+        // A server may only lengthen the usual wait.
         Ok((asked.unwrap_or_default().max(doubled), why))
     }
 }
 
-/// Waits, unless `stop` comes first: then answers false.
+/// Waits; returns false if `stop` is set first.
 pub(crate) fn wait(duration: Duration, stop: &AtomicBool) -> bool {
     let end = Instant::now() + duration;
     loop {
@@ -123,46 +123,13 @@ pub(crate) fn wait(duration: Duration, stop: &AtomicBool) -> bool {
     }
 }
 
-/// Reads a `Retry-After`: seconds, or a date, which is taken relative to the server's own clock.
+/// Parses `Retry-After`: seconds, or a date relative to the server's own clock.
 pub(crate) fn retry_after(header: &str, date: Option<&str>) -> Option<Duration> {
     if let Ok(seconds) = header.trim().parse() {
         return Some(Duration::from_secs(seconds));
     }
-    let seconds = seconds_of(header)?.checked_sub(seconds_of(date?)?)?;
-    u64::try_from(seconds).ok().map(Duration::from_secs)
-}
-
-/// Seconds of `Wed, 21 Oct 2015 07:28:00 GMT`, counted from some day.
-fn seconds_of(date: &str) -> Option<i64> {
-    let mut words = date.split_ascii_whitespace().skip(1);
-    let day: i64 = words.next()?.parse().ok()?;
-    let month = [
-        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-    ];
-    let name = words.next()?;
-    let month = i64::try_from(month.iter().position(|month| *month == name)?).ok()?;
-    let year: i64 = words
-        .next()?
-        .parse()
-        .ok()
-        .filter(|year| (1970..10_000).contains(year))?;
-    let clock: Option<Vec<i64>> = words
-        .next()?
-        .split(':')
-        .map(|part| part.parse().ok())
-        .collect();
-    let [hours, minutes, seconds] = clock?.try_into().ok()?;
-    if !(1..=31).contains(&day) || hours > 24 || minutes > 60 || seconds > 61 {
-        return None;
-    }
-    // Years begin with March here, so that the leap day comes last (Howard Hinnant's civil days).
-    let (year, month) = if month < 2 {
-        (year - 1, month + 10)
-    } else {
-        (year, month - 2)
-    };
-    let days = year * 365 + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day;
-    Some(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+    let (then, now) = (parse_http_date(header).ok()?, parse_http_date(date?).ok()?);
+    then.duration_since(now).ok()
 }
 
 #[cfg(test)]
@@ -180,12 +147,12 @@ mod tests {
         }
         for case in table["waits"].as_array().unwrap() {
             let options = crate::Options::default();
-            let patience = Patience {
+            let policy = RetryPolicy {
                 attempts: options.attempts,
                 pause: options.pause,
             };
-            let mut failures = Failures::none(&patience, "x");
-            let busy = || Trouble::Busy {
+            let mut failures = Failures::new(&policy, "x");
+            let busy = || RequestError::Busy {
                 status: u16::try_from(case["status"].as_u64().unwrap()).unwrap(),
                 wait: seconds(&case["retryAfter"]),
             };

@@ -1,8 +1,8 @@
-//! What a cache holds: listing and removing.
+//! Lists and removes the models in a cache.
 
 use std::path::{Path, PathBuf};
 
-use crate::cache::{Cache, Place, files_in, plan_in, remove_all};
+use crate::cache::{Cache, ModelDir, files_in, plan_in, remove_all};
 use crate::chunks::Chunks;
 use crate::error::HubError;
 use crate::lock::Lock;
@@ -12,24 +12,24 @@ use crate::reference::Reference;
 /// A model in a cache, complete or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
-    /// As users name it.
+    /// Reference, as users write it.
     pub reference: String,
-    /// The commit; of an address, a digest of what its server says of the file.
+    /// Commit; for a URL, a digest of the server's description of the file.
     pub version: String,
-    /// What to open, once it is complete.
+    /// Path to open once complete.
     pub path: PathBuf,
-    /// Bytes of the model.
+    /// Size of the model.
     pub bytes: u64,
-    /// Bytes of it that are here and finished.
+    /// Finished bytes.
     pub stored: u64,
-    /// Whether it can be used.
+    /// Whether the model can be used.
     pub complete: bool,
-    /// Whether a digest of its source stands behind each of its files.
+    /// Whether every file was checked against a digest of its source.
     pub verified: bool,
 }
 
 impl Cache {
-    /// All models, by name, with those that are not complete.
+    /// Lists all models by name, including incomplete ones.
     ///
     /// # Errors
     /// [`HubError::Disk`].
@@ -42,37 +42,37 @@ impl Cache {
         Ok(found)
     }
 
-    /// Removes a model, and what there is of one that is not complete; answers the bytes freed.
+    /// Removes a model, complete or not; returns the number of freed bytes.
     ///
     /// # Errors
     /// [`HubError::NotStored`], [`HubError::Busy`] while it is downloaded, [`HubError::Disk`].
     pub fn remove(&self, reference: &Reference) -> Result<u64, HubError> {
         let what = reference.to_string();
-        let Some(place) = self.place(reference) else {
+        let Some(dir) = self.dir(reference) else {
             return Err(HubError::NotStored {
                 what,
                 hint: ": it is a file of yours, and only downloaded models are removed".to_owned(),
             });
         };
-        if !place.done.exists() && !place.part.exists() {
+        if !dir.done.exists() && !dir.part.exists() {
             return Err(HubError::NotStored {
                 what,
                 hint: self.hint(),
             });
         }
-        let Some(_lock) = Lock::try_take(&place.lock)? else {
+        let Some(_lock) = Lock::try_take(&dir.lock)? else {
             return Err(HubError::Busy { what });
         };
-        let freed = bytes_in(&place.done) + bytes_in(&place.part);
-        remove_all(&place.done)?;
-        remove_all(&place.part)?;
-        self.prune(&place);
+        let freed = bytes_in(&dir.done) + bytes_in(&dir.part);
+        remove_all(&dir.done)?;
+        remove_all(&dir.part)?;
+        self.prune(&dir);
         Ok(freed)
     }
 
-    /// Removes the folders above a model that are empty now.
-    fn prune(&self, place: &Place) {
-        for folder in place
+    /// Removes empty folders above a model.
+    fn prune(&self, dir: &ModelDir) {
+        for folder in dir
             .target
             .ancestors()
             .take_while(|folder| *folder != self.root())
@@ -105,7 +105,7 @@ fn walk(folder: &Path, depth: usize, found: &mut Vec<Stored>) -> Result<(), HubE
     };
     for entry in entries {
         let entry = entry.map_err(HubError::disk(folder))?;
-        // A link is followed nowhere: this list is also what removing goes by.
+        // Links are not followed: removal uses the same list.
         if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             continue;
         }
@@ -149,7 +149,7 @@ fn describe(folder: &Path, plan: &Plan) -> Stored {
     }
 }
 
-/// Bytes on disk of a model's files; those begun count what is finished of them.
+/// Finished bytes of a model's files on disk.
 pub(crate) fn bytes_in(folder: &Path) -> u64 {
     Plan::read(&plan_in(folder)).map_or(0, |plan| describe(folder, &plan).stored)
 }

@@ -1,4 +1,4 @@
-//! One of several workers of a download: fetches chunks by ranges, or a file as one stream.
+//! Download worker: fetches chunks by ranges, or a file as one stream.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -11,14 +11,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::chunks;
-use crate::client::{Answer, of_line};
+use crate::client::{Answer, describe_io};
 use crate::digest::Sha256;
-use crate::download::{Line, Wanted};
+use crate::download::{Context, Wanted};
 use crate::error::HubError;
-use crate::retry::{Failures, Trouble, wait};
+use crate::retry::{Failures, RequestError, wait};
 
-/// Answers in a row that ignore the range, after which the server is taken at its word.
-pub(crate) const IGNORED: u32 = 3;
+/// Responses in a row that ignore the range before the file is streamed instead.
+pub(crate) const MAX_IGNORED_RANGES: u32 = 3;
 
 /// The workers' view of a file.
 pub(crate) struct Remote<'a> {
@@ -28,12 +28,11 @@ pub(crate) struct Remote<'a> {
     pub(crate) size: u64,
     pub(crate) done: Vec<AtomicBool>,
     pub(crate) ignored: AtomicU32,
-    /// Held while the file comes in one stream.
+    /// Held while the file is streamed.
     pub(crate) stream: Mutex<()>,
 }
 
-/// What a worker tells.
-pub(crate) enum News {
+pub(crate) enum Event {
     Arrived(u64),
     Lost(u64),
     Finished {
@@ -48,17 +47,17 @@ pub(crate) enum News {
     Failed(HubError),
 }
 
-/// Takes jobs, a chunk of a file each, until there are none.
+/// Takes jobs, one chunk of a file each, until none are left.
 pub(crate) struct Worker<'a> {
-    pub(crate) line: &'a Line<'a>,
+    pub(crate) context: &'a Context<'a>,
     pub(crate) remotes: &'a [Remote<'a>],
     pub(crate) jobs: &'a Mutex<VecDeque<(usize, u64)>>,
     pub(crate) stop: &'a AtomicBool,
-    pub(crate) news: Sender<News>,
+    pub(crate) events: Sender<Event>,
 }
 
 impl Worker<'_> {
-    /// Works until there is nothing left, or something failed.
+    /// Works until no jobs are left or one fails.
     pub(crate) fn run(&self) {
         loop {
             let job = self
@@ -71,7 +70,7 @@ impl Worker<'_> {
             };
             if let Err(error) = self.chunk(file, index) {
                 self.stop.store(true, Ordering::Relaxed);
-                self.tell(News::Failed(error));
+                self.send(Event::Failed(error));
                 return;
             }
         }
@@ -81,14 +80,14 @@ impl Worker<'_> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// The receiver lives as long as the workers.
-    fn tell(&self, news: News) {
-        let _ = self.news.send(news);
+    /// Can't fail: the receiver outlives the workers.
+    fn send(&self, event: Event) {
+        let _ = self.events.send(event);
     }
 
-    fn pause(&self, failures: &mut Failures<'_>, trouble: Trouble) -> Result<(), HubError> {
+    fn pause(&self, failures: &mut Failures<'_>, trouble: RequestError) -> Result<(), HubError> {
         let (pause, what) = failures.next(trouble)?;
-        self.tell(News::Trouble { what, wait: pause });
+        self.send(Event::Trouble { what, wait: pause });
         if wait(pause, self.stop) {
             Ok(())
         } else {
@@ -102,24 +101,25 @@ impl Worker<'_> {
         let mut out = open(remote)?;
         let mut digest = Sha256::new();
         let mut at = range.start;
-        let mut failures = Failures::none(self.line.patience, &remote.wanted.shown);
+        let mut failures = Failures::new(self.context.policy, &remote.wanted.shown);
         while at < range.end {
             if self.stopped() {
                 return Err(HubError::Stopped);
             }
-            if remote.ignored.load(Ordering::Relaxed) >= IGNORED {
-                self.tell(News::Lost(at - range.start));
+            if remote.ignored.load(Ordering::Relaxed) >= MAX_IGNORED_RANGES {
+                self.send(Event::Lost(at - range.start));
                 return self.whole(file, index, &mut out);
             }
             let before = at;
             let outcome = self.ranged(remote, &mut at, range.end, &mut digest, &mut out);
             if at > before {
-                failures.forget();
+                failures.reset();
             }
             match outcome {
                 Ok(()) => {}
-                Err(Trouble::NoRanges)
-                    if remote.ignored.fetch_add(1, Ordering::Relaxed) + 1 >= IGNORED => {}
+                Err(RequestError::NoRanges)
+                    if remote.ignored.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_IGNORED_RANGES => {
+                }
                 Err(trouble) => self.pause(&mut failures, trouble)?,
             }
         }
@@ -127,7 +127,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Fetches `at..end` of a file, and moves `at` with what arrived.
+    /// Fetches `at..end` of a file, advancing `at`.
     fn ranged(
         &self,
         remote: &Remote<'_>,
@@ -135,8 +135,8 @@ impl Worker<'_> {
         end: u64,
         digest: &mut Sha256,
         out: &mut File,
-    ) -> Result<(), Trouble> {
-        let answer = self.line.client.get(
+    ) -> Result<(), RequestError> {
+        let answer = self.context.client.get(
             &remote.wanted.address,
             Some(&(*at..end)),
             remote.wanted.tag.as_deref(),
@@ -147,14 +147,14 @@ impl Worker<'_> {
                 remote.ignored.store(0, Ordering::Relaxed);
                 self.pour(answer, range.end, at, digest, out, remote)
             }
-            (206, _) => Err(Trouble::Passing(
+            (206, _) => Err(RequestError::Passing(
                 "the server sends another range than asked for".to_owned(),
             )),
-            _ => Err(Trouble::NoRanges),
+            _ => Err(RequestError::NoRanges),
         }
     }
 
-    /// Writes what an answer brings, up to `end`.
+    /// Writes a response body up to `end`, advancing `at`.
     fn pour(
         &self,
         answer: Answer,
@@ -163,10 +163,10 @@ impl Worker<'_> {
         digest: &mut Sha256,
         out: &mut File,
         remote: &Remote<'_>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), RequestError> {
         let mut body = answer.body.into_reader();
         let mut piece = vec![0; 1 << 16];
-        let disk = |error| Trouble::Final(HubError::disk(&remote.part)(error));
+        let disk = |error| RequestError::Final(HubError::disk(&remote.part)(error));
         out.seek(SeekFrom::Start(*at)).map_err(disk)?;
         while *at < end {
             if self.stopped() {
@@ -176,30 +176,29 @@ impl Worker<'_> {
                 .unwrap_or(piece.len())
                 .min(piece.len());
             match body.read(&mut piece[..most]) {
-                Ok(0) => return Err(Trouble::Passing("the line broke".to_owned())),
+                Ok(0) => return Err(RequestError::Passing("the connection broke".to_owned())),
                 Ok(count) => {
                     out.write_all(&piece[..count]).map_err(disk)?;
                     digest.update(&piece[..count]);
                     *at += count as u64;
-                    self.tell(News::Arrived(count as u64));
+                    self.send(Event::Arrived(count as u64));
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Trouble::Passing(of_line(&error))),
+                Err(error) => return Err(RequestError::Passing(describe_io(&error))),
             }
         }
-        // To the very end, or the connection can't be used again.
+        // Reads to the end of the body; otherwise the connection can't be reused.
         let _ = body.read(&mut piece[..1]);
         Ok(())
     }
 
-    /// Fetches a file as one stream, for servers that know no ranges. Chunks that are there are
-    /// passed over.
+    /// Fetches a file as one stream, for servers without ranges. Finished chunks are skipped.
     fn whole(&self, file: usize, index: u64, out: &mut File) -> Result<(), HubError> {
         let remote = &self.remotes[file];
         let _one = remote.stream.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut failures = Failures::none(self.line.patience, &remote.wanted.shown);
+        let mut failures = Failures::new(self.context.policy, &remote.wanted.shown);
         let has = |index: usize| remote.done[index].load(Ordering::Relaxed);
-        // Another worker may have streamed the file while this one waited.
+        // Another worker may have streamed the file meanwhile.
         while !usize::try_from(index).is_ok_and(has) || !(0..remote.done.len()).all(has) {
             if self.stopped() {
                 return Err(HubError::Stopped);
@@ -209,25 +208,28 @@ impl Worker<'_> {
                 continue;
             };
             if (0..remote.done.len()).filter(|&index| has(index)).count() > before {
-                failures.forget();
+                failures.reset();
             }
             self.pause(&mut failures, trouble)?;
         }
         Ok(())
     }
 
-    fn stream(&self, file: usize, out: &mut File) -> Result<(), Trouble> {
+    fn stream(&self, file: usize, out: &mut File) -> Result<(), RequestError> {
         let remote = &self.remotes[file];
-        let answer = self.line.client.get(&remote.wanted.address, None, None)?;
+        let answer = self
+            .context
+            .client
+            .get(&remote.wanted.address, None, None)?;
         if answer.status != 200 {
-            return Err(Trouble::Passing(
+            return Err(RequestError::Passing(
                 "the server says that the file is shorter than it was listed".to_owned(),
             ));
         }
         same_file(&answer, remote)?;
         let mut body = answer.body.into_reader();
         let mut piece = vec![0; 1 << 16];
-        let disk = |error| Trouble::Final(HubError::disk(&remote.part)(error));
+        let disk = |error| RequestError::Final(HubError::disk(&remote.part)(error));
         for index in 0..remote.done.len() as u64 {
             let Range { start, end } = chunks::range(index, remote.size, remote.bytes);
             let slot = usize::try_from(index).unwrap_or(usize::MAX);
@@ -243,22 +245,22 @@ impl Worker<'_> {
                     .unwrap_or(piece.len())
                     .min(piece.len());
                 let broken = match body.read(&mut piece[..most]) {
-                    Ok(0) => "the line broke".to_owned(),
+                    Ok(0) => "the connection broke".to_owned(),
                     Ok(count) => {
                         at += count as u64;
                         if !there {
                             out.write_all(&piece[..count]).map_err(disk)?;
                             digest.update(&piece[..count]);
-                            self.tell(News::Arrived(count as u64));
+                            self.send(Event::Arrived(count as u64));
                         }
                         continue;
                     }
-                    Err(error) => of_line(&error),
+                    Err(error) => describe_io(&error),
                 };
                 if !there {
-                    self.tell(News::Lost(at - start));
+                    self.send(Event::Lost(at - start));
                 }
-                return Err(Trouble::Passing(format!(
+                return Err(RequestError::Passing(format!(
                     "{broken}, and the server can't go on from there"
                 )));
             }
@@ -266,9 +268,9 @@ impl Worker<'_> {
                 self.finish(file, index, digest);
             }
         }
-        // A longer one is another; a digest would tell by itself.
+        // A longer file is a different one; if a digest is known, it decides.
         match body.read(&mut piece[..1]) {
-            Ok(1) if !remote.wanted.digested => Err(Trouble::Changed),
+            Ok(1) if !remote.wanted.digested => Err(RequestError::Changed),
             _ => Ok(()),
         }
     }
@@ -280,7 +282,7 @@ impl Worker<'_> {
         {
             done.store(true, Ordering::Relaxed);
         }
-        self.tell(News::Finished {
+        self.send(Event::Finished {
             file,
             index,
             digest: digest.finish(),
@@ -288,24 +290,24 @@ impl Worker<'_> {
     }
 }
 
-/// Is this still the file that was listed? Where a digest is listed, that decides, and servers'
-/// marks do not.
-fn same_file(answer: &Answer, remote: &Remote<'_>) -> Result<(), Trouble> {
+/// Fails if the file is not the listed one. Where a digest is known, sizes and tags only cause a
+/// retry.
+fn same_file(answer: &Answer, remote: &Remote<'_>) -> Result<(), RequestError> {
     let size = answer.size().filter(|&size| size != remote.bytes);
     let tag = remote.wanted.tag.as_deref().zip(answer.tag());
     match (size, remote.wanted.digested) {
-        (Some(size), true) => Err(Trouble::Passing(format!(
+        (Some(size), true) => Err(RequestError::Passing(format!(
             "the server says that the file has {size} bytes instead of {}",
             remote.bytes
         ))),
-        (Some(_), false) => Err(Trouble::Changed),
-        (None, _) if tag.is_some_and(|(ours, theirs)| ours != theirs) => Err(Trouble::Changed),
+        (Some(_), false) => Err(RequestError::Changed),
+        (None, _) if tag.is_some_and(|(ours, theirs)| ours != theirs) => Err(RequestError::Changed),
         (None, _) => Ok(()),
     }
 }
 
 fn open(remote: &Remote<'_>) -> Result<File, HubError> {
-    // A handle a worker: each has a place of its own in the file.
+    // One handle per worker: each has its own position in the file.
     OpenOptions::new()
         .create(true)
         .truncate(false)

@@ -1,5 +1,5 @@
-//! Where the kernels of a product cross: the median time of each for passes of 1 to 64 rows, all in
-//! one run. `cargo run --release -p conclave-kernels --example crossover -- [outputs] [inputs]`.
+//! Crossover points of the product kernels: the median time of each for passes of 1 to 64 rows, all
+//! in one run. `cargo run --release -p conclave-kernels --example crossover -- [outputs] [inputs]`.
 
 use std::time::Instant;
 

@@ -1,10 +1,9 @@
-//! What a weight format is to the kernels: the planes that its blocks are taken apart into, and
-//! the WGSL that makes numbers of them again: `QUADS`, `Unit`, `unit_at` and `quad`, appended to
-//! every kernel that reads weights. The weights they make are, bit for bit, those of
-//! `conclave_weights::dequantise`, which the tests hold them to.
+//! Weight formats as seen by the kernels: the planes of a block, and the WGSL that decodes them:
+//! `QUADS`, `Unit`, `unit_at` and `quad`, appended to every kernel that reads weights. Decoded
+//! weights equal those of `conclave_weights::dequantise` bit for bit, as the tests check.
 //!
-//! What blocks and planes are, conclave-weights says; WGSL is the file of the format's module name
-//! in `shaders/block`.
+//! Blocks and planes are defined in conclave-weights; the WGSL is the file of the format's module
+//! name in `shaders/block`.
 
 use conclave_weights::quantised::{Plane, Quantised, RUN};
 use conclave_weights::{Format as Stored, each_format, formats};
@@ -13,25 +12,25 @@ pub(crate) const WORDS: &str = wgsl!("block/words.wgsl");
 
 /// A weight format.
 pub(crate) struct Layout {
-    /// What the reader of files calls it.
+    /// The format in conclave-weights.
     pub stored: Stored,
-    /// Numbers in a block; of plain numbers as many as a thread reads at once.
+    /// Numbers in a block; for plain numbers as many as a thread reads at once.
     pub block: usize,
     /// Bytes of a block in each plane. All but the last are whole words.
     pub planes: &'static [usize],
-    /// Reads the planes.
+    /// Decodes the planes.
     pub wgsl: &'static str,
 }
 
 impl Layout {
-    /// Numbers that a thread reads at once: 16 bytes of the first plane, but no more than a run.
+    /// Numbers that a thread reads at once: 16 bytes of the first plane, but at most a run.
     pub const fn unit(&self) -> usize {
         let unit = 16 * self.block / self.planes[0];
         if unit < RUN { unit } else { RUN }
     }
 }
 
-/// Bytes of a block in each plane of a format of blocks.
+/// Bytes of a block in each plane.
 const fn planes<F: Quantised, const PLANES: usize>() -> [usize; PLANES] {
     let (mut bytes, mut i) = ([0; PLANES], 0);
     while i < PLANES {
@@ -43,7 +42,7 @@ const fn planes<F: Quantised, const PLANES: usize>() -> [usize; PLANES] {
 
 macro_rules! kernel_formats {
     ([$($(#[$doc:meta])* $name:ident $module:ident $kind:ident,)+]) => {
-        /// How a matrix's numbers are stored, as in GGUF.
+        /// Storage of a matrix's numbers, as in GGUF.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Format {
             $($(#[$doc])* $name,)+
@@ -53,8 +52,8 @@ macro_rules! kernel_formats {
             /// Every format.
             pub const ALL: [Format; Stored::ALL.len()] = [$(Format::$name),+];
 
-            /// The format that files store so, if kernels read it.
-            pub fn of(stored: Stored) -> Option<Self> {
+            /// The kernels' format for a stored one, if they read it.
+            pub fn from_stored(stored: Stored) -> Option<Self> {
                 match stored {
                     $(Stored::$name => Some(Self::$name),)+
                     Stored::F8E4M3 => None,
@@ -86,8 +85,8 @@ macro_rules! kernel_formats {
 
 each_format!(kernel_formats);
 
-/// A kernel's shaders, one per [`Format`] in the order of its index. The first piece
-/// holds the entry point.
+/// A kernel's shaders, one for each [`Format`] in the order of its index. The first piece holds the
+/// entry point.
 macro_rules! per_format {
     ($kernel:literal, $pieces:tt, $params:ty) => {
         conclave_weights::each_format!(per_format @ $kernel, $pieces, $params)
@@ -96,7 +95,7 @@ macro_rules! per_format {
         [$($crate::block::per_format!(@one $kernel, $pieces, $params, $name $module)),+]
     };
     (@one $kernel:literal, [$first:expr $(, $piece:expr)*], $params:ty, $name:ident $module:ident) => {
-        conclave_gpu::Shader::of::<$params>(
+        conclave_gpu::Shader::new::<$params>(
             concat!($kernel, "_", stringify!($module)),
             const { &[$first, $($piece,)* $crate::block::WORDS, $crate::Format::$name.layout().wgsl] },
         )

@@ -1,8 +1,8 @@
-//! How a matrix's numbers are stored, in the file and on the GPU.
+//! Storage of a matrix's numbers, in the file and on the GPU.
 //!
-//! On the GPU a block's fields lie in *planes*, each row by row, so that a thread reads
-//! its share of a row, a *unit*, in an aligned load of 16 bytes, or half of one. The planes are
-//! together as large as the file's blocks; conclave-weights says which each format has.
+//! On the GPU a block's fields lie in *planes*, each row by row, so that a thread reads its share
+//! of a row, a *unit*, in an aligned load of 16 bytes, or half of one. All planes together are as
+//! large as the file's blocks; conclave-weights defines them.
 
 use conclave_weights::Format as Stored;
 
@@ -10,12 +10,12 @@ pub use crate::block::Format;
 use crate::pack::pack;
 
 impl Format {
-    /// What the reader of files calls it.
+    /// The format in conclave-weights.
     pub fn stored(self) -> Stored {
         self.layout().stored
     }
 
-    /// Numbers in a block: a row must be a multiple of it.
+    /// Numbers in a block: a row is a multiple of it.
     pub fn block(self) -> usize {
         self.layout().block
     }
@@ -40,21 +40,21 @@ impl Format {
         bytemuck::cast_slice(self.stored().grid())
     }
 
-    /// Bytes of so many rows of `cols` numbers on the GPU: their planes up to a multiple of 16
+    /// Bytes of `rows` rows of `cols` numbers on the GPU: their planes, padded to a multiple of 16
     /// bytes, and the code book.
     pub fn bytes(self, rows: u64, cols: usize) -> u64 {
-        // In 64 bits: a model that is too large for this machine has a size, too.
+        // In 64 bits, for models too large for this machine.
         let planes = rows * (cols / self.block() * self.block_bytes()) as u64;
         planes.next_multiple_of(16) + self.book().len() as u64
     }
 
-    /// Where the second plane of so many rows of `cols` numbers begins, in words.
-    pub(crate) fn behind(self, rows: usize, cols: usize) -> u32 {
+    /// Word offset of the second plane of `rows` rows of `cols` numbers.
+    pub(crate) fn plane1_offset(self, rows: usize, cols: usize) -> u32 {
         (rows * cols / self.block() * self.planes()[0] / 4) as u32
     }
 
-    /// Whole rows in GGUF's layout as kernels read them: their planes one behind another, zeros up
-    /// to a multiple of 16 bytes, and the code book.
+    /// Repacks whole rows from GGUF's layout for kernels: the planes in sequence, zeros up to a
+    /// multiple of 16 bytes, and the code book.
     pub fn pack(self, blocks: &[u8]) -> Vec<u8> {
         let mut planes = vec![Vec::new(); self.planes().len()];
         pack(self.stored(), blocks, &mut planes);
@@ -77,21 +77,21 @@ mod tests {
     fn layouts_are_those_of_their_formats() {
         for format in Format::ALL {
             let (stored, planes) = (format.stored(), format.planes());
-            assert_eq!(Format::of(stored), Some(format));
-            // A block of plain numbers is one number to the reader of files.
+            assert_eq!(Format::from_stored(stored), Some(format));
+            // In conclave-weights, a block of plain numbers is one number.
             let bytes = stored.bytes_of(format.block());
             assert_eq!(bytes, Some(format.block_bytes()), "{format:?}");
             let unit = planes[0] * format.unit() / format.block();
             assert!(unit == 16 || unit == 8, "{format:?}");
             let (_, aligned) = planes.split_last().unwrap();
             assert!(aligned.iter().all(|plane| plane.is_multiple_of(4)));
-            // One name for the kernels of a format.
+            // One name for all kernels of a format.
             let name = format!("embed_{}", stored.name().to_lowercase());
             assert_eq!(crate::ops::embed::SHADERS[format.index()].name, name);
         }
         let unread = Stored::ALL
             .into_iter()
-            .find(|stored| Format::of(*stored).is_none());
+            .find(|stored| Format::from_stored(*stored).is_none());
         assert_eq!(unread, None);
     }
 }

@@ -1,4 +1,4 @@
-//! A device with what is chosen and what is proved on it.
+//! A device with its kernel choices and self-test results.
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,11 +11,11 @@ use crate::{AdapterChoice, Choices, Gpu, GpuError};
 struct State {
     choices: Mutex<Choices>,
     proofs: Mutex<Proofs>,
-    /// Held by the self-test under way, however often it waits.
+    /// Locked by the running self-test across its waits.
     proving: async_lock::Mutex<()>,
 }
 
-/// The [`Gpu`] that members share, and which kernels are launched there. Cloning is cheap.
+/// The [`Gpu`] that members share, with its choice of kernels. Cloning is cheap.
 #[derive(Clone)]
 pub struct Launcher {
     gpu: Gpu,
@@ -40,28 +40,28 @@ impl Launcher {
         })
     }
 
-    /// Which kernels are launched where there is a choice.
+    /// The current choice of kernels.
     pub fn choices(&self) -> Choices {
-        *held(&self.state.choices)
+        *lock(&self.state.choices)
     }
 
-    /// Launch other kernels where there is a choice.
+    /// Sets the choice of kernels.
     pub fn choose(&self, choices: Choices) {
-        *held(&self.state.choices) = choices;
+        *lock(&self.state.choices) = choices;
     }
 
-    /// Which kernels have passed their self-test.
+    /// Results of self-tests.
     pub(crate) fn proofs(&self) -> MutexGuard<'_, Proofs> {
-        held(&self.state.proofs)
+        lock(&self.state.proofs)
     }
 
-    /// Waits until no self-test is under way.
+    /// Waits until no self-test is running.
     pub(crate) async fn only_test(&self) -> async_lock::MutexGuard<'_, ()> {
         self.state.proving.lock().await
     }
 
-    /// The kernels that `launches` launches on the device that it is given, in their order;
-    /// nothing is run.
+    /// The kernels that `launches` launches on the device it is given, in order, without running
+    /// them.
     pub(crate) fn noted(
         &self,
         launches: impl FnOnce(&Self) -> Result<(), GpuError>,
@@ -92,7 +92,7 @@ impl std::fmt::Debug for Launcher {
     }
 }
 
-/// What lies behind a lock, also after a thread panicked with it: plain data.
-fn held<T>(behind: &Mutex<T>) -> MutexGuard<'_, T> {
-    behind.lock().unwrap_or_else(PoisonError::into_inner)
+/// Locks, also after a panic: the data is plain.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

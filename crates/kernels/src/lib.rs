@@ -3,47 +3,61 @@
 //! | family | does |
 //! |---|---|
 //! | [`embed()`] | token ids → rows of the embedding |
-//! | [`rms_norm()`] | normalisation, also per head |
+//! | [`rms_norm()`] | normalisation, also of each head |
 //! | [`product()`] | products with weights in every [`Format`], with norm, bias, gate and residual |
 //! | [`append()`] | norms of queries and keys, rotary embedding, append to the KV cache |
 //! | [`attention()`] | masked attention over prefix and own candidate |
 //! | [`convolve()`] | gated short convolution over prefix and own candidate, append to its cache |
-//! | [`recurrence_mix()`], [`recurrence_rule()`] | linear recurrence: its convolution, and tokens that change its states |
-//! | [`gate_heads()`] | heads behind their gates, with a norm before or behind |
+//! | [`recurrence_mix()`], [`recurrence_rule()`] | linear recurrence: its convolution, and the update of its states |
+//! | [`gate_heads()`] | gated heads, with a norm before or after the gate |
 //! | [`gated()`] | act(gate) · up |
-//! | [`route()`], [`group_choices()`], [`experts()`], [`join_experts()`] | mixture of experts: the choice, its order, products with what was chosen, their sum |
+//! | [`route()`], [`group_choices()`], [`experts()`], [`join_experts()`] | mixture of experts: the choice, its grouping, products with the chosen, their sum |
 //! | [`score_head()`], [`target_logits()`] | raw logit and log-sum-exp of target ids, from hidden states |
 //! | [`sample()`] | draws the next token |
-//! | [`norm_add()`], [`pick_norm()`] | a norm behind a product; the rows whose logits are wanted |
+//! | [`norm_add()`], [`pick_norm()`] | a norm after a product; the rows whose logits are wanted |
 //! | [`keep_rows()`] | keep the winner's cache rows |
 //! | [`gather_rows()`], [`put_rows()`] | a few rows, rows to their place |
 //!
-//! A kernel is three of one name: `shaders/NAME.wgsl`, `ops/NAME.rs` here (parameters, launcher),
-//! and `NAME_cpu`, the same in plain Rust, which the tests hold it to, and the self-test on the
-//! adapter in use. Shaders stay within what every WebGPU device has: 16 KB of workgroup memory, 256
-//! threads, eight storage buffers, neither f16 arithmetic nor, but for native twins of some,
+//! A kernel `NAME` is `shaders/NAME.wgsl`, `ops/NAME.rs` here (parameters, launcher), and
+//! `NAME_cpu`, the same in plain Rust: the reference for the tests and for the self-test on the
+//! adapter in use. Shaders stay within WebGPU's minimum: 16 KB of workgroup memory, 256 threads,
+//! eight storage buffers, without f16 arithmetic and, except for some native twins, without
 //! subgroups.
 //!
-//! A [`Launcher`] is a [`Gpu`] with what is chosen and what is proved on it: kernels that there is
-//! a choice of are launched on it, others on any [`Gpu`]. Where a CPU plays GPU, barriers cost more
-//! than the work between them: there the same kernels run with a thread for each item, and products
-//! and attention have `shaders/NAME/serial.wgsl` beside `cooperative.wgsl` ([`Choices`]). Natively
-//! the products of one row have `subgroups.wgsl` as well, launched where the plain one was measured
+//! A [`Launcher`] is a [`Gpu`] with its kernel choices and self-test results: kernels with
+//! alternatives are launched on it, others on any [`Gpu`]. On a CPU emulating a GPU barriers cost
+//! more than the work between them: there the same kernels run with a thread for each item, and
+//! products and attention have `shaders/NAME/serial.wgsl` beside `cooperative.wgsl` ([`Choices`]).
+//! Natively the products of one row also have `subgroups.wgsl`, launched where it was measured
 //! faster.
 //!
 //! [`embed_dispatch`], [`product_dispatch`], [`append_dispatch`] and [`attention_dispatch`] make a
-//! [`Dispatch`], for devices of another maker, and say which buffers are bound.
+//! [`Dispatch`], for other crates' devices, and document the buffers bound.
 //!
-//! Launches return at once. What goes wrong later is an error of the next [`Gpu::read`]
-//! or [`Gpu::sync`].
+//! Launches return at once; later failures are errors of the next [`Gpu::read`] or [`Gpu::sync`].
+//!
+//! ```
+//! use conclave_kernels::{AdapterChoice, Format, Fused, GpuError, Launcher, Matrix, Rows, product};
+//! # #[allow(dead_code)]
+//! /// One row times a matrix of F32: `x` `[cols]`, `weights` `[rows, cols]`.
+//! async fn times(x: &[f32], weights: &[f32]) -> Result<Vec<f32>, GpuError> {
+//!     let gpu = Launcher::init(AdapterChoice::Best).await?;
+//!     let (cols, rows) = (x.len(), weights.len() / x.len());
+//!     let bytes: Vec<u8> = weights.iter().flat_map(|w| w.to_le_bytes()).collect();
+//!     let matrix = Matrix::upload(&gpu, Format::F32, rows, cols, &bytes)?;
+//!     let (x, counts, out) = (gpu.upload(x)?, gpu.upload(&[1_u32])?, gpu.allocate(4 * rows)?);
+//!     let one = Rows { count: 1, counts: &counts };
+//!     product(&gpu, &x, one, &[&matrix], Fused::default(), &out)?;
+//!     Ok(gpu.read_f32(&[&out]).await?.remove(0))
+//! }
+//! ```
 
 /// The text of a shader by its path below `shaders/`, without comments and indentation: see
 /// `build.rs`.
 macro_rules! wgsl {
     ($($path:expr),+) => {
         const {
-            // There is one of a static; of a constant, one in each of the compiler's units that
-            // names it.
+            // A static exists once; a constant, once in each codegen unit that names it.
             static TEXT: [u8; include_bytes!(concat!(env!("OUT_DIR"), "/", $($path),+)).len()] =
                 *include_bytes!(concat!(env!("OUT_DIR"), "/", $($path),+));
             match str::from_utf8(&TEXT) {
@@ -63,7 +77,7 @@ mod pack;
 mod place;
 mod proving;
 mod serial;
-// What visitors of a page load has no room for what no browser launches.
+// No browser launches these, so a page does not download them.
 #[cfg_attr(target_family = "wasm", path = "subgroups/none.rs")]
 mod subgroups;
 mod upload;
@@ -94,7 +108,7 @@ pub use ops::gather_rows::{gather_rows, gather_rows_cpu};
 pub use ops::group_choices::{choice_groups, group_choices, group_choices_cpu};
 pub use ops::join_experts::{Joined, join_experts, join_experts_cpu};
 pub use ops::keep_rows::{Caches, keep_rows, keep_rows_cpu};
-pub use ops::norm_add::{NormBehind, norm_add, norm_add_cpu};
+pub use ops::norm_add::{PostNorm, norm_add, norm_add_cpu};
 pub use ops::pick_norm::{pick_norm, pick_norm_cpu};
 pub use ops::product::{
     Fused, Norm, ProductKernel, Rows, can_gate, product, product_by, product_cpu, product_dispatch,

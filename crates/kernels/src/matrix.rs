@@ -1,8 +1,8 @@
 //! Weight matrices on the GPU, still quantised.
 //!
-//! A part of a matrix is one buffer: its planes ([`Format::planes`]) one behind another,
-//! each row by row, and the format's code book, if it has one. What exceeds the device's binding
-//! limit is split by rows into parts.
+//! A part of a matrix is one buffer: its planes ([`Format::planes`]) in sequence, each row by row,
+//! then the format's code book, if any. A matrix above the device's binding limit is split by rows
+//! into parts.
 
 use std::ops::Range;
 
@@ -10,30 +10,30 @@ use crate::{Buffer, Format, Gpu, GpuError, MatrixUpload};
 
 /// Some rows of a matrix in one buffer.
 #[derive(Debug, Clone)]
-pub(crate) struct Part {
+pub(crate) struct MatrixBuffer {
     pub buffer: Buffer,
-    /// The matrix's rows that are here.
+    /// The matrix's rows in it.
     pub rows: Range<usize>,
-    /// Where the second plane starts, in words.
-    pub behind: u32,
+    /// Word offset of the second plane.
+    pub plane1_offset: u32,
 }
 
-/// A weight matrix `[rows, cols]`; a product with it makes `rows` outputs of `cols` inputs.
+/// A weight matrix `[rows, cols]`; a product with it makes `rows` outputs from `cols` inputs.
 #[derive(Debug, Clone)]
 pub struct Matrix {
     rows: usize,
     cols: usize,
     format: Format,
-    parts: Vec<Part>,
+    parts: Vec<MatrixBuffer>,
 }
 
 impl Matrix {
-    /// Begin an upload: the GPU memory is allocated, rows follow by [`MatrixUpload::push`].
-    /// `cols` must be a multiple of [`Format::block`].
+    /// Begins an upload: allocates the GPU memory; rows follow by [`MatrixUpload::push`]. `cols`
+    /// must be a multiple of [`Format::block`].
     ///
     /// # Errors
-    /// [`GpuError::Shape`] for other widths, [`GpuError::TooLarge`] where the device can't
-    /// bind one row.
+    /// [`GpuError::Shape`] for other widths, [`GpuError::TooLarge`] where the device cannot bind
+    /// one row.
     pub fn begin(
         gpu: &Gpu,
         format: Format,
@@ -60,7 +60,7 @@ impl Matrix {
         ))
     }
 
-    /// Upload a whole matrix in GGUF's layout: `rows · cols / block` blocks, row by row.
+    /// Uploads a whole matrix in GGUF's layout: `rows · cols / block` blocks, row by row.
     ///
     /// # Errors
     /// As [`Self::begin`], and [`GpuError::Shape`] for another number of bytes.
@@ -76,17 +76,17 @@ impl Matrix {
         upload.finish()
     }
 
-    /// Whether matrices of these formats and rows, all `cols` wide, can lie in one buffer on any
-    /// device, as [`Self::stack`] puts them.
+    /// Whether [`Self::stack`] can put matrices of these formats and rows, all `cols` wide, into
+    /// one buffer on any device.
     pub fn stacks(of: &[(Format, usize)], cols: usize) -> bool {
-        /// What every device binds.
+        /// The binding limit of every device.
         const LIMIT: usize = 128 << 20;
         let Some(&(format, _)) = of.first() else {
             return false;
         };
         let blocks = cols / format.block();
         let rows: usize = of.iter().map(|(_, rows)| rows).sum();
-        // Copies are of whole words.
+        // Copies are whole words.
         let whole = |&(other, rows): &(Format, usize)| {
             let planes = format.planes().iter();
             other == format
@@ -98,7 +98,7 @@ impl Matrix {
         of.iter().all(whole) && planes <= LIMIT - 16 - format.book().len()
     }
 
-    /// One matrix of all rows of these, in their order, if they [stack](Self::stacks).
+    /// One matrix of all rows of these, in order, if they [stack](Self::stacks).
     ///
     /// # Errors
     /// [`GpuError::OutOfMemory`] and the device's.
@@ -133,7 +133,7 @@ impl Matrix {
         Ok(Some(stack))
     }
 
-    /// The matrix with its memory, the content still unspecified.
+    /// The matrix with its memory, of unspecified content.
     fn allocate(
         gpu: &Gpu,
         format: Format,
@@ -150,7 +150,8 @@ impl Matrix {
                 ),
             ));
         }
-        // Kernels count rows and 16-byte units in 32 bits, and all bytes must have a number.
+        // Kernels count rows and 16-byte units in 32 bits, and the number of bytes must be
+        // representable.
         if rows > u32::MAX as usize || cols > u32::MAX as usize || rows.checked_mul(cols).is_none()
         {
             return Err(GpuError::shape(
@@ -179,9 +180,9 @@ impl Matrix {
                 if !format.book().is_empty() {
                     gpu.write_at(&buffer, bytes - format.book().len(), format.book())?;
                 }
-                Ok(Part {
+                Ok(MatrixBuffer {
                     buffer,
-                    behind: format.behind(rows.len(), cols),
+                    plane1_offset: format.plane1_offset(rows.len(), cols),
                     rows,
                 })
             })
@@ -204,7 +205,7 @@ impl Matrix {
         self.cols
     }
 
-    /// How the numbers are stored.
+    /// Storage of the numbers.
     pub fn format(&self) -> Format {
         self.format
     }
@@ -214,12 +215,12 @@ impl Matrix {
         self.parts.iter().map(|p| p.buffer.bytes() as u64).sum()
     }
 
-    /// Buffers the matrix is split into.
+    /// Number of buffers that hold it.
     pub fn parts(&self) -> usize {
         self.parts.len()
     }
 
-    pub(crate) fn each_part(&self) -> &[Part] {
+    pub(crate) fn each_part(&self) -> &[MatrixBuffer] {
         &self.parts
     }
 

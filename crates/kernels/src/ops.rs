@@ -1,5 +1,5 @@
-//! The kernels: each a launcher and its twin on the CPU, in one file, so that what one takes and
-//! gives the other is seen to take and give.
+//! The kernels: each file holds a launcher and its CPU twin, so that their inputs and outputs can
+//! be compared.
 
 pub(crate) mod append;
 pub(crate) mod attention;

@@ -1,10 +1,10 @@
-//! Every kernel that a model launches, against its CPU twin on the adapter in use, before the
-//! model is used there.
+//! Self-test: checks every kernel that a model launches against its CPU twin on the adapter in use,
+//! before the model is used there.
 //!
-//! Drivers compile wrongly more often than they fail: what comes out then is an answer of
-//! nonsense. A kernel that fails gives way to its safe twin where it has one ([`Choices`]); else
-//! the load ends in [`GpuError::Kernel`]. The pipelines tried are those that the model launches,
-//! so none is built for the test alone, and none while an answer waits.
+//! Drivers miscompile more often than they fail, and the model's output is then nonsense. A failing
+//! kernel is replaced by its safe twin where it has one ([`Choices`]); else the load ends in
+//! [`GpuError::Kernel`]. The pipelines tried are those that the model launches, so none is built
+//! for the test alone, and none while an answer waits.
 
 pub(crate) mod autotune;
 pub(crate) mod choices;
@@ -22,46 +22,45 @@ use crate::{Buffer, Choices, Format, GpuError, Heads, Launcher, ProductKernel};
 /// The kernels that a model launches, as far as models differ in them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernels {
-    /// Of the matrices that token ids become rows of.
+    /// Formats of embedding matrices.
     pub embeddings: Vec<Format>,
-    /// Of the matrix that makes logits.
+    /// Format of the output matrix.
     pub head: Format,
-    /// Of the matrices of queries, keys and values, of attention's output, and of what leads
-    /// down from the gated activations.
+    /// Formats of the matrices of queries, keys and values, of attention's output, and of the down
+    /// projection.
     pub products: Vec<Format>,
-    /// Of gate over up in one matrix.
+    /// Formats of stacked gate and up matrices.
     pub gates: Vec<Format>,
-    /// A gate and what it lets through are apart in some block; formats of their products are among
-    /// `products`.
+    /// Some block has separate gate and up products; their formats are among `products`.
     pub apart: bool,
     /// Some product is followed by a norm.
-    pub norms_behind: bool,
-    /// Norms of queries and keys stand behind their rotation.
+    pub post_norms: bool,
+    /// Norms of queries and keys follow their rotation.
     pub norms_rotated: bool,
-    /// Of its attentions, and their caches.
+    /// Heads of its attentions, and their caches.
     pub heads: Vec<Heads>,
-    /// Some block is a gated convolution, on a cache that is exact or not.
+    /// Some block is a gated convolution, with an exact cache or not.
     pub convolves: Option<bool>,
     /// Some block is a recurrence.
     pub recurrences: bool,
-    /// Of the matrices of experts, where there are some.
+    /// Formats of experts' matrices.
     pub experts: Vec<Format>,
-    /// Some block's heads are behind gates: a recurrence's, or an attention's.
+    /// Some block, a recurrence or an attention, gates its heads.
     pub gated_heads: bool,
 }
 
-/// What a device is for, and what of it has passed.
+/// A device's uses, and the kernels that have passed.
 #[derive(Debug, Default)]
 pub(crate) struct Proofs {
     /// With serial threads, or cooperative ones.
     pub passed: HashSet<(Subject, bool)>,
     /// Twins with subgroups have failed, and are not tried again.
     pub without_subgroups: bool,
-    /// When choices change, they change for all of these.
+    /// All uses, which a change of choices affects.
     purposes: Vec<Purpose>,
 }
 
-/// What kernels are launched for.
+/// Use of kernels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Purpose {
     /// A model.
@@ -80,7 +79,7 @@ impl Purpose {
 }
 
 impl Proofs {
-    /// What the device launches for these purposes with these choices and has not passed.
+    /// Kernels launched for these uses with these choices that have not passed yet.
     fn missing(&self, purposes: &[Purpose], choices: Choices) -> Vec<Subject> {
         let mut missing: Vec<Subject> = Vec::new();
         for subject in purposes.iter().flat_map(|each| each.subjects(choices)) {
@@ -93,7 +92,7 @@ impl Proofs {
     }
 }
 
-/// A trial that was failed: by which kernel, and how.
+/// A failed trial: the kernel, and the fault.
 struct Failure {
     subject: Subject,
     kernel: &'static str,
@@ -101,18 +100,18 @@ struct Failure {
 }
 
 impl Launcher {
-    /// Tries the kernels that a model launches, as far as they have not been tried on this device;
-    /// their pipelines are built then. What fails and has a safe twin is not launched any more
+    /// Tries the kernels that a model launches, except those already tried on this device, and so
+    /// builds their pipelines. A failing one with a safe twin is not launched any more
     /// ([`Launcher::choices`]).
     ///
     /// # Errors
-    /// [`GpuError::Kernel`] for a failure without one, and what went wrong since the last read.
+    /// [`GpuError::Kernel`] for a failure without a safe twin, and errors since the last read.
     pub async fn self_test(&self, kernels: &Kernels) -> Result<(), GpuError> {
         self.test_for(Purpose::Model(kernels.clone())).await
     }
 
-    /// Tries what makes log-probabilities with an output matrix of this format, likewise: who
-    /// judges by raw logits alone launches none of it.
+    /// Likewise tries the kernels for log-probabilities with an output matrix of this format;
+    /// scoring by raw logits alone launches none of them.
     ///
     /// # Errors
     /// As [`Launcher::self_test`].
@@ -120,8 +119,8 @@ impl Launcher {
         self.test_for(Purpose::Scores(head)).await
     }
 
-    /// What has passed becomes a purpose of the device. Members that ask at once are served by one
-    /// test: those behind the first find that theirs has passed.
+    /// Tests for a use and adds it to the device's. Concurrent members share one test: the later
+    /// ones find theirs passed.
     async fn test_for(&self, purpose: Purpose) -> Result<(), GpuError> {
         if self.serves(&purpose) {
             return Ok(());
@@ -136,13 +135,13 @@ impl Launcher {
         Ok(())
     }
 
-    /// Whether it is a purpose of the device, and all that is launched there has passed.
+    /// Whether it is a use of the device and all its kernels have passed.
     fn serves(&self, purpose: &Purpose) -> bool {
         let (proofs, choices) = (self.proofs(), self.choices());
         proofs.purposes.contains(purpose) && proofs.missing(&proofs.purposes, choices).is_empty()
     }
 
-    /// Whether a product that is not gated has passed, made by cooperative threads.
+    /// Whether an ungated product by cooperative threads has passed.
     pub(crate) fn product_passed(
         &self,
         kernel: ProductKernel,
@@ -159,7 +158,7 @@ impl Launcher {
         self.proofs().passed.contains(&subject)
     }
 
-    /// Tries what the device launches and has not tried. Choices are as they were if it fails.
+    /// Tries the untried kernels of the device's uses. Restores the choices on failure.
     pub(crate) async fn test(&self) -> Result<(), GpuError> {
         let _only = self.only_test().await;
         let purposes = self.proofs().purposes.clone();
@@ -167,7 +166,7 @@ impl Launcher {
     }
 
     async fn test_all(&self, purposes: &[Purpose]) -> Result<(), GpuError> {
-        let mut before = Before {
+        let mut before = RestoreOnDrop {
             launcher: self,
             choices: Some(self.choices()),
         };
@@ -189,7 +188,7 @@ impl Launcher {
                     kernel,
                     reason,
                 } = failure;
-                // All is tried anew.
+                // Everything is tried again.
                 if self.choices().serial != serial {
                     break;
                 }
@@ -205,7 +204,8 @@ impl Launcher {
         }
     }
 
-    /// Tries each of these, with one wait for what they make; notes what passes, tells what fails.
+    /// Tries each of these, with one wait for all results; records those that pass, returns the
+    /// failures.
     async fn try_all(&self, subjects: &[Subject]) -> Result<Vec<Failure>, GpuError> {
         let mut trials = Vec::new();
         for &subject in subjects {
@@ -237,7 +237,8 @@ impl Launcher {
         for (subject, trial, kernels) in &trials {
             let mut wrong = None;
             for (i, answer) in trial.answers.iter().enumerate() {
-                // Of several launches the last ones answer, of a single one there may be several.
+                // With several launches the last ones answer; a single launch may give several
+                // answers.
                 let kernel = &kernels[(kernels.len() + i).saturating_sub(trial.answers.len())];
                 let judged = (answer.judge)(&read.next().unwrap_or_default());
                 wrong = wrong.or(judged.err().map(|reason| (kernel.shader.name, reason)));
@@ -258,14 +259,14 @@ impl Launcher {
     }
 }
 
-/// Chooses again what was chosen before a test that failed, or that nobody waits for any more.
-pub(crate) struct Before<'a> {
+/// Restores the previous choices when dropped, after a failed or abandoned test.
+pub(crate) struct RestoreOnDrop<'a> {
     pub launcher: &'a Launcher,
-    /// None once it has passed.
+    /// `None` once the test has passed.
     pub choices: Option<Choices>,
 }
 
-impl Drop for Before<'_> {
+impl Drop for RestoreOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(choices) = self.choices {
             self.launcher.choose(choices);

@@ -1,10 +1,9 @@
-//! Kernels for software adapters, whose threads work *serially*: one makes an item (a row, a head
-//! of a token, a few rows of W) by itself, without barriers. Elsewhere threads are *cooperative*: a
-//! workgroup makes an item. Most kernels are written once for both, as `make(at, across, local)`,
-//! behind one of two entry points; attention and products have a shader of each kind.
+//! Kernels for software adapters with *serial* threads: one computes an item (a row, a head of a
+//! token, a few rows of W) alone, without barriers. Elsewhere threads are *cooperative*: a
+//! workgroup computes an item. Most kernels are written once for both, as `make(at, across,
+//! local)`, with one of two entry points; attention and products have a shader of each kind.
 //!
-//! All that is for these adapters only begins here, with [`crate::Choices::serial`], which picks
-//! it.
+//! Everything specific to these adapters is selected here, by [`crate::Choices::serial`].
 
 pub(crate) mod attention;
 pub(crate) mod product;
@@ -29,30 +28,30 @@ pub(crate) const THREADS: [usize; 2] = [
 ];
 
 /// A kernel for cooperative threads, and for serial ones.
-pub(crate) type Both = [Shader; 2];
+pub(crate) type ShaderPair = [Shader; 2];
 
-/// [`Both`] of a kernel.
-macro_rules! both {
+/// The [`ShaderPair`] of a kernel.
+macro_rules! shader_pair {
     ($kernel:literal, [$($piece:expr),+], $params:ty) => {
         [
-            $crate::serial::both!(@one $kernel, $crate::serial::COOPERATIVE, [$($piece),+], $params),
-            $crate::serial::both!(
+            $crate::serial::shader_pair!(@one $kernel, $crate::serial::COOPERATIVE, [$($piece),+], $params),
+            $crate::serial::shader_pair!(
                 @one concat!($kernel, "_serial"), $crate::serial::SERIAL, [$($piece),+], $params
             ),
         ]
     };
     (@one $name:expr, $entry:expr, [$($piece:expr),+], $params:ty) => {
-        conclave_gpu::Shader::of::<$params>($name, &[$entry, $($piece),+])
+        conclave_gpu::Shader::new::<$params>($name, &[$entry, $($piece),+])
     };
 }
-pub(crate) use both;
+pub(crate) use shader_pair;
 
-/// The one of both that is launched.
-pub(crate) fn pick<T>(launcher: &Launcher, both: &'static [T; 2]) -> &'static T {
+/// The launched one of a pair.
+pub(crate) fn select<T>(launcher: &Launcher, both: &'static [T; 2]) -> &'static T {
     &both[usize::from(launcher.choices().serial)]
 }
 
-/// Workgroups for so many items in x and y.
+/// Workgroups for `count` items in x and y.
 pub(crate) fn items(launcher: &Launcher, count: usize) -> [u32; 3] {
     items_by(launcher.choices().serial, count)
 }

@@ -1,22 +1,22 @@
-//! Kernels that add up across the lanes of *subgroups*, twins of those that do so through workgroup
-//! memory and barriers: for devices that [have them](crate::Gpu::has_subgroups), natively. They are
-//! proved by the trials of what they stand in for, and launched where [`crate::Choices::subgroups`]
-//! says so: where autotune found them faster.
+//! Kernels that sum across the lanes of *subgroups*, twins of those that sum through workgroup
+//! memory and barriers: for devices that [have them](crate::Gpu::has_subgroups), natively. They
+//! pass the trials of the kernels they replace, and are launched where
+//! [`crate::Choices::subgroups`] is set: where autotune found them faster.
 //!
-//! WGSL's `enable subgroups;` is left out: naga 30 does not know it, and needs none.
+//! WGSL's `enable subgroups;` is left out: naga 30 neither knows nor needs it.
 
 use conclave_gpu::number_in;
 
 use crate::block::per_format;
 use crate::ops::experts::{self, ExpertParams};
 use crate::ops::product::{Family, GATED, NORM, PLAIN, Params, ROWS, SHARED, VECTORS};
-use crate::proving::Before;
+use crate::proving::RestoreOnDrop;
 use crate::{Choices, GpuError, Launcher};
 
 const VECTOR: &str = wgsl!("product_vector/subgroups.wgsl");
 const EXPERTS_VECTOR: &str = wgsl!("experts_vector/subgroups.wgsl");
 
-/// Pairs of weight rows that a workgroup takes.
+/// Pairs of weight rows of a workgroup.
 const VECTOR_PAIRS: u32 = number_in(VECTOR, "PAIRS: u32 = ");
 const EXPERTS_VECTOR_PAIRS: u32 = number_in(EXPERTS_VECTOR, "PAIRS: u32 = ");
 
@@ -57,8 +57,7 @@ pub(crate) fn families() -> [&'static Family; 5] {
     ]
 }
 
-/// The twins of `product_vector` with the norm inside, gated; pairs of weight rows that a workgroup
-/// takes.
+/// The twins of `product_vector` with the norm fused, gated; pairs of weight rows of a workgroup.
 pub(crate) fn product_vector(normed: bool, gated: bool) -> Option<(&'static Family, u32)> {
     let family = match (normed, gated) {
         (false, false) => &VECTOR_ROWS,
@@ -69,21 +68,21 @@ pub(crate) fn product_vector(normed: bool, gated: bool) -> Option<(&'static Fami
     Some((family, VECTOR_PAIRS))
 }
 
-/// The twin of `experts_vector`; pairs of weight rows that a workgroup takes.
+/// The twin of `experts_vector`; pairs of weight rows of a workgroup.
 pub(crate) fn experts_vector() -> Option<(&'static Family, u32)> {
     Some((&EXPERTS, EXPERTS_VECTOR_PAIRS))
 }
 
 impl Launcher {
-    /// The choices with these twins, if they are right here. They are built and tried now, for all
-    /// that the device is for, and not launched yet.
+    /// The choices with these twins, if they are correct here. Builds and tries them for all uses
+    /// of the device, without launching them yet.
     pub(crate) async fn try_subgroups(&self) -> Result<Choices, GpuError> {
         let choices = self.choices();
         let failed = self.proofs().without_subgroups;
         if choices.serial || failed || !self.has_subgroups() {
             return Ok(choices);
         }
-        let _before = Before {
+        let _before = RestoreOnDrop {
             launcher: self,
             choices: Some(choices),
         };

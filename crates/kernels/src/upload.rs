@@ -1,12 +1,11 @@
-//! A matrix on its way to the GPU, some rows at a time: a file of any size passes through
-//! one megabyte of memory.
+//! Upload of a matrix in pieces of rows: a file of any size passes through one megabyte of memory.
 
 use std::ops::Range;
 
 use crate::pack::pack;
 use crate::{Gpu, GpuError, Matrix};
 
-/// Bytes that are taken apart and written at once.
+/// Bytes split and written at once.
 const PIECE: usize = 1 << 20;
 
 /// A matrix whose rows are still arriving; made by [`Matrix::begin`].
@@ -16,14 +15,14 @@ pub struct MatrixUpload {
     matrix: Matrix,
     /// Rows that have arrived.
     rows: usize,
-    /// The part that rows go to next.
+    /// The part for the next rows.
     part: usize,
     planes: Vec<Plane>,
-    /// Of each plane, the bytes that wait for the rest of a word, or to be written.
+    /// Bytes of each plane that wait for the rest of a word, or to be written.
     waiting: Vec<Vec<u8>>,
 }
 
-/// Where the next bytes of a plane go in the current part.
+/// Write position of a plane in the current part.
 #[derive(Debug)]
 struct Plane {
     /// Bytes of a row.
@@ -60,12 +59,12 @@ impl MatrixUpload {
         self.matrix.cols() / format.block() * format.block_bytes()
     }
 
-    /// The next rows, whole, in GGUF's layout. They are on their way to the GPU when this
-    /// returns; nothing of them is kept here.
+    /// Uploads the next rows, whole, in GGUF's layout. They are on their way to the GPU on return;
+    /// nothing of them is kept here.
     ///
     /// # Errors
-    /// [`GpuError::Shape`] for parts of rows, or more of them than the matrix has; what the
-    /// device has reported so far, such as [`GpuError::OutOfMemory`].
+    /// [`GpuError::Shape`] for partial rows, or more than the matrix has; errors reported by the
+    /// device so far, such as [`GpuError::OutOfMemory`].
     pub fn push(&mut self, blocks: &[u8]) -> Result<(), GpuError> {
         let row_bytes = self.row_bytes();
         let rows = blocks.len() / row_bytes;
@@ -73,7 +72,7 @@ impl MatrixUpload {
             return Err(GpuError::shape(
                 "matrix",
                 format!(
-                    "{} bytes behind row {} of [{}, {}] in {:?}, {row_bytes} a row",
+                    "{} bytes after row {} of [{}, {}] in {:?}, {row_bytes} a row",
                     blocks.len(),
                     self.rows,
                     self.matrix.rows(),
@@ -120,7 +119,7 @@ impl MatrixUpload {
         self.matrix.each_part()[self.part].rows.clone()
     }
 
-    /// The planes lie one behind another.
+    /// Lays out the planes in sequence.
     fn start_part(&mut self) {
         let rows = self.part_rows().len();
         let mut at = 0;
@@ -130,7 +129,7 @@ impl MatrixUpload {
         }
     }
 
-    /// Write what waits: whole words only, unless the part is `complete` and followed by
+    /// Writes the waiting bytes: whole words only, unless the part is `complete` and followed by
     /// padding.
     fn write(&mut self, complete: bool) -> Result<(), GpuError> {
         let buffer = &self.matrix.each_part()[self.part].buffer;

@@ -1,5 +1,4 @@
-//! Every shader variant is valid WGSL, agrees with its launcher, and stays within what
-//! every WebGPU device has.
+//! Every shader variant is valid WGSL, agrees with its launcher, and stays within WebGPU's minimum.
 
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 use naga::{AddressSpace, StorageAccess};
@@ -11,8 +10,8 @@ const WORKGROUP_BYTES: u32 = 16 << 10;
 const THREADS: u32 = 256;
 const STORAGE_BUFFERS: usize = 8;
 
-/// Nothing optional: neither f16 nor subgroups, which only the twins that use them may. naga counts
-/// `unpack2x16float` apart, since OpenGL may lack it; WebGPU always has it.
+/// Without optional features: no f16, and subgroups only for the twins that use them. naga lists
+/// `unpack2x16float` separately, since OpenGL may lack it; WebGPU always has it.
 fn validator(of: &Shader) -> Validator {
     let mut capabilities = Capabilities::SHADER_FLOAT16_IN_FLOAT32;
     if is_twin(of) {
@@ -21,7 +20,7 @@ fn validator(of: &Shader) -> Validator {
     Validator::new(ValidationFlags::all(), capabilities)
 }
 
-/// Whether it is one that a page does not have.
+/// Whether it is a native-only twin.
 fn is_twin(shader: &Shader) -> bool {
     let mut twins = crate::subgroups::families().into_iter().flatten();
     twins.any(|twin| std::ptr::eq(twin, shader))
@@ -75,13 +74,13 @@ fn launchers_agree_with_their_shaders() {
         let entry = &module.entry_points[0];
         assert_eq!(entry.name, "main", "{}", shader.name);
         assert_eq!(entry.workgroup_size, [shader.workgroup, 1, 1]);
-        // The constant the WGSL computes indices with.
+        // The constant used in the WGSL's index computations.
         let text = shader.text();
         if let Some(at) = text.find("WORKGROUP: u32 = ") {
             let stated = format!("WORKGROUP: u32 = {}u;", shader.workgroup);
             assert!(text[at..].starts_with(&stated), "{}", shader.name);
         }
-        // Bindings are 0.. without a gap, the parameters last; buffers are bound in order.
+        // Bindings are consecutive from 0, the parameters last; buffers are bound in order.
         let mut bindings: Vec<(u32, bool)> = module
             .global_variables
             .iter()
@@ -101,7 +100,7 @@ fn launchers_agree_with_their_shaders() {
         for (i, binding) in bindings.iter().enumerate() {
             assert_eq!(*binding, (i as u32, i == last), "{}", shader.name);
         }
-        // A binding the entry point does not use is missing from the automatic layout.
+        // A binding unused by the entry point is missing from the automatic layout.
         let info = validator(shader)
             .validate(&module)
             .expect("validated before");
@@ -112,7 +111,7 @@ fn launchers_agree_with_their_shaders() {
     }
 }
 
-/// What is admitted to twins is needed by each of them, and refused to all others.
+/// Each twin needs its extra feature, and all others are refused it.
 #[test]
 fn shaders_with_subgroups_are_twins_alone() {
     let mut twins = 0;

@@ -1,11 +1,11 @@
-//! What a large matrix takes of the GPU's memory: alone in its process, to be countable.
+//! GPU memory of a large matrix: alone in its process, to be countable.
 
 use conclave_kernels::*;
 
-/// What the driver rounds up to, or keeps for the next buffers.
+/// The driver's rounding and its reserve for the next buffers.
 const SPARE: u64 = 16 << 20;
 
-/// Little more than the file's bytes, while it arrives and after; and all of it goes back.
+/// Little more than the file's bytes, during and after upload; all of it is freed.
 #[test]
 fn a_large_matrix_takes_its_own_size() {
     pollster::block_on(async {

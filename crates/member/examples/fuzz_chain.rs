@@ -1,15 +1,15 @@
-//! The long run of damaged models through the whole chain, from a header to an answer:
+//! Long fuzzing run of damaged models through the whole chain, from a header to an answer:
 //!
 //! ```sh
 //! cargo run --release -p conclave-member --example fuzz_chain -- 20000000 [seed]
 //! ```
 //!
 //! Each execution damages a real model's files as `conclave-weights`' own long run does, then goes
-//! as far as they let it: the header, the configuration and the plan; the weights, a prompt, a
-//! draft, a verify pass and a winner kept; the tokenizer and the template, with a conversation
-//! rendered and encoded. Each step must end in a typed error or in something sound, within a bound
-//! of memory. The run stops at the first that does not; the number it prints, given as a third
-//! argument, runs that one alone.
+//! as far as possible: the header, the configuration and the plan; the weights, a prompt, a draft,
+//! a verify pass and a winner kept; the tokenizer and the template, with a conversation rendered
+//! and encoded. Each step must end in a typed error or a sound result, within a bound of memory.
+//! Stops at the first failure and prints its number, which as a third argument repeats that
+//! execution alone.
 
 #[path = "../../weights/examples/fuzz.rs"]
 #[allow(dead_code, reason = "its own models are damaged there")]
@@ -26,7 +26,7 @@ use pollster::block_on;
 use readers::allocation::measured;
 use readers::{Announce, Files, Random};
 
-/// Tokens of context: few, so that what is held is the model's doing.
+/// Tokens of context: few, so that memory is mostly the model's.
 const CONTEXT: usize = 48;
 
 fn main() {
@@ -58,7 +58,7 @@ fn main() {
     );
 }
 
-/// Models of every family that are small enough to be damaged often, and tokenizers of every kind.
+/// Models of every family small enough to be damaged often, and tokenizers of every kind.
 pub fn models() -> Vec<(&'static str, Files)> {
     let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures");
     let read =
@@ -94,8 +94,8 @@ pub fn models() -> Vec<(&'static str, Files)> {
     all
 }
 
-/// One of the models, damaged: every other time as readers' files are, of which most end at the
-/// header, and else in what the files say of the model alone.
+/// One of the models, damaged: every other time like readers' files, most of which end at the
+/// header, otherwise only in the model's description.
 pub fn damaged(
     models: &[(&'static str, Files)],
     seed: u64,
@@ -119,7 +119,7 @@ pub fn damaged(
     (kind, files)
 }
 
-/// Writes another number to one of a GGUF file's settings.
+/// Changes a number in a GGUF file's settings.
 fn change_setting(random: &mut Random, file: &mut [u8]) {
     // A key's length, its letters, a type of four bytes, the value.
     let start = random.below(file.len().min(4096));
@@ -129,10 +129,10 @@ fn change_setting(random: &mut Random, file: &mut [u8]) {
             .ok()
             .filter(|length| (6..64).contains(length))?;
         let key = file.get(at + 8..at + 8 + length)?;
-        let behind = at + 8 + length;
-        let a_number = matches!(file.get(behind..behind + 4)?, [4..=6, 0, 0, 0]);
+        let after = at + 8 + length;
+        let a_number = matches!(file.get(after..after + 4)?, [4..=6, 0, 0, 0]);
         let a_key = key.contains(&b'.') && key.iter().all(u8::is_ascii_graphic);
-        (a_number && a_key).then_some(behind + 4)
+        (a_number && a_key).then_some(after + 4)
     });
     if let Some(value) = value.and_then(|at| file.get_mut(at..at + 4)) {
         let number = match random.below(4) {
@@ -143,7 +143,7 @@ fn change_setting(random: &mut Random, file: &mut [u8]) {
     }
 }
 
-/// The files of a folder that a fixture has as one object, with the smallest tensors there are.
+/// The files of a folder that a fixture stores as one object, with the smallest tensors there are.
 fn folder(bytes: &[u8]) -> Files {
     let parts: serde_json::Value = serde_json::from_slice(bytes).expect("the fixture is JSON");
     let header = br#"{"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#;
@@ -166,7 +166,7 @@ fn folder(bytes: &[u8]) -> Files {
     files
 }
 
-/// Takes a model's files as far as they go: what each step came to.
+/// Takes a model's files as far as possible; returns each step's outcome.
 ///
 /// # Panics
 /// Where a step takes more memory than its files justify.
@@ -194,7 +194,7 @@ pub fn chain(files: Files) -> Vec<String> {
             .map(drop)
             .map_err(|e| variant(&e))
     });
-    // Slots of states and the room of passes are larger than a model of these few bytes.
+    // State slots and the buffers of passes are larger than a model of these few bytes.
     step("run", 64 * total + (96 << 20), &mut || {
         block_on(run(&checkpoint, &source, options)).map_err(|e| variant(&e))
     });
@@ -204,7 +204,7 @@ pub fn chain(files: Files) -> Vec<String> {
     outcomes
 }
 
-/// A prompt, a draft, a verify pass and what is kept of it.
+/// A prompt, a draft, a verify pass and a kept winner.
 async fn run(
     checkpoint: &Checkpoint,
     source: &Memory,
@@ -222,7 +222,7 @@ async fn run(
     session.keep(1, 2).await
 }
 
-/// A conversation rendered and encoded, and a text there and back.
+/// Renders and encodes a conversation, and round-trips a text.
 fn text(checkpoint: &Checkpoint) -> Result<(), conclave_text::TextError> {
     let description = checkpoint.description();
     let tokenizer = Tokenizer::from_checkpoint(description)?;

@@ -1,4 +1,4 @@
-//! What can go wrong with a member.
+//! Errors of a member.
 
 use conclave_model::ModelError;
 use conclave_text::TextError;
@@ -16,7 +16,7 @@ pub enum MemberError {
     /// The tokenizer or the chat template failed.
     #[error(transparent)]
     Text(#[from] TextError),
-    /// The tokenizer and the model do not belong together.
+    /// Tokenizer and model do not match.
     #[error(
         "the tokenizer has {tokens} tokens but the model only {vocabulary}, and text needs more than those; the file is damaged, download or convert it again"
     )]
@@ -26,12 +26,12 @@ pub enum MemberError {
         /// Rows of the embedding.
         vocabulary: usize,
     },
-    /// The model never says that an answer is over.
+    /// The model has no end-of-answer token.
     #[error(
         "the model file names no end-of-answer token, so no answer would ever end; use an instruction-tuned model"
     )]
     NoEnd,
-    /// What its drafts are held to can't be followed any further.
+    /// The constraint on its drafts cannot be followed any further.
     #[error("{0}")]
     Constraint(String),
 }

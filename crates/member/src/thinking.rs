@@ -1,13 +1,14 @@
-//! Thinking aloud before an answer: by which marks a model does it, and whether it may.
+//! Thinking aloud before an answer: the marks by which a model does it, and the setting that allows
+//! it.
 //!
-//! What is thought is a member's own. It stays in that member's prefix until the answer is over, is
-//! told to whoever asks for it, and neither crosses to other members nor is scored.
+//! A thought is its member's own. It stays in that member's prefix until the answer is over, is
+//! reported to a listener, and neither crosses to other members nor is scored.
 
 use conclave_text::{ChatTemplate, Decoder, TextError, Tokenizer};
 use serde::{Deserialize, Serialize};
 
-/// Whether members that can think aloud before they answer do so; `auto`: as each model's chat
-/// template has it.
+/// Whether members that can think aloud before they answer do so; `auto`: each model's chat
+/// template decides.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(rename_all = "lowercase")]
@@ -17,12 +18,12 @@ pub enum Thinking {
     Off,
     /// They think first.
     On,
-    /// As each model's chat template has it where nobody says.
+    /// Each model's chat template decides by its default.
     Auto,
 }
 
 impl Thinking {
-    /// What templates are told (`enable_thinking`).
+    /// The value of `enable_thinking` for templates.
     pub fn enabled(self) -> Option<bool> {
         match self {
             Self::Off => Some(false),
@@ -32,31 +33,31 @@ impl Thinking {
     }
 }
 
-/// What a member thought.
+/// A member's thought.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct Thought {
-    /// What was thought, without its marks.
+    /// The thought without its marks.
     pub text: String,
-    /// Tokens of it, its marks among them.
+    /// Its number of tokens, including its marks.
     pub tokens: usize,
     /// It was stopped, and the answer with it.
     pub stopped: bool,
 }
 
-/// How a family marks what it thinks.
+/// A family's marks of thoughts.
 #[derive(Debug, Clone, Copy)]
 struct Convention {
     open: &'static str,
-    /// What follows the mark that opens a thought: the name of a channel.
+    /// Text after the opening mark: the name of a channel.
     name: &'static str,
     close: &'static str,
-    /// What a thought ends with and its answer begins behind, where the model has not written it.
+    /// Text between a thought and its answer, where the model has not written it.
     gap: &'static str,
 }
 
 impl Convention {
-    const fn of(open: &'static str, close: &'static str) -> Self {
+    const fn new(open: &'static str, close: &'static str) -> Self {
         Self {
             open,
             name: "",
@@ -66,12 +67,12 @@ impl Convention {
     }
 }
 
-/// The marks that models put around what they think, as the families have them.
+/// The known families' marks of thoughts.
 const KNOWN: [Convention; 5] = [
-    Convention::of("<think>", "</think>"),
-    Convention::of("[THINK]", "[/THINK]"),
-    Convention::of("<thinking>", "</thinking>"),
-    Convention::of("<seed:think>", "</seed:think>"),
+    Convention::new("<think>", "</think>"),
+    Convention::new("[THINK]", "[/THINK]"),
+    Convention::new("<thinking>", "</thinking>"),
+    Convention::new("<seed:think>", "</seed:think>"),
     // Gemma 4's channels.
     Convention {
         open: "<|channel>",
@@ -90,8 +91,8 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Those that a model's tokenizer or chat template knows; `None` of one that does not think.
-    pub fn of(tokenizer: &Tokenizer, template: &ChatTemplate) -> Option<Self> {
+    /// The marks known to a model's tokenizer or chat template; `None` if it does not think.
+    pub fn find(tokenizer: &Tokenizer, template: &ChatTemplate) -> Option<Self> {
         let known = |one: &Convention| {
             tokenizer.special(one.open).is_some() || template.source().contains(one.open)
         };
@@ -110,8 +111,8 @@ impl Marks {
         before_name.is_some_and(|before| before.ends_with(open))
     }
 
-    /// How many of a text's first tokens open a thought; `None` where it begins with anything else.
-    /// A control token has no text, so that ids are looked at too.
+    /// The number of a text's first tokens that open a thought; `None` if it begins otherwise. A
+    /// control token has no text, so ids are checked too.
     pub fn opening(&self, tokenizer: &Tokenizer, tokens: &[u32]) -> Option<usize> {
         let mut decoder = tokenizer.decoder();
         let mut text = String::new();
@@ -129,8 +130,8 @@ impl Marks {
         None
     }
 
-    /// How many of `tokens` it takes to the end of a thought of which `text` came before, from
-    /// `decoder`; that text grows by theirs.
+    /// The number of `tokens` up to the end of a thought that began with `text`, from `decoder`;
+    /// appends their text.
     pub fn closing(
         &self,
         decoder: &mut Decoder,
@@ -146,7 +147,7 @@ impl Marks {
         None
     }
 
-    /// A thought's text without its channel's name and the mark that ends it.
+    /// A thought's text without its channel's name and its closing mark.
     pub fn without_marks<'a>(&self, text: &'a str) -> &'a str {
         let Convention { name, close, .. } = self.as_in;
         let (name, text) = (
@@ -154,8 +155,8 @@ impl Marks {
             text.split(close).next().unwrap_or(text).trim(),
         );
         match text.strip_prefix(name) {
-            Some(behind) => behind.trim(),
-            // It has begun to come.
+            Some(rest) => rest.trim(),
+            // The name is incomplete.
             None if name.starts_with(text) => "",
             None => text,
         }
@@ -175,7 +176,7 @@ impl Marks {
         tokenizer.encode_written(&format!("{open}{name}{gap}{close}{gap}"))
     }
 
-    /// The ids that end a thought which was cut short.
+    /// The ids that end an interrupted thought.
     ///
     /// # Errors
     /// The tokenizer's.
@@ -184,11 +185,11 @@ impl Marks {
         tokenizer.encode_written(&format!("{gap}{close}{gap}"))
     }
 
-    /// The ids between a thought that has ended and its answer.
+    /// The ids between a completed thought and its answer.
     ///
     /// # Errors
     /// The tokenizer's.
-    pub fn behind(&self, tokenizer: &Tokenizer) -> Result<Vec<u32>, TextError> {
+    pub fn gap(&self, tokenizer: &Tokenizer) -> Result<Vec<u32>, TextError> {
         tokenizer.encode_written(self.as_in.gap)
     }
 }

@@ -1,5 +1,5 @@
-//! The three members that ship with the page, against what transformers and
-//! its tokenizers make of the same files (`tests/members/publish.py`).
+//! The three members that ship with the page, against results of transformers and its tokenizers
+//! for the same files (`tests/members/publish.py`).
 
 use std::path::PathBuf;
 
@@ -117,7 +117,7 @@ fn whether_a_conversation_fits_is_known_before_it_is_read() {
             let messages = [Message::new("user", question)];
             assert_eq!(member.measure(&messages).unwrap(), prompt.len());
             pollster::block_on(member.begin(&messages, Sampling::greedy(), 0)).unwrap();
-            // Once it is read, its ids are those that are there.
+            // Once read, its ids are those present.
             assert_eq!(member.measure(&messages).unwrap(), prompt.len());
         }
         let before = member.counters();
@@ -139,8 +139,8 @@ fn whether_a_conversation_fits_is_known_before_it_is_read() {
     }
 }
 
-/// An answer in three segments, then a follow-up: only what is new is run,
-/// and the conversation is what a fresh member would make of it.
+/// An answer in three segments, then a follow-up: only new tokens run, and the conversation equals
+/// a fresh member's.
 #[test]
 fn a_follow_up_continues_on_the_kept_rows() {
     use conclave_ensemble::Candidate;
@@ -190,8 +190,8 @@ fn long(question: &str) -> Vec<Message> {
     vec![Message::new("user", format!("{story}{question}"))]
 }
 
-/// A begin that is stopped after its first step, in a new conversation and in a follow-up, loses
-/// nothing: the same begin runs the rest, and drafts as a member whom nobody stopped.
+/// A begin stopped after its first step, in a new conversation and in a follow-up, loses nothing:
+/// the same begin runs the rest, and drafts like a member that was not stopped.
 #[test]
 fn a_begin_that_was_stopped_goes_on_where_it_was() {
     use conclave_ensemble::Candidate;
@@ -213,7 +213,7 @@ fn a_begin_that_was_stopped_goes_on_where_it_was() {
             assert!(first.run > 0 && rest.run > 0, "{name}, turn {turn}");
             assert_eq!(first.run + rest.run, whole.run, "{name}, turn {turn}");
             assert_eq!(rest.prefix, whole.prefix, "{name}, turn {turn}");
-            // Cut within words, so that its ids are others than its text has in a prompt.
+            // Cut within words, so that its ids differ from those of its text in a prompt.
             let answer = ["Add on", "es 2+0=2; Answ", "er: 42."];
             for member in [&mut stopped, &mut undisturbed] {
                 for text in answer {
@@ -233,8 +233,8 @@ fn a_begin_that_was_stopped_goes_on_where_it_was() {
     }
 }
 
-/// Drawn in steps, a whole answer is what one long draft would be, for greedy and for drawn tokens,
-/// and leaves nothing to the next question.
+/// A whole answer drawn in steps equals one long draft, for greedy and for drawn tokens, and leaves
+/// the next question unaffected.
 #[test]
 fn a_whole_answer_is_what_one_draft_would_be() {
     for name in NAMES {
@@ -256,7 +256,7 @@ fn a_whole_answer_is_what_one_draft_would_be() {
     }
 }
 
-/// A context that fills ends an answer, and is no error.
+/// A full context ends an answer without an error.
 #[test]
 fn a_whole_answer_ends_with_the_context() {
     let (file, _) = golden("ada");
@@ -277,7 +277,7 @@ fn a_whole_answer_ends_with_the_context() {
     assert_eq!(begun.prefix + written.tokens, 512);
 }
 
-/// How much a question surprises, from the logits of all its tokens.
+/// Surprise at a question, from the logits of all its tokens.
 #[test]
 fn surprise_is_the_mean_over_the_question() {
     use conclave_model::{Model, Session};
@@ -309,7 +309,7 @@ fn surprise_is_the_mean_over_the_question() {
             };
             let wanted: f64 = (begin..ids.len()).map(surprise).sum();
             let wanted = wanted / (ids.len() - begin) as f64;
-            // Whether another prompt is there or not.
+            // With another prompt present or not.
             pollster::block_on(member.begin(&messages, Sampling::greedy(), 0)).unwrap();
             let found = pollster::block_on(member.surprise(&messages))
                 .unwrap()

@@ -1,5 +1,5 @@
-//! A member under a constraint drafts what that allows and ends where it says, whatever its model
-//! would rather say; the constraint hears what all have accepted.
+//! A member under a constraint drafts only allowed tokens and ends where the constraint says,
+//! whatever its model prefers; the constraint receives the text that all have accepted.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ struct Recite {
     text: &'static str,
     at: usize,
     tokens: Vec<Vec<u8>>,
-    /// What it was told to accept.
+    /// The accepted texts.
     heard: Rc<RefCell<Vec<String>>>,
 }
 
@@ -23,10 +23,10 @@ impl Recite {
     fn boxed(member: &Member, text: &'static str) -> (Box<Self>, Rc<RefCell<Vec<String>>>) {
         let written = member.vocabulary();
         let (mut rest, mut tokens) = (written.as_slice(), Vec::new());
-        while let [low, high, behind @ ..] = rest {
+        while let [low, high, tail @ ..] = rest {
             let length = usize::from(u16::from_le_bytes([*low, *high]));
-            tokens.push(behind[..length].to_vec());
-            rest = &behind[length..];
+            tokens.push(tail[..length].to_vec());
+            rest = &tail[length..];
         }
         assert_eq!(tokens.len(), member.about().config.vocabulary);
         let heard = Rc::default();
@@ -118,7 +118,7 @@ fn it_writes_what_is_allowed_and_ends_where_that_ends() {
         }
         assert_eq!(answer, POEM, "{name}");
         assert_eq!(heard.borrow().concat(), POEM, "{name}");
-        // What another has written goes on in any tokens.
+        // Another member's text continues in any tokens.
         begin(&mut member);
         let (constraint, _) = Recite::boxed(&member, POEM);
         member.constrain(Some(constraint));

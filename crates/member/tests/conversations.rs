@@ -1,5 +1,5 @@
-//! Conversations in turns: each goes on where it was, with the numbers it would have had alone, and
-//! only what is new runs. And a system prompt that is read once for all visits.
+//! Conversations in turns: each resumes where it was, with the same numbers as alone, and only new
+//! tokens run. And a system prompt that is read once for all visits.
 
 mod speaker;
 
@@ -22,8 +22,7 @@ fn bundled(name: &str) -> Member {
     pollster::block_on(load).unwrap()
 }
 
-/// What a turn was like: the tokens, how many ran, the logits behind them and what candidates
-/// scored.
+/// A turn's results: the tokens, the number run, the next logits and the candidates' scores.
 struct Turn {
     prefix: usize,
     run: usize,
@@ -38,7 +37,7 @@ fn assert_close(found: &[f32], wanted: &[f32]) {
     assert!(far < 2e-4 * most, "{far} of {most}");
 }
 
-/// A conversation that has begun with a text of its own, and its next question.
+/// A conversation that begins with a text of its own, and its next question.
 struct Talk {
     messages: Vec<Message>,
 }
@@ -51,7 +50,7 @@ impl Talk {
         }
     }
 
-    /// Begins, and has a candidate of two that differ kept as the answer.
+    /// Begins, and keeps one of two different candidates as the answer.
     fn turn(&mut self, member: &mut Member) -> Turn {
         let begun = pollster::block_on(member.begin(&self.messages, sampling(), 3)).unwrap();
         let logits = pollster::block_on(member.next_logits()).unwrap();
@@ -102,10 +101,10 @@ fn conversations_in_turns_run_only_what_is_new() {
                 let wanted = talk.turn(alone);
                 let found = talk.turn(&mut one);
                 assert_eq!(found.prefix, wanted.prefix, "{name}, round {round}");
-                // Two may begin alike, and read on from there.
+                // Two may begin alike, and continue from there.
                 assert!(found.run <= wanted.run, "{name}, round {round}");
                 assert!(round == 0 || found.run < 40, "{name}, round {round}");
-                // Prompts that run in other steps round otherwise in their last bits.
+                // Prompts run in other steps round differently in their last bits.
                 assert_close(&found.logits, &wanted.logits);
                 assert_close(&found.scores, &wanted.scores);
                 talk.goes_on("What did it do then?");
@@ -114,7 +113,8 @@ fn conversations_in_turns_run_only_what_is_new() {
     }
 }
 
-/// Another question in the place of the last one goes on from what both share, and both are kept.
+/// Another question in place of the last one resumes from their common beginning, and both are
+/// kept.
 #[test]
 fn a_conversation_that_parts_from_another_leaves_that_where_it_was() {
     let mut member = bundled("ada");
@@ -137,7 +137,7 @@ fn a_conversation_that_parts_from_another_leaves_that_where_it_was() {
 #[test]
 fn there_are_as_many_as_there_is_room_for() {
     let talks = || ["A fox", "Two geese", "Three hens"].map(Talk::new);
-    // What one takes, by the largest room that keeps none.
+    // The size of one, by the largest room that keeps none.
     let returns = |member: &mut Member, talks: &mut [Talk]| {
         talks.iter_mut().for_each(|talk| drop(talk.turn(member)));
         let begun = talks[0].turn(member);
@@ -148,7 +148,7 @@ fn there_are_as_many_as_there_is_room_for() {
         member.set_room_for_kept(room);
         assert_eq!(returns(&mut member, &mut talks()), wanted, "{room} bytes");
     }
-    // What is kept goes when there is no more room.
+    // A kept prefix is evicted when there is no more room.
     let mut member = bundled("ada");
     let mut talks = talks();
     talks
@@ -157,7 +157,7 @@ fn there_are_as_many_as_there_is_room_for() {
     member.set_room_for_kept(0);
     let begun = talks[0].turn(&mut member);
     assert!(begun.run > begun.prefix / 2, "{} ran", begun.run);
-    // Of more than a few the one that was asked longest ago goes.
+    // Beyond a few, the least recently used is evicted.
     let mut member = bundled("ada");
     let about =
         ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"].map(|name| format!("{name} fox"));
@@ -167,7 +167,7 @@ fn there_are_as_many_as_there_is_room_for() {
     assert!(begun.run < 40, "{} ran", begun.run);
 }
 
-/// An answer that is given anew, and what is too short to matter, take no room.
+/// A repeated answer, and a prefix too short to matter, take no room.
 #[test]
 fn the_same_conversation_is_kept_once() {
     let mut member = bundled("ada");
@@ -226,7 +226,7 @@ fn a_system_prompt_is_read_once_for_all_visits() {
             let given = pollster::block_on(member.give_system()).unwrap();
             (key, given.expect("it was read"))
         });
-        // Both are of the system prompt alone: nothing tells which question it was.
+        // Both depend on the system prompt alone: neither reveals the question.
         assert_eq!(given[0], given[1]);
         let (key, bytes) = &given[0];
 
@@ -268,7 +268,7 @@ fn a_template_s_own_beginning_is_read_once_for_all_visits() {
     next.take_prefix(&bytes).unwrap();
     let begun = begin(&mut next, &asked("Zebras?"));
     assert!(begun.run < 64 && begun.prefix > 128, "{begun:?}");
-    // Spelt out it is the same text, and has the same tokens.
+    // Written out it is the same text, with the same tokens.
     assert_eq!(next.system_key(&with_system(&own, "Zebras?")).unwrap(), key);
     assert_ne!(
         next.system_key(&with_system(&own[1..], "Zebras?")).unwrap(),

@@ -20,12 +20,12 @@ fn speaker(beyond: usize, letters_beyond: usize) -> Speaker<'static> {
     }
 }
 
-/// Gemma 3's lists 262,145 for 262,144 rows: one that only a sister which sees has.
+/// Gemma 3's lists 262,145 for 262,144 rows: one belongs to its variant with vision.
 #[test]
 fn control_tokens_that_the_model_lacks_are_given_up() {
     for beyond in [0, 1, 7] {
         let mut member = speaker(beyond, 0).load(128).unwrap();
-        // Spelt, it is text.
+        // Spelled, it is text.
         let question = [Message::new("user", "Is it <|beyond0|>?")];
         pollster::block_on(member.begin(&question, Sampling::greedy(), 0)).unwrap();
         let draft = pollster::block_on(member.draft(4)).unwrap();

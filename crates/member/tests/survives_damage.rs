@@ -1,4 +1,4 @@
-//! Real models with random damage, from their header to an answer: the first executions of the long
+//! Randomly damaged real models, from their header to an answer: the first executions of the long
 //! run, `examples/fuzz_chain.rs`.
 
 #[path = "../examples/fuzz_chain.rs"]
@@ -18,7 +18,7 @@ fn damaged_models_end_in_an_error_or_an_answer() {
         answered += usize::from(outcomes.iter().any(|outcome| outcome == "run accepted"));
         std::mem::forget(guard);
     }
-    // Damage that is never survived tries little.
+    // If no damage were survived, little would be tested.
     assert!(answered > 100, "{answered}");
 }
 

@@ -1,5 +1,5 @@
-//! What a member thinks before it answers stays its own: told, and neither crossing nor scored; and
-//! a member that is not to think answers at once.
+//! A member's thought before its answer stays its own: reported, but neither crossing nor scored;
+//! and a member that is not to think answers at once.
 
 mod speaker;
 
@@ -8,7 +8,7 @@ use conclave_member::{Member, Message, Thinking, Thought};
 use conclave_model::Sampling;
 use speaker::Speaker;
 
-/// A template with a word for thinking, as Qwen 3's.
+/// A template with a switch for thinking, as Qwen 3's.
 const THINKER: &str = "{% for m in messages %}<|user|>{{ m.content }}<|end|>{% endfor %}<|answer|>{% if enable_thinking is defined and not enable_thinking %}<think>\n\n</think>\n\n{% endif %}";
 
 const WORDS: &[&str] = &[
@@ -65,17 +65,17 @@ fn begin(member: &mut Member, thinking: Thinking, messages: &[Message]) {
     pollster::block_on(member.begin(messages, Sampling::greedy(), 0)).unwrap();
 }
 
-/// The thought, and the pieces that were told of it.
+/// The thought, and its pieces as reported.
 fn think(member: &mut Member) -> (Thought, Vec<String>) {
-    let mut told = Vec::new();
+    let mut pieces = Vec::new();
     let thought = member.think_while(async |news: &str| {
-        told.push(news.to_owned());
+        pieces.push(news.to_owned());
         true
     });
-    (pollster::block_on(thought).unwrap(), told)
+    (pollster::block_on(thought).unwrap(), pieces)
 }
 
-/// The answer in rounds of its own: segments of `limit` tokens.
+/// The answer in separate rounds: segments of `limit` tokens.
 fn answer(member: &mut Member, limit: usize) -> String {
     let mut text = String::new();
     for _ in 0..20 {
@@ -107,12 +107,12 @@ fn thoughts_are_told_and_rounds_begin_behind_them() {
     for thinking in [Thinking::On, Thinking::Auto] {
         let mut member = speaker(THOUGHTFUL, THINKER).load(256).unwrap();
         begin(&mut member, thinking, &question);
-        let (thought, told) = think(&mut member);
+        let (thought, pieces) = think(&mut member);
         assert_eq!(thought.text, "Hmm, let me see");
-        assert_eq!(told.concat(), thought.text);
+        assert_eq!(pieces.concat(), thought.text);
         assert_eq!((thought.tokens, thought.stopped), (7, false));
         assert_eq!(answer(&mut member, 3), "Yes it is.");
-        // The next question is asked as if nothing had been thought.
+        // The next question is asked as if there had been no thought.
         let said = [
             question[0].clone(),
             Message::new("assistant", "Yes it is."),
@@ -130,7 +130,7 @@ fn thoughts_are_told_and_rounds_begin_behind_them() {
 #[test]
 fn off_is_the_default_and_members_answer_at_once() {
     let question = [Message::new("user", "Is it so?")];
-    // A template that knows the switch, one that does not, and one that opens a thought itself.
+    // A template with the switch, one without, and one that opens a thought itself.
     let deaf = "{% for m in messages %}<|user|>{{ m.content }}<|end|>{% endfor %}<|answer|>";
     let opening = format!("{deaf}<think>");
     for template in [THINKER, deaf, &opening] {
@@ -150,7 +150,7 @@ fn off_is_the_default_and_members_answer_at_once() {
 #[test]
 fn thoughts_have_an_end() {
     let question = [Message::new("user", "Is it so?")];
-    // It goes round in circles; half of the room left is what it may take.
+    // It loops; half of the remaining context is its limit.
     let circles: &[&[&str]] = &[
         &["<|answer|>", "<think>", "Hmm", ",", " let", " me", "Hmm"],
         &["</think>", "\n\n", "Yes", " it", " is", ".", "<|end|>"],
@@ -158,11 +158,11 @@ fn thoughts_have_an_end() {
     let mut member = speaker(circles, THINKER).load(256).unwrap();
     begin(&mut member, Thinking::On, &question);
     let room = 256 - member.counters().prefix;
-    let (thought, told) = think(&mut member);
+    let (thought, pieces) = think(&mut member);
     assert_eq!(thought.tokens, room / 2);
-    assert!(told.len() > 2 && thought.text.starts_with("Hmm, let meHmm, let me"));
+    assert!(pieces.len() > 2 && thought.text.starts_with("Hmm, let meHmm, let me"));
     assert_eq!(answer(&mut member, 3), "Yes it is.");
-    // And however much room there is, 1,024 tokens.
+    // And 1,024 tokens, however much context is left.
     let mut member = speaker(circles, THINKER).load(4096).unwrap();
     begin(&mut member, Thinking::On, &question);
     assert_eq!(think(&mut member).0.tokens, 1024);
@@ -204,11 +204,11 @@ fn a_stop_is_heard_and_who_does_not_think_draws_as_ever() {
     assert_eq!(answer(&mut member, 3), "Yes.");
 }
 
-/// What a draft holds of a thought does not cross, whatever a model does.
+/// A thought in a draft never crosses, whatever the model does.
 #[test]
 fn a_thought_in_a_draft_is_taken_out() {
     let question = [Message::new("user", "Is it so?")];
-    // It thinks again behind an empty thought.
+    // It thinks again after an empty thought.
     let stubborn: &[&[&str]] = &[
         &["<|answer|>", "<think>"],
         &["\n\n", "<think>", "Hmm", "</think>", "Yes", ".", "<|end|>"],
@@ -218,13 +218,13 @@ fn a_thought_in_a_draft_is_taken_out() {
     begin(&mut member, Thinking::Off, &question);
     let draft = pollster::block_on(member.draft(10)).unwrap();
     assert_eq!((draft.text.as_str(), draft.ended), ("Yes.", true));
-    // Cut within the thought, there is nothing to tell.
+    // Cut within the thought, there is no text.
     let draft = pollster::block_on(member.draft(2)).unwrap();
     assert_eq!((draft.text.as_str(), draft.ended), ("", true));
 }
 
-/// Gemma 4 thinks in a channel with a name, whose marks are controls even where a file has them as
-/// text.
+/// Gemma 4 thinks in a named channel, whose marks are control tokens even where a file lists them
+/// as text.
 #[test]
 fn a_channel_is_a_thought() {
     let channel: &[&[&str]] = &[&[
@@ -258,15 +258,15 @@ fn a_channel_is_a_thought() {
     let question = [Message::new("user", "Is it <channel|> so?")];
     let mut member = channelled();
     begin(&mut member, Thinking::On, &question);
-    let (thought, told) = think(&mut member);
+    let (thought, pieces) = think(&mut member);
     assert_eq!(thought.text, "Hmm, let");
-    assert_eq!((told.concat(), thought.tokens), (thought.text, 7));
+    assert_eq!((pieces.concat(), thought.tokens), (thought.text, 7));
     assert_eq!(answer(&mut member, 3), "Yes it is.");
 
     let mut member = channelled();
     begin(&mut member, Thinking::Off, &question);
     let before = member.counters().prefix;
     assert_eq!(answer(&mut member, 3), "Yes it is.");
-    // The channel that it opens is closed at once: four tokens, then the answer's and its end.
+    // The channel is closed at once: four tokens, then the answer's and its end.
     assert!(member.counters().prefix >= before + 4 + 4, "{before}");
 }

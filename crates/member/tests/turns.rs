@@ -1,4 +1,4 @@
-//! Where an answer begins and ends, as each member's own template has it.
+//! Beginning and end of an answer in each member's own template.
 
 mod speaker;
 
@@ -10,7 +10,7 @@ use speaker::Speaker;
 /// ChatML, whose turns end with `<|im_end|>`.
 const CHATML: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
-/// Tokens of text; `<|endoftext|>` and `<|end|>` come before what ends a turn.
+/// Tokens of text; `<|endoftext|>` and `<|end|>` precede the token that ends a turn.
 const WORDS: &[&str] = &[
     "<|endoftext|>",
     "<|end|>",
@@ -24,7 +24,7 @@ const WORDS: &[&str] = &[
     "\n\n",
 ];
 
-/// The same of a base model, which has never seen a conversation.
+/// The same for a base model, which knows no conversations.
 const PLAIN_WORDS: &[&str] = &[
     "<|endoftext|>",
     "<|end|>",
@@ -36,7 +36,7 @@ const PLAIN_WORDS: &[&str] = &[
     "\n\n",
 ];
 
-/// Behind `assistant\n`, and behind `Answer:`.
+/// After `assistant\n`, and after `Answer:`.
 const CHATS: &[&[&str]] = &[&["\n", "Yes", " it", " is", ".", "<|im_end|>", "\n"]];
 const CLOSES: &[&[&str]] = &[&[":", " Yes", " it", " is", ".", "\n\n", "Question", ":"]];
 const RUNS_ON: &[&[&str]] = &[&[":", " Yes", " it", " is", ".", "\n", "Question", ":"]];
@@ -64,7 +64,7 @@ fn candidate(text: &str, ended: bool) -> Candidate {
     }
 }
 
-/// The mean probability that the member gives the candidate's tokens.
+/// The member's mean probability of the candidate's tokens.
 fn likely(member: &mut Member, candidate: &Candidate, settings: &Settings) -> f64 {
     let scores = member.verify(std::slice::from_ref(candidate), settings);
     let scores = pollster::block_on(scores).unwrap();
@@ -77,16 +77,16 @@ fn an_end_is_scored_on_the_token_that_ends_a_turn() {
     let settings = Settings::default();
     let whole = candidate("Yes it is.", true);
     assert!(likely(&mut member, &whole, &settings) > 0.9);
-    // To end half-way is what it would not do.
+    // It would not end half-way.
     let half = candidate("Yes it", true);
     assert!(likely(&mut member, &half, &settings) < 0.5);
-    // Without the end's score nobody could tell.
+    // Without the end's score these would be equal.
     let unscored = Settings {
         score_end: false,
         ..Settings::default()
     };
     assert!(likely(&mut member, &half, &unscored) > 0.9);
-    // Nothing but an end is scored as one under every rule.
+    // Only an end is scored as one under every rule.
     pollster::block_on(member.verify(&[candidate("Yes it is.", false)], &settings)).unwrap();
     pollster::block_on(member.keep(0)).unwrap();
     let paper = Settings {
@@ -96,7 +96,7 @@ fn an_end_is_scored_on_the_token_that_ends_a_turn() {
     for settings in [&settings, &paper] {
         assert!(likely(&mut member, &candidate("", true), settings) > 0.9);
     }
-    // What is kept of it is the text alone.
+    // Only its text is kept.
     let before = member.counters().prefix;
     pollster::block_on(member.verify(&[candidate(" it", true)], &settings)).unwrap();
     pollster::block_on(member.keep(0)).unwrap();
@@ -114,7 +114,7 @@ fn white_space_before_an_answer_is_each_member_s_own() {
     });
     assert_eq!(drafts[0], candidate("Yes it is.", true));
     assert_eq!(drafts[0], drafts[1]);
-    // Each finds its own first word likely in what both have written.
+    // Each finds its own first word likely in a common text.
     let settings = Settings::default();
     for member in [&mut base, &mut chats] {
         assert!(likely(member, &drafts[0], &settings) > 0.9);

@@ -1,4 +1,4 @@
-//! What a model is, read from its header alone, and which tensors make its weights.
+//! A model's description, read from its header alone, and the tensors of its weights.
 
 use conclave_kernels::Format as GpuFormat;
 use conclave_weights::{Checkpoint, Description, Format};
@@ -31,7 +31,7 @@ impl LoadOptions {
     }
 }
 
-/// What a model is, for people.
+/// A model's description, for people.
 #[derive(Debug, Clone, Serialize)]
 pub struct About {
     /// The configuration.
@@ -42,27 +42,27 @@ pub struct About {
     pub bytes: u64,
     /// The format most bytes are in, such as `Q8_0`.
     pub quantisation: String,
-    /// What becomes of the matrices on a GPU, for each format they are stored in.
+    /// Conversion of the matrices on a GPU, for each format they are stored in.
     pub formats: Vec<FormatInMemory>,
     /// Tokens of context the model is loaded with.
     pub context: usize,
-    /// What it takes of a GPU's memory.
+    /// Use of a GPU's memory.
     pub memory: Memory,
-    /// What it takes of the machine's where the CPU runs it.
+    /// Use of the machine's memory where the CPU runs it.
     pub memory_on_cpu: Memory,
-    /// Why it can't run on a GPU, where it can't.
+    /// Reason why it cannot run on a GPU, if it cannot.
     pub not_on_gpu: Option<String>,
 }
 
 impl About {
-    /// What most bytes of matrices are kept as on a GPU.
+    /// Format of most bytes of matrices on a GPU.
     pub fn most_on_gpu(&self) -> Option<GpuFormat> {
         let most = self.formats.iter().max_by_key(|kept| kept.bytes);
         most.and_then(|kept| kept.of_kernels)
     }
 }
 
-/// What becomes of the matrices of one format on a GPU.
+/// Conversion of the matrices of one format on a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FormatInMemory {
     /// As they are stored.
@@ -86,7 +86,7 @@ pub fn about(checkpoint: &Checkpoint, options: LoadOptions) -> Result<About, Mod
     describe(checkpoint, options).map(|(about, _)| about)
 }
 
-/// What a model is, and which tensors make its weights.
+/// Describes a model, and finds the tensors of its weights.
 pub(crate) fn describe(
     checkpoint: &Checkpoint,
     options: LoadOptions,
@@ -96,9 +96,9 @@ pub(crate) fn describe(
         let format = format.name();
         return Err(ModelError::Quantise { format });
     }
-    let family = Family::of(checkpoint)?;
+    let family = Family::detect(checkpoint)?;
     let gguf = matches!(checkpoint.description(), Description::Gguf(_));
-    let keys = Keys::of(checkpoint, family.gguf, family.defaults)?;
+    let keys = Keys::new(checkpoint, family.gguf, family.defaults)?;
     if let Description::HuggingFace(folder) = checkpoint.description()
         && let Some(method) = folder.quantised_by()
     {
@@ -184,7 +184,7 @@ const MOST_STATES: u64 = 64 << 20;
 /// Bytes of keys and values of a token likewise.
 const MOST_OF_A_TOKEN: u64 = 64 << 10;
 
-/// What becomes of a plan's matrices on a GPU.
+/// Conversion of a plan's matrices on a GPU.
 fn kept(plan: &Plan, quantise: Option<Format>) -> Vec<FormatInMemory> {
     let mut all: Vec<FormatInMemory> = Vec::new();
     for part in plan.matrices() {

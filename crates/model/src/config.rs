@@ -1,4 +1,4 @@
-//! What tells one decoder-only transformer from another, as both decoders read it.
+//! All that distinguishes one decoder-only transformer from another.
 
 use serde::Serialize;
 
@@ -28,7 +28,7 @@ pub enum QkNorm {
     PerHead,
     /// Over all heads together, before they rotate.
     Whole,
-    /// Over each head, behind its rotation.
+    /// Over each head, after its rotation.
     Rotated,
 }
 
@@ -44,16 +44,16 @@ pub enum Bias {
     Always,
 }
 
-/// One block: what mixes tokens in it, and what it does to each by itself.
+/// One block: a mixer of tokens, and a feed-forward of each token.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Layer {
-    /// What mixes tokens.
+    /// Mixes tokens.
     pub mixer: Mixer,
-    /// What each token goes through behind that.
+    /// Changes each token by itself, after the mixer.
     pub feed_forward: FeedForward,
 }
 
-/// What a token goes through by itself.
+/// The half of a block that changes each token by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum FeedForward {
@@ -67,7 +67,7 @@ pub enum FeedForward {
 }
 
 impl FeedForward {
-    /// Numbers of a token behind the gates, those of all its experts together.
+    /// Numbers of a token after the gates, those of all its experts together.
     pub fn width(&self) -> usize {
         match self {
             Self::Dense { width } => *width,
@@ -86,7 +86,7 @@ pub struct Experts {
     pub used: usize,
     /// Width of each.
     pub width: usize,
-    /// What makes scores of the router's logits.
+    /// Makes scores of the router's logits.
     pub gating: Gating,
     /// Whether a bias is added to the scores for the choice alone.
     pub choice_bias: Bias,
@@ -102,7 +102,7 @@ impl Experts {
     pub const EPSILON: f32 = 1e-6;
 }
 
-/// What makes scores of a router's logits.
+/// Function from a router's logits to scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gating {
@@ -112,11 +112,11 @@ pub enum Gating {
     Sigmoid,
 }
 
-/// What mixes tokens in a layer.
+/// The half of a block that mixes tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Mixer {
-    /// Of what a query sees.
+    /// Attention to the tokens that a query sees.
     Attention(Attention),
     /// A gated convolution over the last tokens.
     Convolution(Convolution),
@@ -183,8 +183,7 @@ pub enum Rule {
     /// The norm of what a value head gives comes before its gate.
     Delta,
     /// Mamba-2's state space (Granite 4.0-H): values are added, as much as the state decays the
-    /// less. Queries are what it calls C, keys B, values x. The norm of all heads comes behind
-    /// their gate.
+    /// less. It calls queries C, keys B, values x. The norm of all heads comes after their gate.
     StateSpace,
 }
 
@@ -256,7 +255,7 @@ impl Recurrence {
     }
 }
 
-/// Everything that tells one decoder-only transformer from another.
+/// All that distinguishes one decoder-only transformer from another.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Config {
     /// The family's name in GGUF.
@@ -321,7 +320,7 @@ impl Config {
         Ok(config)
     }
 
-    /// What all families share.
+    /// Reads the settings that all families share.
     fn plain(keys: &Keys<'_>, family: &Family, vocabulary: usize) -> Result<Self, ModelError> {
         let layers = keys.size(Key("block_count", "num_hidden_layers"))?;
         if layers > MOST_LAYERS {
@@ -488,7 +487,7 @@ impl Config {
         (width as f32 / 2.0).sqrt()
     }
 
-    /// ε of the norm behind the product of the stream that such rows are added to: it is of the
+    /// ε of the norm after the product of the stream that such rows are added to: it is of the
     /// product divided by √hidden.
     pub fn per_layer_epsilon(&self) -> f32 {
         self.stream_epsilon() * self.hidden as f32

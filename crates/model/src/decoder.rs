@@ -1,5 +1,5 @@
-//! What a backend is to the rest of the crate: something that loads weights, and a decoder that
-//! runs tokens and judges by the states they leave.
+//! The interface of a backend: it loads weights into a decoder, which runs tokens and judges by the
+//! states they leave.
 
 use std::fmt::Debug;
 use std::future::{Future, ready};
@@ -17,10 +17,10 @@ use crate::prefill::CPU_CHUNK;
 use crate::reading::{self, WeightSink};
 use crate::weights::Weights;
 
-/// What is waited for. Not `Send`: in a page everything lives on one thread.
+/// A future result. Not `Send`: in a page everything lives on one thread.
 pub type Wait<'a, T> = Pin<Box<dyn Future<Output = Result<T, ModelError>> + 'a>>;
 
-/// Where a model runs.
+/// A device that runs models.
 pub trait Backend: Debug {
     /// Loads a model there.
     ///
@@ -31,11 +31,11 @@ pub trait Backend: Debug {
 
 /// A model on its way to a backend.
 pub struct Loading<'a> {
-    /// What it is.
+    /// Its configuration.
     pub config: &'a Config,
     /// Tokens of context.
     pub context: usize,
-    /// What matrices of plain numbers are rounded to.
+    /// Format that matrices of plain numbers are rounded to.
     pub quantise: Option<Format>,
     pub(crate) digest: &'a mut DefaultHasher,
     pub(crate) plan: &'a Plan,
@@ -60,29 +60,29 @@ impl Loading<'_> {
     }
 }
 
-/// What may move to another thread: anything in a page, where there is none to move to.
+/// A value that may move to another thread: any in a page, where there is none to move to.
 #[cfg(target_family = "wasm")]
 pub trait Moves {}
 #[cfg(target_family = "wasm")]
 impl<T> Moves for T {}
 
-/// What may move to another thread.
+/// A value that may move to another thread.
 #[cfg(not(target_family = "wasm"))]
 pub trait Moves: Send {}
 #[cfg(not(target_family = "wasm"))]
 impl<T: Send> Moves for T {}
 
-/// A decoder that gives none of a text away is asked for some.
+/// A decoder that cannot save rows is asked to.
 const GIVES_NONE: ModelError = ModelError::Order("this decoder gives no rows away");
 
-/// What a text has left in a decoder, as bytes.
+/// Sizes of a text's rows and states in a decoder, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Footprint {
-    /// Which decoder lays its rows out so: another's bytes are none of its own.
+    /// Name of the layout of its rows: bytes of another are refused.
     pub layout: &'static str,
-    /// Of a token in all layers that keep rows.
+    /// Bytes of a token in all layers that keep rows.
     pub token: usize,
-    /// Of a recurrent state in all layers that keep one; 0 where none does.
+    /// Bytes of a recurrent state in all layers that keep one; 0 where none does.
     pub state: usize,
 }
 
@@ -96,7 +96,7 @@ impl Footprint {
     }
 }
 
-/// Some of it.
+/// A part of a text's footprint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// The first rows of all caches, so many.
@@ -107,10 +107,10 @@ pub enum Part {
 
 /// A transformer with its KV cache.
 ///
-/// Hidden states lie in *slots* ([`crate::slots`]): a pass leaves those of its tokens one behind
-/// another, and what is behind a token can be asked for as long as no other took its slot. Callers
-/// have checked ids, places and slots. What recurrent layers keep of a text lies in slots of its
-/// own ([`crate::states`]), which passes name.
+/// Hidden states lie in *slots* ([`crate::slots`]): a pass leaves those of its tokens in order, and
+/// the logits after a token can be asked for until another takes its slot. Callers have checked
+/// ids, places and slots. Recurrent states lie in slots of their own ([`crate::states`]), which
+/// passes name.
 pub trait Decoder: Debug + Moves {
     /// Runs a pass: writes its KV rows, and leaves the states of its tokens in the slots from
     /// `slot` on. Recurrent layers begin each of the pass's [runs](crate::pass::Run) from its one
@@ -159,12 +159,12 @@ pub trait Decoder: Debug + Moves {
     /// Frees the KV cache and recurrent states; the next pass makes them anew.
     fn release(&mut self);
 
-    /// What a text leaves here; `None` where nothing of it is given away.
+    /// Sizes of a text's parts here; `None` where none can be saved.
     fn footprint(&self) -> Option<Footprint> {
         None
     }
 
-    /// The bytes of a part, as [`Footprint`] counts them. There is such a part.
+    /// The bytes of a part, as [`Footprint`] counts them. The part exists.
     ///
     /// # Errors
     /// [`ModelError::Order`] where there is not, or the device's.
@@ -172,7 +172,7 @@ pub trait Decoder: Debug + Moves {
         Box::pin(ready(Err(GIVES_NONE)))
     }
 
-    /// Puts such bytes back: as many as there were, or the part is not what it was.
+    /// Puts such bytes back, as many as there were.
     ///
     /// # Errors
     /// As [`save`](Self::save).
@@ -180,11 +180,10 @@ pub trait Decoder: Debug + Moves {
         Err(GIVES_NONE)
     }
 
-    /// Draws `steps` tokens, at most [`MOST_DRAFTED`](crate::slots::MOST_DRAFTED), behind a prefix
+    /// Draws `steps` tokens, at most [`MOST_DRAFTED`](crate::slots::MOST_DRAFTED), after a prefix
     /// of `prefix` tokens by the numbers `random`; the states of all but the last are left in the
     /// slots of a draft. In a model with recurrent `states` all but the last run between these.
-    /// `None` where a decoder needs a word from the CPU between any two tokens: then nothing has
-    /// run.
+    /// `None` where a decoder has to return to the CPU after each token: then nothing has run.
     ///
     /// # Errors
     /// [`ModelError::NotFinite`], or the device's.
@@ -202,7 +201,7 @@ pub trait Decoder: Debug + Moves {
     /// Waits until everything has run.
     ///
     /// # Errors
-    /// What went wrong since the last wait.
+    /// Any error since the last wait.
     fn settle(&self) -> Wait<'_, ()> {
         Box::pin(ready(Ok(())))
     }

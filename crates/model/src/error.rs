@@ -1,4 +1,4 @@
-//! What can go wrong while loading or running a model, and what to do next.
+//! Errors of loading or running a model, with the next step to take.
 
 use conclave_cpu::CpuError;
 use conclave_kernels::GpuError;
@@ -28,7 +28,7 @@ pub enum ModelError {
         "the model stretches its context by `{kind}` scaling of the rotary frequencies, which is not supported; choose a version of it without"
     )]
     RopeScaling {
-        /// What the file calls it.
+        /// Its name in the file.
         kind: String,
     },
     /// A key that the decoder needs is missing or out of range.
@@ -38,7 +38,7 @@ pub enum ModelError {
     Key {
         /// The metadata key.
         key: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
     /// A tensor is missing or has another shape than the configuration asks for.
@@ -48,7 +48,7 @@ pub enum ModelError {
     Tensor {
         /// The tensor's name.
         name: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
     /// The folder's weights are quantised in a way of transformers'.

@@ -1,4 +1,4 @@
-//! What a model says of its mixtures of experts.
+//! Keys of mixtures of experts.
 
 use crate::config::{Bias, Experts, Gating};
 use crate::error::ModelError;

@@ -40,7 +40,7 @@ pub struct Family {
     /// Tensors that Llama calls otherwise, in either world: its name within a block or outside, and
     /// this family's.
     pub renamed: &'static [(&'static str, &'static str)],
-    /// What Hugging Face's norms lack of their weight (GGUF stores it whole).
+    /// Added to Hugging Face's norm weights, which lack it (GGUF stores them whole).
     pub norm_offset: f32,
     /// transformers' values for keys that `config.json` leaves out; 0 and 1 for switches.
     pub defaults: &'static [(&'static str, f64)],
@@ -73,7 +73,7 @@ impl Family {
     /// # Errors
     /// [`ModelError::Architecture`], naming the families known; [`ModelError::Key`] where the
     /// checkpoint does not name one.
-    pub fn of(checkpoint: &Checkpoint) -> Result<&'static Self, ModelError> {
+    pub fn detect(checkpoint: &Checkpoint) -> Result<&'static Self, ModelError> {
         match checkpoint.description() {
             Description::Gguf(metadata) => {
                 let name = metadata.str("general.architecture")?;

@@ -26,6 +26,6 @@ pub fn on_gpu(
     // As it is stored, but for 8-bit floats. Rows that F16's loads do not fit may fit F32's.
     [best, Format::Q8_0, Format::F32]
         .into_iter()
-        .filter_map(|format| Some((format, GpuFormat::of(format)?)))
+        .filter_map(|format| Some((format, GpuFormat::from_stored(format)?)))
         .find(|(_, kernels)| cols.is_multiple_of(kernels.block()))
 }

@@ -1,19 +1,19 @@
-//! A model's settings by name, whichever world they come from: GGUF metadata or `config.json`.
+//! A model's settings by name, from GGUF metadata or `config.json`.
 
 use conclave_weights::{Array, Checkpoint, Description, Metadata, Value};
 use serde_json::{Map, Value as Json};
 
 use crate::error::ModelError;
 
-/// Nothing above this is a model; it guards every product of sizes against overflow.
+/// Largest size of a model; it guards every product of sizes against overflow.
 pub const LARGEST: usize = 1 << 20;
 
 /// The name of one setting: in GGUF under the architecture's prefix, and in `config.json`.
-/// An empty name says that this world has no such setting.
+/// An empty name: no such setting there.
 #[derive(Debug, Clone, Copy)]
 pub struct Key(pub &'static str, pub &'static str);
 
-/// Where settings are looked up.
+/// Source of settings.
 #[derive(Debug, Clone, Copy)]
 pub struct Keys<'a> {
     checkpoint: &'a Checkpoint,
@@ -28,7 +28,7 @@ enum World<'a> {
     },
     HuggingFace {
         config: &'a Map<String, Json>,
-        /// What transformers takes where a key is absent (not where it is null).
+        /// transformers' values where a key is absent (not where it is null).
         defaults: &'a [(&'static str, f64)],
     },
 }
@@ -39,7 +39,7 @@ impl<'a> Keys<'a> {
     ///
     /// # Errors
     /// [`ModelError::Key`] where `config.json` is no object.
-    pub fn of(
+    pub fn new(
         checkpoint: &'a Checkpoint,
         architecture: &'a str,
         defaults: &'a [(&'static str, f64)],
@@ -288,8 +288,7 @@ impl<'a> Keys<'a> {
         Ok(Some(flags))
     }
 
-    /// What each layer is by its type in `layer_types` of `config.json`: `is` says it of those that
-    /// are known.
+    /// Kind of each layer by its type in `layer_types` of `config.json`; `is` maps the known types.
     ///
     /// # Errors
     /// [`ModelError::Key`] for a shorter list, one of anything but words, or a type that is not

@@ -1,7 +1,7 @@
 //! One decoder-only transformer on any backend, with a KV cache that a round of
 //! the ensemble method can keep.
 //!
-//! What tells one family of models from another is data: a file of `families/` each. `plan` finds a
+//! A family of models is data: a file of `families/` each. `plan` finds a
 //! checkpoint's tensors and checks their shapes, `reading` brings them to a decoder piece by piece.
 //!
 //! | to do this | use |
@@ -16,6 +16,7 @@
 //! The crate knows tokens, not text, and nothing of other members.
 
 mod about;
+pub mod cache;
 pub mod config;
 mod cpu;
 pub mod decoder;
@@ -24,12 +25,15 @@ mod expert_keys;
 mod families;
 pub mod family;
 pub mod formats;
+pub mod forward;
+pub mod fused;
 mod gpu;
 pub mod keys;
 mod line;
 mod mask;
 pub mod memory;
 pub mod model;
+pub mod operations;
 pub mod pass;
 mod plan;
 pub mod prefill;
@@ -38,6 +42,7 @@ pub mod rope;
 mod rope_keys;
 pub mod sampling;
 mod saved;
+mod score;
 pub mod session;
 pub mod slots;
 pub mod states;
@@ -56,4 +61,5 @@ pub use pass::{Pass, TargetScore};
 pub use prefill::{CPU_CHUNK, gpu_chunk};
 pub use sampling::{Sampler, Sampling};
 pub use saved::Saved;
-pub use session::{Counters, Draft, Prefilled, Score, Session};
+pub use score::Score;
+pub use session::{Counters, Draft, Prefilled, Session};

@@ -1,11 +1,11 @@
-//! Candidates in line: which of their tokens run in which portion, and where they lie then.
+//! Candidates in line: the portion that each of their tokens runs in, and its slot and KV row.
 //!
-//! A portion is one pass, and has a slot for each of its tokens. Nearly always one portion is all;
-//! what is longer goes on in the next, whose states take the place of those before. KV rows lie one
-//! behind another as long as there are any, then begin again at the prefix.
+//! A portion is one pass, with a slot for each of its tokens. One is nearly always enough; longer
+//! candidates go on in the next, whose states replace those before. KV rows are contiguous while
+//! there are any, then begin again at the prefix.
 //!
-//! Where a model has recurrent states each candidate begins from the prefix's and ends in a slot of
-//! its own; a draft's serves one that begins with all that the draft has run.
+//! In a model with recurrent states each candidate begins from the prefix's state and ends in a
+//! slot of its own; the draft's state serves a candidate that begins with all that the draft ran.
 
 use std::ops::Range;
 
@@ -16,44 +16,44 @@ use crate::states::States;
 /// Tokens that run in one portion: each has a slot for its state.
 const PORTION: usize = IN_LINE_ROWS;
 
-/// One of the different candidates.
+/// A distinct candidate.
 #[derive(Debug)]
 pub struct Candidate {
     /// Its token ids.
     pub tokens: Vec<u32>,
-    /// How many of its first tokens the draft had run.
+    /// Number of its first tokens that the draft had run.
     pub drafted: usize,
     /// The KV row of its first token; `None` where a later portion wrote over its rows.
     pub row: Option<usize>,
-    /// Where the recurrent state behind all of it is, in a model that has some.
+    /// Slot of the recurrent state after all of it, in a model that has some.
     state: Option<usize>,
 }
 
 /// Some tokens of a candidate that run in one portion.
 #[derive(Debug)]
 struct Piece {
-    /// Whose they are.
+    /// Index of the candidate.
     candidate: usize,
-    /// Which of its tokens.
+    /// Range of its tokens.
     tokens: Range<usize>,
     /// The pass's index of the first one.
     offset: usize,
 }
 
-/// A pass, and whose tokens are in it.
+/// A pass, and the candidates of its tokens.
 #[derive(Debug)]
 pub struct Portion {
-    /// What runs; empty where the draft ran all of it.
+    /// Tokens to run; empty where the draft ran all of them.
     pub pass: Pass,
     pieces: Vec<Piece>,
 }
 
-/// What a portion's states judge: token `index` of a candidate, by the state in `slot`.
+/// A judgement: token `index` of a candidate, by the state in `slot`.
 #[derive(Debug, Clone, Copy)]
 pub struct Judged {
-    /// Which of the different candidates.
+    /// Index of the distinct candidate.
     pub candidate: usize,
-    /// Where the state before the token is.
+    /// Slot of the state before the token.
     pub slot: usize,
     /// The token.
     pub target: u32,
@@ -62,20 +62,20 @@ pub struct Judged {
 /// All candidates of a verify pass, lined up.
 #[derive(Debug)]
 pub struct Line {
-    /// The different ones, in order of their first appearance.
+    /// The distinct ones, in order of their first appearance.
     pub candidates: Vec<Candidate>,
-    /// Which of them each one that was asked for is.
+    /// For each requested candidate, its index in `candidates` (duplicates share one).
     pub which: Vec<usize>,
-    /// The portions they run in, one behind another.
+    /// The portions they run in, in order.
     pub portions: Vec<Portion>,
-    /// Where the recurrent states of the prefix and of the draft are.
+    /// Slots of the recurrent states of the prefix and of the draft.
     begin: [Option<usize>; 2],
 }
 
 impl Line {
-    /// Lines `candidates` up behind a prefix of `prefix` tokens of `context`. Equal ones run once;
-    /// of the first of those that share most with what the last draft `ran`, only the rest. Where
-    /// there are recurrent `states`, that takes all that it ran: of less there is none.
+    /// Lines `candidates` up after a prefix of `prefix` tokens of `context`. Equal ones run once. Of
+    /// the first of those that share most with the tokens that the last draft `ran`, only the rest
+    /// runs; with recurrent `states`, only if it shares all of them.
     pub fn up(
         candidates: &[Vec<u32>],
         ran: &[u32],
@@ -207,7 +207,7 @@ impl Line {
             (first..end).map(|index| Judged {
                 candidate: piece.candidate,
                 slot: match index.checked_sub(piece.tokens.start + 1) {
-                    Some(behind) => PASS + piece.offset + behind,
+                    Some(later) => PASS + piece.offset + later,
                     None if index == 0 => PREFIX,
                     None => DRAFT + index - 1,
                 },
@@ -216,8 +216,8 @@ impl Line {
         })
     }
 
-    /// Where the state after the first `count` tokens of a candidate, at least one, is once all
-    /// portions have run; `None` where another portion's took its slot.
+    /// Slot of the state after the first `count` tokens of a candidate, at least one, once all
+    /// portions have run; `None` where another portion's state took it.
     pub fn slot_after(&self, candidate: usize, count: usize) -> Option<usize> {
         if count <= self.candidates[candidate].drafted {
             return Some(DRAFT + count - 1);
@@ -229,7 +229,7 @@ impl Line {
         Some(PASS + piece.offset + count - 1 - piece.tokens.start)
     }
 
-    /// Where the recurrent state behind the first `count` tokens of a candidate is, in a model that
+    /// Slot of the recurrent state after the first `count` tokens of a candidate, in a model that
     /// has some: it is there for all of them, and for those that the draft has run.
     pub fn state_after(&self, candidate: usize, count: usize) -> Option<usize> {
         let candidate = &self.candidates[candidate];

@@ -1,8 +1,8 @@
-//! Which tokens may be drawn, where something outside of the model says so.
+//! The tokens that may be drawn, as decided outside of the model.
 
 use crate::error::ModelError;
 
-/// Hears what a draft has drawn so far, and says which tokens may be drawn next.
+/// Function from the tokens drawn so far to those that may be drawn next.
 pub type Mask<'a> = &'a mut dyn FnMut(&[u32]) -> Allowed;
 
 /// The tokens that may be drawn next.
@@ -13,8 +13,8 @@ pub struct Allowed {
 }
 
 impl Allowed {
-    /// Of token t bit t % 32 of word t / 32; the bit behind the last token's says whether the text
-    /// may end, whatever token ends it. Bits that are not there allow nothing.
+    /// Bit t % 32 of word t / 32 is token t's; the bit after the last token's says whether the text
+    /// may end, whatever token ends it. Missing bits allow nothing.
     pub fn new(words: Vec<u32>, vocabulary: usize) -> Self {
         Self { words, vocabulary }
     }
@@ -29,7 +29,7 @@ impl Allowed {
         self.has(self.vocabulary) && !(0..self.vocabulary).any(|token| self.has(token))
     }
 
-    /// Takes the logits of all others, `[vocabulary]`, out of the draw.
+    /// Excludes all others from the draw by their logits `[vocabulary]`.
     ///
     /// # Errors
     /// [`ModelError::Order`] where none are left.
@@ -82,6 +82,6 @@ mod tests {
         assert!(alone(&[0, 1 << 8]));
         assert!(!alone(&[1, 1 << 8]));
         assert!(!alone(&[0, 0]));
-        assert!(alone(&[0, 1 << 8 | 1 << 9]), "what is behind means nothing");
+        assert!(alone(&[0, 1 << 8 | 1 << 9]), "what follows means nothing");
     }
 }

@@ -1,5 +1,5 @@
-//! How much memory a model takes, from the same sizes the decoders allocate: known from its
-//! configuration alone, before anything is downloaded.
+//! A model's use of memory, from the sizes that the decoders allocate: known from its configuration
+//! alone, before any download.
 
 use conclave_cpu::{Cache, ConvolutionCache, Matrix as CpuMatrix};
 use conclave_kernels::{Format as GpuFormat, Matrix};
@@ -21,8 +21,8 @@ use crate::weights::FeedForward;
 pub struct Memory {
     /// Matrices, norms, biases and rotary tables.
     pub weights: u64,
-    /// Keys and values of the whole context, and rows of convolutions; recurrent states as of a
-    /// round of three candidates.
+    /// Keys and values of the whole context, rows of convolutions, and recurrent states for a round
+    /// of three candidates.
     pub kv: u64,
     /// Activations and logits of the largest pass.
     pub scratch: u64,
@@ -34,7 +34,7 @@ impl Memory {
         self.weights + self.kv + self.scratch
     }
 
-    /// What a planned model takes of the machine's memory where the CPU runs it.
+    /// A planned model's use of the machine's memory where the CPU runs it.
     pub fn on_cpu(plan: &Plan, config: &Config, context: usize, quantise: Option<Format>) -> Self {
         let format = |part: &MatrixPart| part.kept_on_cpu(quantise);
         let matrices = plan
@@ -57,7 +57,7 @@ impl Memory {
         }
     }
 
-    /// What a planned model takes of a GPU's memory with a context of `context` tokens.
+    /// A planned model's use of a GPU's memory with a context of `context` tokens.
     pub fn on_gpu(plan: &Plan, config: &Config, context: usize, quantise: Option<Format>) -> Self {
         let matrix = |part: &MatrixPart| {
             let kept = part.kept_on_gpu(quantise);

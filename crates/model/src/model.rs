@@ -24,7 +24,7 @@ pub struct Model {
     fingerprint: u64,
 }
 
-/// Text on its way into a digest.
+/// Writes text to a digest.
 struct Told<'a>(&'a mut DefaultHasher);
 
 impl Write for Told<'_> {
@@ -69,7 +69,7 @@ impl Model {
             progress,
         };
         let decoder = backend.load(loading).await?;
-        // All that rows depend on beside the weights. Nothing fails: a digest takes any text.
+        // All that rows depend on besides the weights. A digest takes any text, without error.
         let (config, quantise, footprint) = (&about.config, options.quantise, decoder.footprint());
         let _ = write!(Told(&mut digest), "{config:?} {quantise:?} {footprint:?}");
         Ok(Self {
@@ -80,8 +80,8 @@ impl Model {
         })
     }
 
-    /// Tells the model apart, with its weights (by samples) and the way its rows lie, as far as
-    /// this build of the crate knows it: rows of one are of no use to any other.
+    /// Identifies the model, its weights (by samples) and the layout of its rows in this build of the
+    /// crate: rows of another are of no use.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
@@ -107,28 +107,28 @@ impl Model {
         self.decoder.restore(part, bytes)
     }
 
-    /// What the model is.
+    /// The model's description.
     pub fn about(&self) -> &About {
         &self.about
     }
 
-    /// Whether a text of `length` tokens needs other rotary frequencies than those in use: KV rows
-    /// there are would have to be computed anew.
-    pub fn rotates_otherwise(&self, length: usize) -> bool {
-        self.rotates_otherwise_than(self.long, length)
+    /// Whether a text of `length` tokens needs other rotary frequencies than those in use; its KV
+    /// rows would have to be computed again.
+    pub fn rotates_differently(&self, length: usize) -> bool {
+        self.needs_other_rope(self.long, length)
     }
 
     /// Whether a text of `length` tokens needs other rotary frequencies than the long ones, or the
     /// short ones.
-    pub fn rotates_otherwise_than(&self, long: bool, length: usize) -> bool {
+    pub fn needs_other_rope(&self, long: bool, length: usize) -> bool {
         let switch = self.about.config.rope_switches_at();
         switch.is_some_and(|last| (length > last) != long)
     }
 
     /// Whether a text that grows to `length` tokens needs the long frequencies, and the short ones
     /// are in use.
-    pub fn stretches(&self, length: usize) -> bool {
-        !self.long && self.rotates_otherwise(length)
+    pub fn needs_long_rope(&self, length: usize) -> bool {
+        !self.long && self.rotates_differently(length)
     }
 
     /// Whether the long frequencies are in use.
@@ -136,7 +136,7 @@ impl Model {
         self.long
     }
 
-    /// Takes the long frequencies, or the short ones; KV rows there are hold others.
+    /// Switches to the long frequencies, or the short ones; present KV rows were made by others.
     ///
     /// # Errors
     /// The decoder's.
@@ -148,12 +148,13 @@ impl Model {
         Ok(())
     }
 
-    /// Takes the rotary frequencies for texts of `length` tokens; KV rows there are hold others.
+    /// Switches to the rotary frequencies for texts of `length` tokens; present KV rows were made by
+    /// others.
     ///
     /// # Errors
     /// The decoder's.
     pub fn rotate_for(&mut self, length: usize) -> Result<(), ModelError> {
-        match self.rotates_otherwise(length) {
+        match self.rotates_differently(length) {
             true => self.set_long(!self.long),
             false => Ok(()),
         }
@@ -200,7 +201,7 @@ impl Model {
     /// Makes the state in `slot` that of the prefix's last token.
     ///
     /// # Errors
-    /// [`ModelError::InLine`] for a slot there is not, or the decoder's.
+    /// [`ModelError::InLine`] for a missing slot, or the decoder's.
     pub fn keep_state(&mut self, slot: usize) -> Result<(), ModelError> {
         check_slots(slot, 1)?;
         self.decoder.keep_state(slot)
@@ -235,7 +236,7 @@ impl Model {
         self.decoder.prefill_chunk()
     }
 
-    /// Waits until everything has run; what went wrong since the last wait is its error.
+    /// Waits until everything has run; fails with any error since the last wait.
     ///
     /// # Errors
     /// The decoder's.

@@ -1,4 +1,4 @@
-//! What one run of tokens through the decoder is told.
+//! Input of one run of tokens through the decoder.
 
 use std::ops::Range;
 
@@ -19,32 +19,31 @@ pub fn rows_of(context: usize) -> usize {
 /// numbers of [`crate::states`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// How many.
+    /// Number of tokens.
     pub tokens: usize,
-    /// Where the state before the first of them is; `None` where a text begins with it.
+    /// Slot of the state before the first of them; `None` at the beginning of a text.
     pub from: Option<usize>,
-    /// Where the state behind the last of them is to be: at `from`, or where nobody else's is.
+    /// Slot for the state after the last of them: `from`, or a free one.
     pub to: usize,
 }
 
-/// Tokens to run, each with its [`Place`]: position, KV row, and what it sees.
+/// Tokens to run, each with its [`Place`]: position, KV row, and the rows it sees.
 ///
-/// A plain continuation is one candidate behind the prefix; verifying in line
-/// is several, each of whose positions restart behind the prefix. KV rows of a
-/// pass lie one behind another.
+/// A plain continuation is one candidate after the prefix; verifying in line is several, the
+/// positions of each of which restart after the prefix. KV rows of a pass are contiguous.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pass {
     /// Token ids, `[tokens]`.
     pub tokens: Vec<u32>,
-    /// Where each token stands, `[tokens]`.
+    /// Place of each token, `[tokens]`.
     pub places: Vec<Place>,
-    /// Which of them follow one another, one run behind another, for a model that has recurrent
-    /// states; empty for others.
+    /// Runs of tokens that follow one another, in order, for a model that has recurrent states; empty
+    /// for others.
     pub runs: Vec<Run>,
 }
 
 impl Pass {
-    /// `tokens` right behind a prefix of `prefix` tokens.
+    /// `tokens` right after a prefix of `prefix` tokens.
     pub fn plain(prefix: usize, tokens: &[u32]) -> Self {
         Self {
             tokens: tokens.to_vec(),
@@ -74,7 +73,7 @@ impl Pass {
         }
     }
 
-    /// Adds the rest of a candidate behind the prefix, as if it stood there alone: its rows begin
+    /// Adds the rest of a candidate after the prefix, as if it stood there alone: its rows begin
     /// at `row`, and the first `drafted` of them are there.
     pub fn append(&mut self, prefix: usize, row: usize, drafted: usize, tokens: &[u32]) {
         self.tokens.extend_from_slice(tokens);
@@ -87,8 +86,8 @@ impl Pass {
         self.places.extend(places);
     }
 
-    /// The runs of some of its tokens, where they are a pass of their own behind those before them:
-    /// one that began there goes on from where it is to end.
+    /// The runs of some of its tokens as a pass of their own after those before: a run that began
+    /// earlier goes on from the slot it is to end in.
     pub fn runs_of(&self, tokens: Range<usize>) -> Vec<Run> {
         let mut first = 0;
         let of_part = |run: &Run| {
@@ -157,7 +156,7 @@ impl Pass {
     }
 }
 
-/// How the decoder's logits at one place judge one target token.
+/// Score of one target token by the decoder's logits at one place.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TargetScore {
     /// The target's raw logit.
@@ -167,26 +166,10 @@ pub struct TargetScore {
 }
 
 impl TargetScore {
-    /// The score of `target` under a row of logits `[vocabulary]`; `logprobs`: also its
-    /// log-probability.
-    pub fn of(logits: &[f32], target: u32, logprobs: bool) -> Self {
-        Self {
-            logit: logits[target as usize],
-            log_sum_exp: logprobs.then(|| log_sum_exp(logits)),
-        }
-    }
-
     /// ln p(target), where it was asked for.
     pub fn logprob(&self) -> Option<f32> {
         self.log_sum_exp.map(|sum| self.logit - sum)
     }
-}
-
-/// ln Σ exp of a row of logits, shifted by the largest so that nothing overflows.
-pub fn log_sum_exp(logits: &[f32]) -> f32 {
-    let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let sum: f64 = logits.iter().map(|&x| f64::from(x - top).exp()).sum();
-    top + sum.ln() as f32
 }
 
 #[cfg(test)]

@@ -1,18 +1,25 @@
 //! Which tensors of a checkpoint make which weights: the names of both worlds, parts of fused
 //! tensors, and every shape checked before anything is read.
 
+mod mixers;
+mod names;
+
 use std::ops::Range;
 
 use conclave_kernels::Format as GpuFormat;
 use conclave_weights::{Checkpoint, Format, Tensor};
 
-use crate::config::{self, Bias, Config, QkNorm, Rule};
+use self::names::{
+    CHOICE_BIAS, DOWN, EXPERT_DOWN, EXPERT_GATE, EXPERT_UP, EXPERTS_DOWN, EXPERTS_GATE_UP, GATE,
+    GATE_UP, Name, Names, PER_LAYER_GATE, PER_LAYER_NORM, PER_LAYER_PROJECTION, ROUTER, SCALE,
+    SHARED_DOWN, SHARED_GATE_UP, UP,
+};
+use crate::config::{self, Bias, Config};
 use crate::error::ModelError;
 use crate::family::Family;
 use crate::formats::{kept_on_cpu, on_gpu};
 use crate::weights::{
-    Attention, Block, Convolution, Experts, FeedForward, KeysAndValues, Linear, Mixer, Mlp,
-    PerLayer, PerLayerInput, Recurrence, Weights,
+    Block, Experts, FeedForward, Linear, Mixer, Mlp, PerLayer, PerLayerInput, Weights,
 };
 
 /// The rows of a tensor, or of several, that make a matrix.
@@ -23,7 +30,7 @@ pub struct MatrixPart {
     /// Its rows that are wanted.
     pub rows: Range<u64>,
     /// Rows of other tensors that follow them, stored in the same format.
-    pub behind: Vec<(Tensor, Range<u64>)>,
+    pub more: Vec<(Tensor, Range<u64>)>,
     /// Their length in numbers.
     pub cols: usize,
     /// The order of each tensor's rows.
@@ -35,8 +42,8 @@ pub struct MatrixPart {
 impl MatrixPart {
     /// Each tensor, and its rows that are wanted.
     pub fn pieces(&self) -> impl Iterator<Item = (&Tensor, &Range<u64>)> {
-        let behind = self.behind.iter().map(|(tensor, rows)| (tensor, rows));
-        std::iter::once((&self.tensor, &self.rows)).chain(behind)
+        let more = self.more.iter().map(|(tensor, rows)| (tensor, rows));
+        std::iter::once((&self.tensor, &self.rows)).chain(more)
     }
 
     /// How many rows it has.
@@ -73,7 +80,7 @@ impl MatrixPart {
 /// The numbers of a tensor that make a vector.
 #[derive(Debug, Clone)]
 pub struct VectorPart {
-    /// The tensor, its rows one behind another.
+    /// The tensor, its rows one after another.
     pub tensor: Tensor,
     /// Its numbers that are wanted.
     pub numbers: Range<usize>,
@@ -112,81 +119,12 @@ pub enum Order {
 /// The plan of a checkpoint's weights.
 pub type Plan = Weights<MatrixPart, VectorPart>;
 
-/// A weight's name within its block: in GGUF, and in a Hugging Face folder.
-#[derive(Clone, Copy)]
-struct Name(&'static str, &'static str);
-
-const QUERY: Name = Name("attn_q", "self_attn.q_proj");
-const KEY: Name = Name("attn_k", "self_attn.k_proj");
-const VALUE: Name = Name("attn_v", "self_attn.v_proj");
-const QKV: Name = Name("attn_qkv", "self_attn.qkv_proj");
-const OUTPUT: Name = Name("attn_output", "self_attn.o_proj");
-const QUERY_NORM: Name = Name("attn_q_norm", "self_attn.q_norm");
-const KEY_NORM: Name = Name("attn_k_norm", "self_attn.k_norm");
-const GATE: Name = Name("ffn_gate", "mlp.gate_proj");
-const UP: Name = Name("ffn_up", "mlp.up_proj");
-/// GGUF calls gate and up in one tensor as it calls up alone.
-const GATE_UP: Name = Name("ffn_up", "mlp.gate_up_proj");
-const DOWN: Name = Name("ffn_down", "mlp.down_proj");
-/// What folders of Granite 4 call them, gate above up.
-const SHARED_GATE_UP: Name = Name("ffn_up", "shared_mlp.input_linear");
-const SHARED_DOWN: Name = Name("ffn_down", "shared_mlp.output_linear");
-
-const ROUTER: Name = Name("ffn_gate_inp", "mlp.gate");
-/// Of the choice alone, with all of its name.
-const CHOICE_BIAS: Name = Name("exp_probs_b.bias", "mlp.expert_bias");
-/// Of all experts in GGUF; in a folder of each, whose number stands for the star.
-const EXPERT_GATE: Name = Name("ffn_gate_exps", "mlp.experts.*.gate_proj");
-const EXPERT_UP: Name = Name("ffn_up_exps", "mlp.experts.*.up_proj");
-const EXPERT_DOWN: Name = Name("ffn_down_exps", "mlp.experts.*.down_proj");
-/// Of all experts in a folder, with all of their names: of each gate above up, and down.
-const EXPERTS_GATE_UP: Name = Name("", "mlp.experts.gate_up_proj");
-const EXPERTS_DOWN: Name = Name("", "mlp.experts.down_proj");
-
-const PER_LAYER_GATE: Name = Name("inp_gate", "per_layer_input_gate");
-const PER_LAYER_PROJECTION: Name = Name("proj", "per_layer_projection");
-const PER_LAYER_NORM: Name = Name("post_norm", "post_per_layer_input_norm");
-/// Of a layer, with all of its name in a folder.
-const SCALE: Name = Name("layer_output_scale.weight", "layer_scalar");
-
-const CONVOLUTION_IN: Name = Name("shortconv.in_proj", "conv.in_proj");
-const CONVOLUTION: Name = Name("shortconv.conv", "conv.conv");
-const CONVOLUTION_OUT: Name = Name("shortconv.out_proj", "conv.out_proj");
-
-const DELTA_IN: Name = Name("attn_qkv", "linear_attn.in_proj_qkv");
-const DELTA_GATE: Name = Name("attn_gate", "linear_attn.in_proj_z");
-const DELTA_BETA: Name = Name("ssm_beta", "linear_attn.in_proj_b");
-const DELTA_DECAY: Name = Name("ssm_alpha", "linear_attn.in_proj_a");
-const DELTA_DECAY_BIAS: Name = Name("ssm_dt.bias", "linear_attn.dt_bias");
-const DELTA_DECAY_RATE: Name = Name("ssm_a", "linear_attn.A_log");
-const DELTA_TAPS: Name = Name("ssm_conv1d.weight", "linear_attn.conv1d.weight");
-const DELTA_NORM: Name = Name("ssm_norm.weight", "linear_attn.norm.weight");
-const DELTA_OUT: Name = Name("ssm_out", "linear_attn.out_proj");
-
-/// The gate, what is convolved, and what makes the decay below each other.
-const SPACE_IN: Name = Name("ssm_in", "mamba.in_proj");
-const SPACE_DECAY_BIAS: Name = Name("ssm_dt.bias", "mamba.dt_bias");
-const SPACE_DECAY_RATE: Name = Name("ssm_a", "mamba.A_log");
-const SPACE_SKIP: Name = Name("ssm_d", "mamba.D");
-const SPACE_TAPS: Name = Name("ssm_conv1d", "mamba.conv1d");
-const SPACE_NORM: Name = Name("ssm_norm.weight", "mamba.norm.weight");
-const SPACE_OUT: Name = Name("ssm_out", "mamba.out_proj");
-
-/// What may stand before a Hugging Face tensor's name: a causal model's, a bare one's, and those
-/// of models that also see, as transformers 4 and 5 write them.
-const PREFIXES: [&str; 4] = [
-    "model.",
-    "",
-    "language_model.model.",
-    "model.language_model.",
-];
-
 /// Finds the embedding, whose rows are the vocabulary.
 ///
 /// # Errors
 /// [`ModelError::Tensor`] where it is missing or has more rows than any model.
 pub fn embedding(checkpoint: &Checkpoint, gguf: bool) -> Result<(&Tensor, usize), ModelError> {
-    let name = Names::of(checkpoint, gguf, &[]).embedding();
+    let name = Names::new(checkpoint, gguf, &[]).embedding();
     let tensor = find(checkpoint, &name)?;
     let rows = usize::try_from(tensor.rows()).ok();
     match rows.filter(|&rows| rows <= crate::keys::LARGEST) {
@@ -209,7 +147,7 @@ pub fn plan(
         checkpoint,
         family,
         config,
-        names: Names::of(checkpoint, gguf, family.renamed),
+        names: Names::new(checkpoint, gguf, family.renamed),
     };
     let c = config;
     let embedding = planner.names.embedding();
@@ -227,64 +165,6 @@ pub fn plan(
         norm,
         head: planner.head()?,
     })
-}
-
-/// Whole names in one checkpoint.
-#[derive(Clone, Copy)]
-struct Names {
-    gguf: bool,
-    prefix: &'static str,
-    /// What the family calls otherwise.
-    renamed: &'static [(&'static str, &'static str)],
-}
-
-impl Names {
-    fn of(
-        checkpoint: &Checkpoint,
-        gguf: bool,
-        renamed: &'static [(&'static str, &'static str)],
-    ) -> Self {
-        let has = |prefix: &&str| {
-            let name = format!("{prefix}embed_tokens.weight");
-            checkpoint.has(&name)
-        };
-        let prefix = PREFIXES.into_iter().find(has).unwrap_or(PREFIXES[0]);
-        Self {
-            gguf,
-            prefix,
-            renamed,
-        }
-    }
-
-    fn embedding(self) -> String {
-        self.outside("token_embd", "embed_tokens") + ".weight"
-    }
-
-    fn norm(self) -> String {
-        self.outside("output_norm", "norm")
-    }
-
-    fn outside(self, gguf: &'static str, hugging_face: &'static str) -> String {
-        if self.gguf {
-            self.own(gguf).to_owned()
-        } else {
-            format!("{}{}", self.prefix, self.own(hugging_face))
-        }
-    }
-
-    fn inside(self, layer: usize, name: Name) -> String {
-        if self.gguf {
-            format!("blk.{layer}.{}", self.own(name.0))
-        } else {
-            format!("{}layers.{layer}.{}", self.prefix, self.own(name.1))
-        }
-    }
-
-    /// What the family calls a tensor that others call `usual`.
-    fn own(self, usual: &'static str) -> &'static str {
-        let renamed = self.renamed.iter().find(|(name, _)| *name == usual);
-        renamed.map_or(usual, |(_, own)| own)
-    }
 }
 
 struct Planner<'a> {
@@ -322,7 +202,7 @@ impl Planner<'_> {
         }
     }
 
-    /// What gives each layer its part of a token.
+    /// Plans the inputs of each layer of its own.
     fn per_layer(&self, width: usize) -> Result<PerLayer<MatrixPart, VectorPart>, ModelError> {
         let (c, names) = (self.config, self.names);
         let all = c.layers.len() * width;
@@ -453,12 +333,12 @@ impl Planner<'_> {
                 let problem = "is stored in another format than the first expert's";
                 return Err(wrong(&tensor.name, problem));
             }
-            all.behind.push((tensor, rows));
+            all.more.push((tensor, rows));
         }
         Ok(all)
     }
 
-    /// What takes a layer's part of a token into the stream.
+    /// Plans the weights that add a layer's own input to the stream.
     fn per_layer_input(
         &self,
         layer: usize,
@@ -471,159 +351,6 @@ impl Planner<'_> {
             projection: self.linear(layer, projection, [hidden, width], Bias::Never)?,
             norm: self.norm(self.names.inside(layer, PER_LAYER_NORM), hidden)?,
         })
-    }
-
-    fn attention(
-        &self,
-        layer: usize,
-        of: config::Attention,
-    ) -> Result<Attention<MatrixPart, VectorPart>, ModelError> {
-        let c = self.config;
-        let (query, kv) = (of.query_width(), of.kv_width());
-        let pairs = self.pairs(of);
-        let norm = |name: Name, whole: usize| {
-            let width = match c.qk_norm {
-                QkNorm::None => return Ok(None),
-                QkNorm::PerHead | QkNorm::Rotated => of.head_dim,
-                QkNorm::Whole => whole,
-            };
-            let mut part = self.norm(self.names.inside(layer, name), width)?;
-            part.order = pairs;
-            Ok::<_, ModelError>(Some(part))
-        };
-        let sizes = [of.query_rows(), kv, kv];
-        let heads = |which, order| {
-            let names = [QUERY, KEY, VALUE];
-            self.part(layer, &names, QKV, &sizes, which, order, c.qkv_bias)
-        };
-        Ok(Attention {
-            of,
-            query: heads(0, pairs)?,
-            query_norm: norm(QUERY_NORM, query)?,
-            own: match of.shares {
-                None => Some(KeysAndValues {
-                    key: heads(1, pairs)?,
-                    key_norm: norm(KEY_NORM, kv)?,
-                    value: heads(2, Order::Stored)?,
-                }),
-                Some(_) => None,
-            },
-            output: self.linear(layer, OUTPUT, [c.hidden, query], c.output_bias)?,
-        })
-    }
-
-    fn convolution(
-        &self,
-        layer: usize,
-        of: config::Convolution,
-    ) -> Result<Convolution<MatrixPart, VectorPart>, ModelError> {
-        let hidden = self.config.hidden;
-        let taps = self.names.inside(layer, CONVOLUTION);
-        Ok(Convolution {
-            of,
-            input: self.linear(layer, CONVOLUTION_IN, [3 * hidden, hidden], Bias::Where)?,
-            taps: self.numbers(format!("{taps}.weight"), [hidden, of.taps])?,
-            bias: self.vector_if_there(format!("{taps}.bias"), hidden)?,
-            output: self.linear(layer, CONVOLUTION_OUT, [hidden; 2], Bias::Where)?,
-        })
-    }
-
-    fn recurrence(
-        &self,
-        layer: usize,
-        of: config::Recurrence,
-    ) -> Result<Recurrence<MatrixPart, VectorPart>, ModelError> {
-        match of.rule {
-            Rule::Delta => self.delta_net(layer, of),
-            Rule::StateSpace => self.state_space(layer, of),
-        }
-    }
-
-    fn delta_net(
-        &self,
-        layer: usize,
-        of: config::Recurrence,
-    ) -> Result<Recurrence<MatrixPart, VectorPart>, ModelError> {
-        let hidden = self.config.hidden;
-        let of_stream = |name, rows| self.linear(layer, name, [rows, hidden], Bias::Never);
-        let vector = |name, length| {
-            let name = self.names.inside(layer, name);
-            self.vector(name, 0..length, length)
-        };
-        let taps = self.names.inside(layer, DELTA_TAPS);
-        Ok(Recurrence {
-            of,
-            input: of_stream(DELTA_IN, of.channels())?,
-            gate: of_stream(DELTA_GATE, of.values())?,
-            share: Some(of_stream(DELTA_BETA, of.value_heads)?),
-            decay: of_stream(DELTA_DECAY, of.value_heads)?,
-            decay_bias: vector(DELTA_DECAY_BIAS, of.value_heads)?,
-            decay_rate: self.rate(vector(DELTA_DECAY_RATE, of.value_heads)?),
-            taps: self.numbers(taps, [of.channels(), of.taps])?,
-            taps_bias: None,
-            skip: None,
-            // Its weight is stored whole, whatever other norms lack of theirs.
-            norm: vector(DELTA_NORM, of.value_width)?,
-            output: self.linear(layer, DELTA_OUT, [hidden, of.values()], Bias::Never)?,
-        })
-    }
-
-    fn state_space(
-        &self,
-        layer: usize,
-        of: config::Recurrence,
-    ) -> Result<Recurrence<MatrixPart, VectorPart>, ModelError> {
-        let hidden = self.config.hidden;
-        let behind_gate = of.values() + of.channels();
-        let all = behind_gate + of.value_heads;
-        let input = |range: Range<usize>| {
-            let mut part = self.linear(layer, SPACE_IN, [all, hidden], Bias::Where)?;
-            part.weight.rows = range.start as u64..range.end as u64;
-            if let Some(bias) = &mut part.bias {
-                bias.numbers = range;
-            }
-            Ok::<_, ModelError>(part)
-        };
-        let list = |name, count| self.list(self.names.inside(layer, name), count);
-        let taps = self.names.inside(layer, SPACE_TAPS);
-        Ok(Recurrence {
-            of,
-            input: input(of.values()..behind_gate)?,
-            gate: input(0..of.values())?,
-            share: None,
-            decay: input(behind_gate..all)?,
-            decay_bias: list(SPACE_DECAY_BIAS, of.value_heads)?,
-            decay_rate: self.rate(list(SPACE_DECAY_RATE, of.value_heads)?),
-            taps: self.numbers(format!("{taps}.weight"), [of.channels(), of.taps])?,
-            taps_bias: self.vector_if_there(format!("{taps}.bias"), of.channels())?,
-            skip: Some(list(SPACE_SKIP, of.value_heads)?),
-            norm: list(SPACE_NORM, of.values())?,
-            output: self.linear(layer, SPACE_OUT, [hidden, of.values()], Bias::Where)?,
-        })
-    }
-
-    /// GGUF has the rates of decays, a folder ln of what they are below 0.
-    fn rate(&self, stored: VectorPart) -> VectorPart {
-        match self.names.gguf {
-            true => stored,
-            false => VectorPart {
-                logarithm: true,
-                scale: -1.0,
-                ..stored
-            },
-        }
-    }
-
-    /// The order of query and key rows.
-    fn pairs(&self, of: config::Attention) -> Order {
-        let rope = self.config.ropes.get(of.rope.unwrap_or(0));
-        match (self.config.interleaved, rope) {
-            (true, Some(rope)) => Order::Pairs {
-                width: of.head_dim,
-                turning: rope.rotary_dim,
-            },
-            _ => Order::Stored,
-        }
     }
 
     fn linear(
@@ -665,7 +392,7 @@ impl Planner<'_> {
         let first: usize = sizes[..which].iter().sum();
         let range = first..first + sizes[which];
         let fused = self.names.inside(layer, fused);
-        // The first alone tells: in GGUF, gate and up in one tensor have the name of up.
+        // The first alone decides: in GGUF, gate and up in one tensor have the name of up.
         let separate = self.has(&format!("{}.weight", self.names.inside(layer, names[0])));
         let own = self.names.inside(layer, names[which]);
         let mut weight = if separate || !self.has(&format!("{fused}.weight")) {
@@ -717,7 +444,7 @@ impl Planner<'_> {
         Ok(MatrixPart {
             tensor: tensor.clone(),
             rows: 0..rows as u64,
-            behind: Vec::new(),
+            more: Vec::new(),
             cols,
             order: Order::Stored,
             exact: false,

@@ -1,5 +1,5 @@
-//! How much of a prompt runs in one step: little enough that the device stays free for others and
-//! a stop is soon heard.
+//! Length of a step of a prompt: short enough that the device stays free for others and a stop
+//! takes effect soon.
 
 use std::ops::RangeInclusive;
 
@@ -13,7 +13,7 @@ const CHUNK: RangeInclusive<usize> = TILE..=256;
 const SUBMIT: u64 = 64;
 const BLOCK: u64 = 8;
 
-/// What a laptop's GPU computes in 50 ms, at 1 TFLOP/s of products in effect.
+/// Operations of a laptop's GPU in 50 ms, at 1 TFLOP/s of products in effect.
 const FLOP: u64 = 50_000_000_000;
 
 /// Tokens of a prompt that a GPU runs in one step, for a model of so many weights in so many
@@ -32,7 +32,7 @@ pub fn gpu_chunk(parameters: u64, layers: usize) -> usize {
     (tokens / TILE * TILE).clamp(*CHUNK.start(), *CHUNK.end())
 }
 
-/// Blocks behind which a pass of so many tokens has to be submitted, where the 64 launches that are
+/// Blocks after which a pass of so many tokens has to be submitted, where the 64 launches that are
 /// submitted otherwise would be above the 50 ms of [`gpu_chunk`].
 pub fn blocks_a_submit(parameters: u64, layers: usize, tokens: usize) -> Option<usize> {
     let all = (2 * u128::from(parameters)).saturating_mul(tokens as u128);
@@ -40,7 +40,7 @@ pub fn blocks_a_submit(parameters: u64, layers: usize, tokens: usize) -> Option<
     (blocks < u128::from(SUBMIT / BLOCK)).then_some(blocks.max(1) as usize)
 }
 
-/// Tokens of a prompt that the CPU runs in one step: few, since nothing else is heard meanwhile.
+/// Tokens of a prompt that the CPU runs in one step: few, since it handles nothing else meanwhile.
 pub const CPU_CHUNK: usize = TILE;
 
 #[cfg(test)]

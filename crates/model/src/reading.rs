@@ -17,10 +17,10 @@ use crate::weights::{
 /// Bytes of a matrix read at once; a single row, or a head whose rows are reordered, may be more.
 const PIECE: u64 = 4 << 20;
 
-/// Bytes of either end of each piece that tell the weights from others of the same shape.
+/// Bytes of either end of each piece that go into the digest of the weights.
 const SAMPLE: usize = 256;
 
-/// What a decoder keeps its weights in.
+/// Storage of a decoder's weights.
 pub trait WeightSink {
     /// A matrix that is kept.
     type Matrix;
@@ -29,8 +29,8 @@ pub trait WeightSink {
     /// A matrix that comes in piece by piece.
     type Upload;
 
-    /// The format in which rows of `cols` numbers are kept that are stored as `stored`; `None`
-    /// where there is none for that width.
+    /// Format to keep rows of `cols` numbers in that are stored as `stored`; `None` where there is
+    /// none for that width.
     fn format(&self, stored: Format, cols: usize) -> Option<Format>;
 
     /// Begins a matrix `[rows, cols]`.
@@ -151,7 +151,7 @@ struct Reader<'a, K> {
     converted: Vec<u8>,
 }
 
-/// What a block has many of is read in a box: else each would be all of the code once more.
+/// Reads one weight in a boxed future: inlined, every call would repeat all of the code.
 impl<K: WeightSink> Reader<'_, K> {
     async fn block(
         &mut self,
@@ -314,7 +314,7 @@ impl<K: WeightSink> Reader<'_, K> {
         Ok(())
     }
 
-    /// Takes both ends of what was read last into the digest.
+    /// Adds both ends of the bytes read last to the digest.
     fn sample(&mut self) {
         let (stored, sample) = (&self.stored, self.stored.len().min(SAMPLE));
         self.digest.write(&(stored.len() as u64).to_le_bytes());

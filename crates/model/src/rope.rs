@@ -11,7 +11,7 @@ pub struct Rope {
     pub base: f32,
     /// Dimensions of a head that rotate, the first ones; even.
     pub rotary_dim: usize,
-    /// How the frequencies are scaled.
+    /// Scaling of the frequencies.
     pub scaling: Scaling,
     /// Factor on every cosine and sine.
     pub attention_factor: f32,
@@ -107,7 +107,7 @@ impl Rope {
         }
     }
 
-    /// Where the frequencies change with the text's length: tokens up to which the short ones hold.
+    /// Tokens up to which the short frequencies hold, where they change with the text's length.
     pub fn switches_at(&self) -> Option<usize> {
         match self.scaling {
             Scaling::LongRope { original, .. } => Some(original),

@@ -1,4 +1,4 @@
-//! How a checkpoint says its rotary embedding: GGUF's `rope.*` keys and factor tensors, and
+//! Keys of a checkpoint's rotary embedding: GGUF's `rope.*` keys and factor tensors, and
 //! both spellings of `config.json` (`rope_theta` with `rope_scaling`, and `rope_parameters`).
 
 use crate::error::ModelError;
@@ -225,7 +225,7 @@ fn original(keys: &Keys<'_>, scaling: &Keys<'_>) -> Result<usize, ModelError> {
     }
 }
 
-/// Checks how many dimensions of a head rotate.
+/// Checks the number of dimensions of a head that rotate.
 ///
 /// # Errors
 /// [`ModelError::Key`] about `key` for none, more than there are, or an odd number.

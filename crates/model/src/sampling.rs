@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ModelError;
 
-/// How a member draws its own tokens. Defaults are the paper's: temperature 0.6, top-p 0.9.
+/// Settings of a member's draws. Defaults are the paper's: temperature 0.6, top-p 0.9.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase", default)]
@@ -71,7 +71,7 @@ impl Sampler {
         }
     }
 
-    /// How tokens are drawn; logits are softcapped where the model does that.
+    /// Settings of the draw; logits are softcapped where the model does that.
     pub fn draws(&self) -> Draws {
         Draws {
             temperature: self.sampling.temperature,
@@ -87,7 +87,7 @@ impl Sampler {
         (0..count).map(|_| random.next_u32()).collect()
     }
 
-    /// `count` choices were made elsewhere.
+    /// Skips `count` choices that were made elsewhere.
     pub fn skip(&mut self, count: usize) {
         for _ in 0..count {
             self.random.next_u32();

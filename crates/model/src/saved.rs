@@ -1,8 +1,8 @@
-//! A prefix apart from its session: the tokens and what they left in the model's caches, bit for
-//! bit, so that a text which begins alike need not be read again.
+//! A prefix apart from its session: its tokens, rows and recurrent states, bit for bit, so that a
+//! text which begins alike need not run again.
 //!
-//! As bytes it says which model it is of, and how long everything is; whatever does not fit is
-//! refused, so that it may lie in a file that anybody may have written to.
+//! Its bytes name the model and all lengths; bytes that do not fit are refused, so that they may lie
+//! in a file that others can write to.
 
 use std::hash::{DefaultHasher, Hasher};
 
@@ -11,24 +11,23 @@ use crate::error::ModelError;
 use crate::session::{Session, shared};
 use crate::states::{CHECKPOINTS, States};
 
-/// What its bytes begin with. The last character is the version.
+/// Its first bytes. The last character is the version.
 const MAGIC: [u8; 8] = *b"CLVPFIX1";
 
-/// Words behind it: fingerprint, digest of what follows, whether the long frequencies ran, tokens,
+/// Words after it: fingerprint, digest of what follows, whether the long frequencies ran, tokens,
 /// states, bytes of the rows and of a state.
 const WORDS: usize = 7;
 
-/// A part of a prefix as a [`Session`] gave it away.
+/// A part of a prefix, saved from a [`Session`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Saved {
     fingerprint: u64,
     /// The long frequencies of a rotary embedding that has two sets ran it.
     long: bool,
     tokens: Vec<u32>,
-    /// Of all layers that keep rows, as their decoder lays them out.
+    /// Rows of all layers that keep some, as their decoder lays them out.
     rows: Vec<u8>,
-    /// How many tokens each recurrent state has seen, the least first and the last all; and the
-    /// state.
+    /// Number of tokens that each recurrent state has seen, ascending, the last all; and the state.
     states: Vec<(usize, Vec<u8>)>,
 }
 
@@ -47,8 +46,8 @@ impl Saved {
         size_of_val(&self.tokens[..]) + self.rows.len() + states
     }
 
-    /// How many of a prompt's tokens need not run in a session that holds this, where they rotate
-    /// alike.
+    /// Number of a prompt's tokens that need not run in a session that holds this, if both use the
+    /// same rotary frequencies.
     pub fn keeps(&self, tokens: &[u32]) -> usize {
         let shared = shared(&self.tokens, tokens);
         match self.states.is_empty() {
@@ -98,8 +97,8 @@ impl Saved {
     /// Reads what [`to_bytes`](Self::to_bytes) wrote.
     ///
     /// # Errors
-    /// [`ModelError::Saved`] for anything else, down to a bit. Of which model it is,
-    /// [`Session::restore`] checks.
+    /// [`ModelError::Saved`] for anything else, down to a bit. [`Session::restore`] checks the
+    /// model.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ModelError> {
         let (magic, rest) = bytes.split_at_checked(MAGIC.len()).ok_or(DAMAGED)?;
         if magic != MAGIC {
@@ -110,16 +109,16 @@ impl Saved {
         for (word, bytes) in words.iter_mut().zip(head.as_chunks().0) {
             *word = u64::from_le_bytes(*bytes);
         }
-        let [fingerprint, told, long, tokens, states, rows, state] = words;
-        if digest(bytes) != told || states > 1 + CHECKPOINTS as u64 {
+        let [fingerprint, expected, long, tokens, states, rows, state] = words;
+        if digest(bytes) != expected || states > 1 + CHECKPOINTS as u64 {
             return Err(DAMAGED);
         }
-        // No more is taken than there is.
+        // Never takes more than there is.
         let mut take = |count: u64, each: u64| {
             let count = count.checked_mul(each);
             let count = count.and_then(|count| usize::try_from(count).ok());
-            let (taken, behind) = rest.split_at_checked(count?)?;
-            rest = behind;
+            let (taken, others) = rest.split_at_checked(count?)?;
+            rest = others;
             Some(taken)
         };
         let tokens = take(tokens, 4).ok_or(DAMAGED)?;
@@ -144,10 +143,10 @@ impl Saved {
     }
 }
 
-/// Where the digest stands.
+/// Position of the digest.
 const DIGEST: std::ops::Range<usize> = MAGIC.len() + 8..MAGIC.len() + 16;
 
-/// Of everything but itself.
+/// Digest of everything but itself.
 fn digest(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(&bytes[..DIGEST.start]);
@@ -156,33 +155,32 @@ fn digest(bytes: &[u8]) -> u64 {
 }
 
 impl Session {
-    /// How many of a prompt's tokens need not run here, but for the last, which may run all the
-    /// same.
+    /// Number of a prompt's tokens that need not run here; the last may run nevertheless.
     pub fn keeps(&self, tokens: &[u32]) -> usize {
         let shared = shared(&self.prefix, tokens);
         match &self.states {
-            _ if self.model.rotates_otherwise(tokens.len()) => 0,
+            _ if self.model.rotates_differently(tokens.len()) => 0,
             Some(states) => states.resumes(self.prefix.len(), shared),
             None => shared,
         }
     }
 
-    /// The same of a prefix that would be restored first.
+    /// The same after restoring a saved prefix.
     pub fn keeps_of(&self, saved: &Saved, tokens: &[u32]) -> usize {
-        match self.model.rotates_otherwise_than(saved.long, tokens.len()) {
+        match self.model.needs_other_rope(saved.long, tokens.len()) {
             true => 0,
             false => saved.keeps(tokens),
         }
     }
 
-    /// Tells the model apart from others, down to its weights and the way its rows lie: who keeps
-    /// what [`save`](Self::save) gives finds it again by this and the tokens.
+    /// Identifies the model, its weights and the layout of its rows: with the tokens, the key of a
+    /// [`save`](Self::save)d prefix.
     pub fn fingerprint(&self) -> u64 {
         self.model.fingerprint()
     }
 
-    /// Bytes that the first `tokens` of a prefix take apart, at most; `None` where the decoder
-    /// gives none away.
+    /// Bytes of the first `tokens` of a prefix when saved, at most; `None` where the decoder cannot
+    /// save.
     pub fn bytes_apart(&self, tokens: usize) -> Option<usize> {
         let of = self.model.footprint()?;
         let states = self.states.as_ref();
@@ -190,9 +188,9 @@ impl Session {
         Some(tokens * (size_of::<u32>() + of.token) + states * of.state)
     }
 
-    /// Gives a copy of the first `most` tokens of the prefix away, or of all. A recurrent model has
-    /// states at few places: there it is up to the last of those. `None` where nothing is left
-    /// then, there is no memory for it, or the decoder gives none away. The prefix stays as it is.
+    /// Copies the first `most` tokens of the prefix, or all. A recurrent model has states at few
+    /// places: there the copy ends at the last of those. `None` where nothing is left then, memory
+    /// does not suffice, or the decoder cannot save. The prefix stays as it is.
     ///
     /// # Errors
     /// The backend's.
@@ -204,7 +202,7 @@ impl Session {
             states.extend(all.filter(|&(_, seen)| seen <= end));
             end = states.last().map_or(0, |&(_, seen)| seen);
         }
-        // Where memory is short nothing is kept, and nothing fails.
+        // Without memory nothing is saved, and nothing fails.
         let room = self.bytes_apart(end).filter(|_| end > 0);
         let there_is = |&bytes: &usize| Vec::<u8>::new().try_reserve_exact(bytes).is_ok();
         if room.filter(there_is).is_none() {
@@ -224,12 +222,12 @@ impl Session {
         Ok(Some(saved))
     }
 
-    /// Makes a saved prefix that of this session; what it held is gone. Logits come behind the next
-    /// prompt, of which at least the last token runs.
+    /// Replaces this session's prefix by a saved one. Logits come after the next prompt, of which at
+    /// least the last token runs.
     ///
     /// # Errors
-    /// [`ModelError::Saved`] for what is not of this very model, or leaves no room: the prefix
-    /// stays as it is. The backend's.
+    /// [`ModelError::Saved`] for another model's prefix, or one that leaves no room: the prefix stays
+    /// as it is. The backend's.
     pub fn restore(&mut self, saved: &Saved) -> Result<(), ModelError> {
         self.check(saved)?;
         self.forget_prefix();
@@ -244,7 +242,7 @@ impl Session {
         Ok(())
     }
 
-    /// Refuses what a saved prefix of this model never is.
+    /// Refuses a saved prefix that is not this model's.
     ///
     /// # Errors
     /// [`ModelError::Saved`].

@@ -4,20 +4,20 @@
 //! prefix are scratch: a draft writes there, then the candidates in line, and
 //! [`keep`](Session::keep) turns the winner's rows into prefix.
 //!
-//! A recurrent state cannot be cut as rows can: where a model has one, what goes on from a part of
-//! a prefix or of a candidate runs that part again, from the nearest state there is
-//! ([`crate::states`]).
+//! A recurrent state cannot be cut as rows can: a model that has one runs a part of a prefix or of a
+//! candidate again, from the nearest state ([`crate::states`]).
+
+mod drafting;
 
 use serde::Serialize;
 
 use crate::about::About;
 use crate::error::ModelError;
 use crate::line::{Judged, Line};
-use crate::mask::Mask;
 use crate::model::Model;
-use crate::pass::{Pass, Run, TargetScore};
-use crate::sampling::Sampler;
-use crate::slots::{DRAFT, MOST_DRAFTED, PASS, PREFIX};
+use crate::pass::{Pass, TargetScore};
+use crate::score::Score;
+use crate::slots::{DRAFT, PASS, PREFIX};
 use crate::states::States;
 
 /// Tokens that went through the model, since it was loaded.
@@ -35,66 +35,22 @@ pub struct Counters {
     pub verify_tokens: usize,
 }
 
-/// What became of a prompt.
+/// Result of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prefilled {
-    /// Tokens that had to be run: what the prompt shares with the prefix before stays as it is.
+    /// Tokens that had to run: those shared with the prefix before stay as they are.
     pub run: usize,
-    /// It was stopped before its end; what ran is the prefix.
+    /// It was stopped before its end; the tokens that ran are the prefix.
     pub stopped: bool,
 }
 
-/// What a member drafted.
+/// A member's draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Draft {
     /// Token ids, without the end token.
     pub tokens: Vec<u32>,
     /// The end token was drawn after them.
     pub ended: bool,
-}
-
-/// A candidate's score by one verifier, in its own tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Score {
-    /// Mean raw logit of the candidate's tokens.
-    pub mean_logit: f64,
-    /// Mean ln p of the candidate's tokens, where it was asked for.
-    pub mean_logprob: Option<f64>,
-    /// −ln(1 + Σ (1/p − 1)) of the candidate's tokens, where ln p was asked for.
-    pub harmonic: Option<f64>,
-    /// Number of tokens.
-    pub tokens: usize,
-}
-
-impl Score {
-    /// The mean over the tokens of a candidate.
-    fn mean(tokens: &[TargetScore]) -> Self {
-        let count = tokens.len() as f64;
-        let logits: f64 = tokens.iter().map(|token| f64::from(token.logit)).sum();
-        let logprobs = tokens.iter().map(|token| token.logprob().map(f64::from));
-        let logprobs: Option<Vec<f64>> = logprobs.collect();
-        Self {
-            mean_logit: logits / count,
-            mean_logprob: logprobs.as_ref().map(|all| all.iter().sum::<f64>() / count),
-            harmonic: logprobs.as_deref().map(harmonic),
-            tokens: tokens.len(),
-        }
-    }
-}
-
-/// ln p from which on 1/p is large enough that 1 beside it is lost.
-const FAR: f64 = -30.0;
-
-/// −ln(1 + Σ (1/p − 1)) of tokens with these ln p, which may be too small for 1/p to be a number.
-fn harmonic(logprobs: &[f64]) -> f64 {
-    // Rounding may put ln p of a sure token above 0.
-    let nats = logprobs.iter().map(|one| one.min(0.0));
-    let least = nats.clone().fold(0.0, f64::min);
-    if least > FAR {
-        return -nats.map(|one| (-one).exp_m1()).sum::<f64>().ln_1p();
-    }
-    least - nats.map(|one| (least - one).exp()).sum::<f64>().ln()
 }
 
 /// The state of one text on one model.
@@ -104,13 +60,13 @@ pub struct Session {
     pub(crate) prefix: Vec<u32>,
     /// Whether the state after the prefix's last token is in its slot.
     ready: bool,
-    /// The last draft, while its KV rows lie behind the prefix.
+    /// The last draft, while its KV rows lie after the prefix.
     drafted: Vec<u32>,
-    /// How many of its tokens have run, and have their states.
+    /// Number of its tokens that have run, and have their states.
     ran: usize,
     /// The candidates of the last verify pass.
     in_line: Option<Line>,
-    /// Where recurrent states are, in a model that has some.
+    /// Slots of recurrent states, in a model that has some.
     pub(crate) states: Option<States>,
     counters: Counters,
 }
@@ -131,7 +87,7 @@ impl Session {
         }
     }
 
-    /// What the model is.
+    /// The model's description.
     pub fn about(&self) -> &About {
         self.model.about()
     }
@@ -171,8 +127,8 @@ impl Session {
         Ok(())
     }
 
-    /// Makes `tokens` the prefix and returns how many of them had to be run:
-    /// what they share with the present prefix stays as it is.
+    /// Makes `tokens` the prefix and returns the number of them that had to run: those shared with
+    /// the present prefix stay as they are.
     ///
     /// # Errors
     /// [`ModelError::ContextFull`] before anything is run, if `tokens` leave no
@@ -183,9 +139,9 @@ impl Session {
     }
 
     /// The same in steps, each of which has run on the device before the next begins. After each,
-    /// `go_on` hears how many of the prompt's tokens are in the prefix and how many there are, and
-    /// says whether to go on. A prompt that was stopped leaves what ran as prefix, so that the next
-    /// one runs only the rest; until a prompt has come to its end there are no logits.
+    /// `go_on` gets the number of the prompt's tokens in the prefix and their total, and returns
+    /// whether to go on. A stopped prompt leaves the tokens that ran as prefix, so that the next
+    /// runs only the rest; there are no logits until a prompt ends.
     ///
     /// # Errors
     /// As [`prefill`](Self::prefill).
@@ -201,7 +157,7 @@ impl Session {
         let shared = shared(&self.prefix, tokens);
         // The state after a token is kept only for the prefix's last one.
         let same = shared == tokens.len() && shared == self.prefix.len();
-        let kept = if self.model.rotates_otherwise(tokens.len()) {
+        let kept = if self.model.rotates_differently(tokens.len()) {
             0
         } else if same && self.ready {
             shared
@@ -226,20 +182,19 @@ impl Session {
         })
     }
 
-    /// Wants the next prompt to leave a state behind its first `tokens`, in a model whose prefix
-    /// can be cut at such places only: for a [`save`](Self::save) of these, or for another prompt
-    /// that begins alike.
+    /// Makes the next prompt leave a state after its first `tokens`, in a model whose prefix can be
+    /// cut at states only: for a [`save`](Self::save) of these, or another prompt that begins alike.
     pub fn mark(&mut self, tokens: usize) {
         self.states
             .iter_mut()
             .for_each(|states| states.mark(tokens));
     }
 
-    /// Makes ready for a text of `length` tokens: where that is the first to need a rotary
-    /// embedding's long frequencies, the prefix is run once more with them, as transformers does.
-    /// A text that becomes shorter keeps them until the next prompt.
-    async fn stretch(&mut self, length: usize) -> Result<(), ModelError> {
-        if self.model.stretches(length) {
+    /// Prepares for a text of `length` tokens: if it needs a rotary embedding's long frequencies, the
+    /// prefix runs once more with them, as transformers does. A text that becomes shorter keeps them
+    /// until the next prompt.
+    async fn switch_rope(&mut self, length: usize) -> Result<(), ModelError> {
+        if self.model.needs_long_rope(length) {
             self.forget_drafts();
             let prefix = std::mem::take(&mut self.prefix);
             self.states.iter_mut().for_each(States::clear);
@@ -250,8 +205,8 @@ impl Session {
         Ok(())
     }
 
-    /// Runs `tokens` behind the prefix, a chunk after the other, while `go_on` says so. What a
-    /// device could not run shows when that is waited for: until then the prefix is as it was.
+    /// Runs `tokens` after the prefix, a chunk at a time, while `go_on` says so. A device's errors
+    /// show at the wait for a chunk: until then the prefix is as it was.
     async fn extend(
         &mut self,
         tokens: &[u32],
@@ -265,10 +220,10 @@ impl Session {
                 Some(states) => states.until_checkpoint(self.prefix.len(), count),
                 None => count,
             };
-            let (chunk, behind) = rest.split_at(count);
-            rest = behind;
+            let (chunk, later) = rest.split_at(count);
+            rest = later;
             let done = self.prefix.len() + chunk.len();
-            let state = self.run_behind(chunk)?;
+            let state = self.run_after_prefix(chunk)?;
             self.counters.prefill_tokens += chunk.len();
             if done == total {
                 self.model.keep_state(PASS + chunk.len() - 1)?;
@@ -283,17 +238,16 @@ impl Session {
         Ok(())
     }
 
-    /// Runs a chunk behind the prefix, which is not part of it yet: where its recurrent state is
-    /// then, in a model that has some.
-    fn run_behind(&mut self, chunk: &[u32]) -> Result<Option<usize>, ModelError> {
-        let states = self.states.as_ref().map(States::behind_prefix);
+    /// Runs a chunk after the prefix, not yet as part of it, and returns the slot of its recurrent
+    /// state, in a model that has some.
+    fn run_after_prefix(&mut self, chunk: &[u32]) -> Result<Option<usize>, ModelError> {
+        let states = self.states.as_ref().map(States::after_prefix);
         let pass = Pass::plain(self.prefix.len(), chunk).between(states);
         self.model.run(&pass, PASS)?;
         Ok(states.map(|(_, to)| to))
     }
 
-    /// Makes tokens that have run behind the prefix part of it, with the recurrent state behind
-    /// them.
+    /// Makes tokens that have run after the prefix part of it, with the recurrent state after them.
     fn accept(&mut self, tokens: &[u32], state: Option<usize>) {
         self.prefix.extend_from_slice(tokens);
         if let (Some(states), Some(slot)) = (&mut self.states, state) {
@@ -301,166 +255,9 @@ impl Session {
         }
     }
 
-    /// Draws up to `limit` tokens after the prefix, at most `limit − 1` of
-    /// which are run; stops early at any of `end_ids`.
-    ///
-    /// # Errors
-    /// [`ModelError::ContextFull`] if not one more token fits,
-    /// [`ModelError::Order`] before a prompt, or the backend's.
-    pub async fn draft(
-        &mut self,
-        limit: usize,
-        sampler: &mut Sampler,
-        end_ids: &[u32],
-    ) -> Result<Draft, ModelError> {
-        let limit = self.ready_to_draft(limit)?;
-        let begin = self.prefix.len();
-        if self.model.stretches(begin + limit) {
-            return self.draft_by_step(limit, sampler, end_ids, None).await;
-        }
-        let random = sampler.numbers(limit);
-        let states = self.states.as_mut().map(States::step);
-        let states = states.map(|(from, to)| Run {
-            tokens: limit - 1,
-            from,
-            to,
-        });
-        let draws = sampler.draws();
-        let drawn = self.model.draft(begin, limit, draws, &random, states);
-        let Some(mut tokens) = drawn.await? else {
-            self.states.iter_mut().for_each(States::forget_draft);
-            return self.draft_by_step(limit, sampler, end_ids, None).await;
-        };
-        self.counters.draft_tokens += limit - 1;
-        // All but the last have run; what is behind an end token is discarded.
-        let end = tokens.iter().position(|id| end_ids.contains(id));
-        sampler.skip(end.map_or(tokens.len(), |end| end + 1));
-        tokens.truncate(end.unwrap_or(tokens.len()));
-        self.ran = tokens.len().min(limit - 1);
-        if self.states.is_some() && self.ran < limit - 1 {
-            // The recurrent state has seen what is behind it too.
-            self.ran = 0;
-        }
-        self.drafted.clone_from(&tokens);
-        let ended = end.is_some();
-        Ok(Draft { tokens, ended })
-    }
-
-    /// The same of tokens that `mask` allows, drawn as ever among those: the others have no part in
-    /// temperature and top-p. Nothing is drawn where it allows the end alone. On a GPU every token
-    /// is waited for, since the next mask depends on it.
-    ///
-    /// # Errors
-    /// As [`draft`](Self::draft), and [`ModelError::Order`] where it allows nothing.
-    pub async fn draft_masked(
-        &mut self,
-        limit: usize,
-        sampler: &mut Sampler,
-        end_ids: &[u32],
-        mask: Mask<'_>,
-    ) -> Result<Draft, ModelError> {
-        let limit = self.ready_to_draft(limit)?;
-        self.draft_by_step(limit, sampler, end_ids, Some(mask))
-            .await
-    }
-
-    /// Forgets what was drafted before, and cuts the limit of a draft to the room there is.
-    fn ready_to_draft(&mut self, limit: usize) -> Result<usize, ModelError> {
-        let context = self.about().context;
-        let limit = limit.min(context - self.prefix.len());
-        if limit == 0 {
-            return Err(ModelError::ContextFull {
-                needed: context + 1,
-                context,
-            });
-        }
-        self.expect_prompt("a draft needs a prompt first")?;
-        self.forget_drafts();
-        Ok(limit)
-    }
-
-    /// A draft with a word from the CPU between any two tokens.
-    async fn draft_by_step(
-        &mut self,
-        limit: usize,
-        sampler: &mut Sampler,
-        end_ids: &[u32],
-        mut mask: Option<Mask<'_>>,
-    ) -> Result<Draft, ModelError> {
-        let begin = self.prefix.len();
-        // Where there are more tokens than slots, the last slot serves the rest.
-        let slot = |index: usize| DRAFT + index.min(MOST_DRAFTED - 1);
-        let mut stretched = false;
-        let mut tokens = Vec::with_capacity(limit);
-        let ended = loop {
-            let drawn = tokens.len();
-            let before = match drawn.checked_sub(1) {
-                Some(last) => slot(last),
-                None => PREFIX,
-            };
-            let mut allowed = mask.as_mut().map(|mask| mask(&tokens));
-            if allowed.as_ref().is_some_and(|allowed| allowed.end_alone()) {
-                break true;
-            }
-            let mut logits = self.model.logits(&[before]).await?;
-            let logits = logits.first_mut().map(Vec::as_mut_slice);
-            let logits = logits.unwrap_or_default();
-            if let Some(allowed) = &mut allowed {
-                allowed.apply(logits, end_ids)?;
-            }
-            let id = sampler.choose(logits)?;
-            if end_ids.contains(&id) {
-                break true;
-            }
-            tokens.push(id);
-            if drawn + 1 == limit {
-                // Where nothing may follow, the draft has come to its end as well.
-                break mask.is_some_and(|mask| mask(&tokens).end_alone());
-            }
-            if self.model.stretches(begin + drawn + 1) {
-                stretched = true;
-                self.stretch(begin + drawn + 1).await?;
-                if drawn > 0 {
-                    self.run_again(begin, &tokens[..drawn])?;
-                }
-            }
-            let states = self.states.as_mut().map(States::step);
-            let step = Pass::plain(begin + drawn, &[id]).between(states);
-            self.model.run(&step, slot(drawn))?;
-            self.counters.draft_tokens += 1;
-        };
-        // Those drawn in part under other frequencies than the text now has are no use later.
-        if !stretched {
-            let states = match limit <= MOST_DRAFTED {
-                true => limit - 1,
-                false => MOST_DRAFTED - 1,
-            };
-            self.ran = tokens.len().min(states);
-            // A recurrent state that has seen more of them than there are hidden states of is no
-            // use.
-            if self.states.is_some() && self.ran < tokens.len().min(limit - 1) {
-                self.ran = 0;
-            }
-            self.drafted.clone_from(&tokens);
-        }
-        Ok(Draft { tokens, ended })
-    }
-
-    /// Runs `tokens`, a draft's, behind the first `begin` rows for what they leave there alone.
-    fn run_again(&mut self, begin: usize, tokens: &[u32]) -> Result<(), ModelError> {
-        let mut begin = begin;
-        for chunk in tokens.chunks(self.model.prefill_chunk()) {
-            let states = self.states.as_mut().map(States::step);
-            let pass = Pass::plain(begin, chunk).between(states);
-            self.model.run(&pass, PASS)?;
-            begin += chunk.len();
-        }
-        Ok(())
-    }
-
-    /// Scores all candidates in line behind the prefix: in one pass, or in portions where they have
+    /// Scores all candidates in line after the prefix: in one pass, or in portions where they have
     /// more than 512 tokens. Equal candidates run once; of the one that shares most with the last
-    /// draft, only what is behind the shared tokens. Raw logits take a row of the output matrix a
+    /// draft, only the tokens after the shared ones. Raw logits take a row of the output matrix a
     /// token; `logprobs` take all of it.
     ///
     /// # Errors
@@ -477,11 +274,11 @@ impl Session {
         }
         self.in_line = None;
         let mut line = self.line_up(candidates)?;
-        if self.model.stretches(line.length()) {
-            self.stretch(line.length()).await?;
+        if self.model.needs_long_rope(line.length()) {
+            self.switch_rope(line.length()).await?;
             line = self.line_up(candidates)?;
         }
-        // What runs writes over the rows of the draft that no candidate has taken.
+        // A pass overwrites the rows of the draft that no candidate has taken.
         if line.portions.iter().any(|portion| !portion.pass.is_empty()) {
             self.ran = line.kept_of_draft();
         }
@@ -518,7 +315,7 @@ impl Session {
         Ok(all)
     }
 
-    /// Lines candidates up behind the prefix and the draft, each checked before any runs.
+    /// Lines candidates up after the prefix and the draft, each checked before any runs.
     fn line_up(&self, candidates: &[Vec<u32>]) -> Result<Line, ModelError> {
         let (vocabulary, context) = (self.about().config.vocabulary, self.about().context);
         let ran = &self.drafted[..self.ran];
@@ -531,10 +328,10 @@ impl Session {
     }
 
     /// Makes the first `count` tokens of candidate `winner` of the last verify pass part of the
-    /// prefix: their KV rows stay, all others are free again. Only where the candidates took
-    /// portions, what a later portion wrote over runs again: the state after the last token, or all
-    /// of them where there were not rows enough. In a model with recurrent states a part of a
-    /// candidate runs again too, but for the part that is all that the draft ran.
+    /// prefix: their KV rows stay, all others are free again. After several portions, tokens whose
+    /// results a later portion overwrote run again: the last for its state, or all where rows did
+    /// not suffice. In a model with recurrent states a part of a candidate runs again too, unless it
+    /// is all that the draft ran.
     ///
     /// # Errors
     /// [`ModelError::Order`] without a verify pass or beyond its candidates; the backend's.
@@ -574,24 +371,24 @@ impl Session {
         self.append(&tokens[there..]).await
     }
 
-    /// Makes `tokens` part of the prefix, unverified. What the last draft ran of them stays where
-    /// it is: of a draft that is kept whole at most one token runs.
+    /// Makes `tokens` part of the prefix, unverified. Those that the last draft ran stay in place: of
+    /// a draft that is kept whole at most one token runs.
     ///
     /// # Errors
     /// [`ModelError::Order`] before a prompt; [`ModelError::ContextFull`] if they do not fit; the
     /// backend's.
     pub async fn go_on(&mut self, tokens: &[u32]) -> Result<(), ModelError> {
-        self.expect_prompt("text goes on behind a prompt")?;
+        self.expect_prompt("text goes on after a prompt")?;
         let (needed, context) = (self.prefix.len() + tokens.len(), self.about().context);
         if needed > context {
             return Err(ModelError::ContextFull { needed, context });
         }
-        self.stretch(needed).await?;
+        self.switch_rope(needed).await?;
         let ran = self.drafted[..self.ran].iter().zip(tokens);
         let there = ran.take_while(|(a, b)| a == b).count();
         let state = self.states.as_ref().and_then(States::draft);
         let there = match &self.states {
-            // Its state is that behind all that it ran.
+            // A recurrent state is valid only after all tokens that the draft ran.
             Some(_) if there < self.ran => 0,
             _ => there,
         };
@@ -604,17 +401,17 @@ impl Session {
         self.append(&tokens[there..]).await
     }
 
-    /// ln p of each of `tokens` behind the prefix, which they become part of: `[tokens]`.
+    /// ln p of each of `tokens` after the prefix, which they become part of: `[tokens]`.
     ///
     /// # Errors
     /// As [`go_on`](Self::go_on), and [`ModelError::NotFinite`].
     pub async fn read_judged(&mut self, tokens: &[u32]) -> Result<Vec<f32>, ModelError> {
-        self.expect_prompt("text is judged behind a prompt")?;
+        self.expect_prompt("text is judged after a prompt")?;
         let (needed, context) = (self.prefix.len() + tokens.len(), self.about().context);
         if needed > context {
             return Err(ModelError::ContextFull { needed, context });
         }
-        self.stretch(needed).await?;
+        self.switch_rope(needed).await?;
         self.forget_drafts();
         let mut judged = Vec::with_capacity(tokens.len());
         if let Some(&first) = tokens.first() {
@@ -622,10 +419,10 @@ impl Session {
         }
         let mut rest = tokens;
         while !rest.is_empty() {
-            let (chunk, behind) = rest.split_at(rest.len().min(self.model.prefill_chunk()));
+            let (chunk, later) = rest.split_at(rest.len().min(self.model.prefill_chunk()));
             // Should the pass fail, the state is that of no prefix.
             self.ready = false;
-            let state = self.run_behind(chunk)?;
+            let state = self.run_after_prefix(chunk)?;
             self.counters.prefill_tokens += chunk.len();
             // The state after a token judges the next, also that of the next chunk.
             let targets = &rest[1..rest.len().min(chunk.len() + 1)];
@@ -635,7 +432,7 @@ impl Session {
             }
             self.accept(chunk, state);
             self.model.keep_state(PASS + chunk.len() - 1)?;
-            rest = behind;
+            rest = later;
         }
         self.ready = true;
         let logprobs: Option<Vec<f32>> = judged.iter().map(TargetScore::logprob).collect();
@@ -645,12 +442,12 @@ impl Session {
         Ok(logprobs)
     }
 
-    /// Runs `tokens` behind the prefix, which they become part of.
+    /// Runs `tokens` after the prefix, which they become part of.
     async fn append(&mut self, tokens: &[u32]) -> Result<(), ModelError> {
         for chunk in tokens.chunks(self.model.prefill_chunk()) {
             // Should the pass fail, the state is that of no prefix.
             self.ready = false;
-            let state = self.run_behind(chunk)?;
+            let state = self.run_after_prefix(chunk)?;
             self.accept(chunk, state);
             self.model.keep_state(PASS + chunk.len() - 1)?;
         }
@@ -658,7 +455,7 @@ impl Session {
         Ok(())
     }
 
-    /// The rows behind the prefix are free again.
+    /// Frees the rows after the prefix.
     fn forget_drafts(&mut self) {
         self.drafted.clear();
         self.ran = 0;
@@ -673,7 +470,7 @@ impl Session {
         }
     }
 
-    /// Forgets the prefix; its caches are to hold another's.
+    /// Forgets the prefix, before its caches hold another's.
     pub(crate) fn forget_prefix(&mut self) {
         self.prefix.clear();
         self.states.iter_mut().for_each(States::clear);
@@ -720,7 +517,7 @@ impl Session {
         let mut all = Vec::with_capacity(tokens.len());
         let chunks = tokens.chunks(self.model.prefill_chunk());
         for chunk in chunks.clone() {
-            let state = self.run_behind(chunk)?;
+            let state = self.run_after_prefix(chunk)?;
             self.counters.prefill_tokens += chunk.len();
             let slots: Vec<usize> = (PASS..PASS + chunk.len()).collect();
             all.extend(self.model.logits(&slots).await?);
@@ -744,18 +541,18 @@ impl Session {
     }
 }
 
-/// How many tokens two texts begin with alike.
+/// Number of tokens that two texts begin with alike.
 pub(crate) fn shared(one: &[u32], other: &[u32]) -> usize {
     let both = one.iter().zip(other);
     both.take_while(|(a, b)| a == b).count()
 }
 
-/// The listener of a prompt that nobody stops.
+/// The listener of a prompt that is not stopped.
 async fn to_the_end(_done: usize, _total: usize) -> bool {
     true
 }
 
-/// Refuses a row of logits with a number that is none.
+/// Refuses a row of logits that has a NaN or an infinity.
 fn finite(logits: &[f32]) -> Result<(), ModelError> {
     if logits.iter().all(|logit| logit.is_finite()) {
         Ok(())

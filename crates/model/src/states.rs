@@ -1,14 +1,13 @@
-//! Where recurrent states are kept: what all tokens of a text have left in layers that keep no
-//! rows.
+//! Slots of recurrent states, which stand for all tokens of a text in layers that keep no rows.
 //!
-//! Rows can be cut where two texts part, a state cannot. So no pass writes over a state that may be
-//! wanted again: it begins from the one in a slot and leaves its own in another, and a session
-//! changes which slot is the prefix's. Where a prompt shares only a part of the prefix, it goes on
-//! from the nearest *checkpoint*: a state that stays while the text goes on.
+//! Rows can be cut where two texts differ, a state cannot. So no pass overwrites a state that may be
+//! needed again: it begins from one slot and ends in another, and the session changes the prefix's
+//! slot. A prompt that shares only a part of the prefix goes on from the nearest *checkpoint*, a
+//! state that stays while the text goes on.
 
 use crate::error::ModelError;
 
-/// A pass names a state to begin from that none has left.
+/// The error of a pass that begins from a state that no pass has left.
 pub const NO_STATE: ModelError = ModelError::Order("no pass has left that recurrent state");
 
 /// Checkpoints of a session, at most: one where what is new in a prompt begins, for the next that
@@ -34,12 +33,12 @@ struct Kept {
     tokens: usize,
 }
 
-/// Which states of a session are in which slots.
+/// The slots of a session's states.
 #[derive(Debug, Default)]
 pub struct States {
-    /// Behind the prefix; `None` at the beginning.
+    /// After the prefix; `None` at the beginning.
     prefix: Option<usize>,
-    /// Behind what the last draft has run.
+    /// After the tokens that the last draft has run.
     draft: Option<usize>,
     /// In the order of their tokens, the least first; the prefix's own may be among them.
     checkpoints: Vec<Kept>,
@@ -50,12 +49,12 @@ pub struct States {
 }
 
 impl States {
-    /// Where the prefix's state is.
+    /// Slot of the prefix's state.
     pub fn prefix(&self) -> Option<usize> {
         self.prefix
     }
 
-    /// Where the state behind what the last draft has run is.
+    /// Slot of the state after the tokens that the last draft has run.
     pub fn draft(&self) -> Option<usize> {
         self.draft
     }
@@ -67,13 +66,13 @@ impl States {
         (0..).filter(move |slot| !taken.contains(slot))
     }
 
-    /// From where to where a pass behind the prefix runs; the state it leaves is the prefix's once
-    /// that is told by [`extend`](Self::extend).
-    pub fn behind_prefix(&self) -> (Option<usize>, usize) {
+    /// Slots that a pass after the prefix begins from and ends in; the state it leaves becomes the
+    /// prefix's by [`extend`](Self::extend).
+    pub fn after_prefix(&self) -> (Option<usize>, usize) {
         (self.prefix, self.free().next().unwrap_or_default())
     }
 
-    /// The prefix's state is the one in `slot`, behind `tokens` of them.
+    /// Makes the state in `slot` the prefix's, after `tokens` of them.
     pub fn extend(&mut self, slot: usize, tokens: usize) {
         self.prefix = Some(slot);
         if self.wanted.contains(&tokens) {
@@ -81,28 +80,27 @@ impl States {
         }
     }
 
-    /// From where to where the next step of a draft runs: the first from the prefix, all others in
-    /// place.
+    /// Slots that the next step of a draft begins from and ends in: the first from the prefix, all
+    /// others in place.
     pub fn step(&mut self) -> (Option<usize>, usize) {
         match self.draft {
             Some(slot) => (Some(slot), slot),
             None => {
-                let (from, to) = self.behind_prefix();
+                let (from, to) = self.after_prefix();
                 self.draft = Some(to);
                 (from, to)
             }
         }
     }
 
-    /// The draft's state is nobody's any more.
+    /// Frees the draft's state.
     pub fn forget_draft(&mut self) {
         self.draft = None;
     }
 
-    /// Goes back to the nearest state of the prefix, which has `length` tokens, or of a checkpoint
-    /// that has seen no more than the first `shared` of a prompt of `count`; says how many tokens
-    /// it has seen. States of another text are free then, and checkpoints of this prompt are
-    /// wanted.
+    /// Goes back to the nearest state, of the prefix of `length` tokens or of a checkpoint, that has
+    /// seen no more than the first `shared` of a prompt of `count`, and returns the number of tokens
+    /// it has seen. Frees the states of another text, and wants checkpoints of this prompt.
     pub fn resume(&mut self, length: usize, shared: usize, count: usize) -> usize {
         let from = self.nearest(length, shared);
         self.checkpoints.retain(|kept| kept.tokens <= shared);
@@ -125,7 +123,7 @@ impl States {
         begin
     }
 
-    /// Wants a checkpoint behind the first `tokens` of the next prompt.
+    /// Wants a checkpoint after the first `tokens` of the next prompt.
     pub fn mark(&mut self, tokens: usize) {
         self.mark = Some(tokens);
     }
@@ -134,10 +132,10 @@ impl States {
     /// `length`.
     fn nearest(&self, length: usize, shared: usize) -> Option<Kept> {
         let before = |kept: &&Kept| kept.tokens <= shared;
-        self.of(length).iter().rfind(before).copied()
+        self.all_of(length).iter().rfind(before).copied()
     }
 
-    /// How many tokens [`resume`](Self::resume) would go on behind.
+    /// Number of tokens that [`resume`](Self::resume) would go on after.
     pub fn resumes(&self, length: usize, shared: usize) -> usize {
         self.nearest(length, shared).map_or(0, |kept| kept.tokens)
     }
@@ -145,11 +143,11 @@ impl States {
     /// The checkpoints of a prefix of `length` tokens, and its own state: slots, and the tokens
     /// that each has seen, the least first.
     pub fn all(&self, length: usize) -> impl Iterator<Item = (usize, usize)> {
-        let all = self.of(length).into_iter();
+        let all = self.all_of(length).into_iter();
         all.map(|kept| (kept.slot, kept.tokens))
     }
 
-    fn of(&self, length: usize) -> Vec<Kept> {
+    fn all_of(&self, length: usize) -> Vec<Kept> {
         let mut all = self.checkpoints.clone();
         let own = self.prefix.map(|slot| Kept {
             slot,
@@ -173,7 +171,7 @@ impl States {
         }
     }
 
-    /// How many of the `count` tokens behind a prefix of `length` can run before the next
+    /// Number of the `count` tokens after a prefix of `length` that can run before the next
     /// checkpoint.
     pub fn until_checkpoint(&self, length: usize, count: usize) -> usize {
         let ahead = self.wanted.iter().filter(|&&wanted| wanted > length);

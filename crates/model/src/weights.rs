@@ -8,7 +8,7 @@ use crate::config;
 pub struct Weights<M, V> {
     /// `[vocabulary, hidden]`.
     pub embedding: M,
-    /// What gives each layer a part of its own.
+    /// Makes an input of its own for each layer.
     pub per_layer: Option<PerLayer<M, V>>,
     /// The blocks, one after another.
     pub blocks: Vec<Block<M, V>>,
@@ -18,8 +18,8 @@ pub struct Weights<M, V> {
     pub head: Option<Linear<M, V>>,
 }
 
-/// What gives each layer its part of a token: the token's row of an embedding, and a product of the
-/// stream as it begins, normed, each √½ times.
+/// Makes each layer's own input of a token: the token's row of an embedding, and a product of the
+/// stream as it begins, normalised, each √½ times.
 #[derive(Debug, Clone)]
 pub struct PerLayer<M, V> {
     /// `[vocabulary, layers · width]`.
@@ -30,14 +30,14 @@ pub struct PerLayer<M, V> {
     pub norm: V,
 }
 
-/// What takes a layer's part of a token into the stream: a gate of the stream multiplies it.
+/// Adds a layer's own input to the stream: a gate of the stream multiplies it.
 #[derive(Debug, Clone)]
 pub struct PerLayerInput<M, V> {
     /// `[width, hidden]`.
     pub gate: Linear<M, V>,
     /// `[hidden, width]`.
     pub projection: Linear<M, V>,
-    /// Behind the projection, `[hidden]`.
+    /// After the projection, `[hidden]`.
     pub norm: V,
 }
 
@@ -46,7 +46,7 @@ pub struct PerLayerInput<M, V> {
 pub struct Block<M, V> {
     /// Before the mixer, `[hidden]`.
     pub mixer_norm: Option<V>,
-    /// What mixes tokens.
+    /// Mixes tokens.
     pub mixer: Mixer<M, V>,
     /// After the mixer, `[hidden]`.
     pub mixer_post_norm: Option<V>,
@@ -62,7 +62,7 @@ pub struct Block<M, V> {
     pub scale: Option<V>,
 }
 
-/// The weights of what a token goes through by itself, as [`config::FeedForward`] says it.
+/// The weights of a [`config::FeedForward`].
 #[derive(Debug, Clone)]
 pub enum FeedForward<M, V> {
     /// A gated MLP.
@@ -87,7 +87,7 @@ pub struct Mlp<M, V> {
 pub struct Experts<M, V> {
     /// How many, how wide, and how they are chosen.
     pub of: config::Experts,
-    /// What scores them, `[count, hidden]`.
+    /// Scores them, `[count, hidden]`.
     pub router: M,
     /// Added to the scores for the choice alone, `[count]`.
     pub choice_bias: Option<V>,
@@ -99,7 +99,7 @@ pub struct Experts<M, V> {
     pub down: M,
 }
 
-/// The weights of what mixes tokens, as [`config::Mixer`] says it.
+/// The weights of a [`config::Mixer`].
 #[derive(Debug, Clone)]
 pub enum Mixer<M, V> {
     /// Attention.
@@ -115,12 +115,12 @@ pub enum Mixer<M, V> {
 pub struct Attention<M, V> {
     /// Its heads, its window and its rotary embedding.
     pub of: config::Attention,
-    /// `[heads · head_dim, hidden]`; with gates `[heads · 2 · head_dim, hidden]`, each behind its
+    /// `[heads · head_dim, hidden]`; with gates `[heads · 2 · head_dim, hidden]`, each after its
     /// head.
     pub query: Linear<M, V>,
     /// `[head_dim]`, or the width of all query heads.
     pub query_norm: Option<V>,
-    /// What makes keys and values; none where another layer's are attended to.
+    /// Makes keys and values; `None` where another layer's are attended to.
     pub own: Option<KeysAndValues<M, V>>,
     /// `[hidden, heads · head_dim]`.
     pub output: Linear<M, V>,
@@ -144,7 +144,7 @@ pub struct Convolution<M, V> {
     pub of: config::Convolution,
     /// B, C and x below each other, `[3 · hidden, hidden]`.
     pub input: Linear<M, V>,
-    /// Of each channel the factor on the oldest token first, `[hidden, taps]`.
+    /// Factors of each channel, of the oldest token first, `[hidden, taps]`.
     pub taps: V,
     /// `[hidden]`.
     pub bias: Option<V>,
@@ -171,13 +171,13 @@ pub struct Recurrence<M, V> {
     pub decay_bias: V,
     /// Factor on its softplus, all below 0, `[value_heads]`.
     pub decay_rate: V,
-    /// Of each channel the factor on the oldest token first, `[channels, taps]`.
+    /// Factors of each channel, of the oldest token first, `[channels, taps]`.
     pub taps: V,
-    /// Of the convolution, `[channels]`.
+    /// Bias of the convolution, `[channels]`.
     pub taps_bias: Option<V>,
-    /// Of each value head the factor on a value that it gives beside the state, `[value_heads]`.
+    /// Factor on a value that each value head gives beside the state, `[value_heads]`.
     pub skip: Option<V>,
-    /// Of the norm on each value head `[value_width]`, or on all of them together `[values]`.
+    /// Norm of each value head `[value_width]`, or of all of them together `[values]`.
     pub norm: V,
     /// `[hidden, values]`.
     pub output: Linear<M, V>,

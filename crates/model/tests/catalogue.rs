@@ -1,7 +1,5 @@
-//! The figures of `web/catalogue.json`: what each model's file and the model itself take, known
-//! before anything is downloaded. Each is planned as its file would be, so that nothing that
-//! allocates is written twice. A model that is new there has its figures by `CONCLAVE_WRITE=1 cargo
-//! test -p conclave-model --test catalogue`.
+//! The figures of `web/catalogue.json`: sizes of each model's file and in memory, by its plan. They
+//! are written by `CONCLAVE_WRITE=1 cargo test -p conclave-model --test catalogue`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,7 +12,7 @@ use conclave_model::{About, LoadOptions, about};
 use conclave_weights::{Checkpoint, Format, Reading, Source, SourceFile};
 use serde::Deserialize;
 
-/// Tokens of context for which the working room is told: it hardly grows with them.
+/// Tokens of context for the size of the working room, which hardly grows with them.
 const CONTEXT: usize = 1024;
 
 /// A token's text, score, type and merge rule in a GGUF file, measured over several families.
@@ -74,7 +72,7 @@ struct PerLayer {
 }
 
 impl PerLayer {
-    /// What the files have of it, outside of the layers and inside of them.
+    /// Tensors in the files, outside of the layers and inside of them.
     fn tensors(&self, s: &Shape, table: Format) -> Vec<Tensor> {
         let all = s.layers * self.width;
         let of = |name: String, format, rows, cols| Tensor {
@@ -120,7 +118,7 @@ struct Convolutions {
 }
 
 impl Convolutions {
-    /// What the files have in place of an attention's tensors.
+    /// Tensors in place of an attention's.
     fn tensors(&self, hidden: u64, plain: Format) -> Vec<Tensor> {
         let of = |name: &str, format, rows, cols| Tensor {
             name: name.to_owned(),
@@ -168,7 +166,7 @@ struct Recurrent {
     value_heads: u64,
     value_width: u64,
     taps: u64,
-    /// Blocks behind the layers that attend and predict tokens further on, which nobody reads.
+    /// Blocks after the layers that predict tokens further on, which are not read.
     #[serde(default)]
     further: u64,
 }
@@ -182,7 +180,7 @@ impl Recurrent {
         2 * self.key_heads * self.key_width + self.values()
     }
 
-    /// What its family's files have in place of an attention's tensors.
+    /// Tensors of its family's files in place of an attention's.
     fn tensors(&self, family: &str, hidden: u64, plain: Format) -> Vec<Tensor> {
         let heads = self.value_heads;
         let [values, channels] = [self.values(), self.channels()];
@@ -232,7 +230,7 @@ struct Blocks {
 }
 
 impl Blocks {
-    fn of(format: &str) -> Self {
+    fn named(format: &str) -> Self {
         // llama.cpp's mixture of 4 bits, medium.
         if format == "Q4_K_M" {
             return Self {
@@ -250,8 +248,7 @@ impl Blocks {
         }
     }
 
-    /// The blocks of `attn_v` and `ffn_down`: finer in the first and the last eighth of the layers,
-    /// and in every third between.
+    /// The blocks of `attn_v` and `ffn_down`: finer in the outer eighths and every third between.
     fn of_layer(&self, layer: u64, layers: u64) -> Format {
         let eighth = layers / 8;
         let finer = layer < eighth || layer >= 7 * layers / 8 || (layer - eighth) % 3 == 2;
@@ -288,9 +285,9 @@ impl Model {
 
     fn tensors(&self) -> Vec<Tensor> {
         let s = &self.shape;
-        let blocks = Blocks::of(&self.format);
-        let header = Header::of(self, &[]);
-        let family = Family::of(&header.open()).expect("the family is known");
+        let blocks = Blocks::named(&self.format);
+        let header = Header::new(self, &[]);
+        let family = Family::detect(&header.open()).expect("the family is known");
         let own = |usual: &'static str| {
             let renamed = family.renamed.iter().find(|(name, _)| *name == usual);
             renamed.map_or(usual, |(_, own)| own)
@@ -329,7 +326,7 @@ impl Model {
                 add("ffn_up", plain, Some(feed_forward), s.hidden);
             }
             if !s.fused && s.attends(layer) {
-                // In Qwen3.5 a gate lies behind each query head.
+                // In Qwen3.5 a gate follows each query head.
                 let gates = if family.gguf == "qwen35" { 2 } else { 1 };
                 add("attn_q", plain, Some(gates * query), s.hidden);
                 add("attn_k", plain, Some(kv), s.hidden);
@@ -392,16 +389,16 @@ impl Model {
         all
     }
 
-    /// What the catalogue says of it, as lines of JSON.
+    /// Its entry of the catalogue, as lines of JSON.
     fn figures(&self) -> String {
         let tensors = self.tensors();
-        let header = Header::of(self, &tensors);
+        let header = Header::new(self, &tensors);
         let checkpoint = header.open();
-        let told = |context| -> About {
+        let about_with = |context| -> About {
             about(&checkpoint, LoadOptions::with_context(context)).expect("the shape is sound")
         };
         let [one, two, most] = [CONTEXT, 2 * CONTEXT, usize::MAX].map(|context| {
-            let about = told(context);
+            let about = about_with(context);
             (about.context as u64, about.memory, about.memory_on_cpu)
         });
         let tokens = two.0 - one.0;
@@ -438,7 +435,7 @@ struct Header {
 }
 
 impl Header {
-    fn of(model: &Model, tensors: &[Tensor]) -> Self {
+    fn new(model: &Model, tensors: &[Tensor]) -> Self {
         let s = &model.shape;
         let architecture = model.architecture();
         let further = s.recurrent.as_ref().map_or(0, |of| of.further);
@@ -578,7 +575,6 @@ fn the_catalogue_says_what_its_models_take() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../web/catalogue.json");
     let found = std::fs::read_to_string(&path).unwrap();
     let Catalogue { models } = serde_json::from_str(&found).unwrap();
-    // Figures stand between format and shape; all other lines stay as somebody wrote them.
     let (mut wanted, mut model, mut stale) = (String::new(), None, false);
     for line in found.split_inclusive('\n') {
         let key = line.trim_start().strip_prefix('"');

@@ -114,7 +114,7 @@ fn rounds_among_experts_make_nothing() {
     }
 }
 
-/// Launches of a step behind a short prefix and a long one: so many a layer, and around the layers
+/// Launches of a step after a short prefix and a long one: so many a layer, and around the layers
 /// embedding, head, draw, the state that is left, and the norm where it is apart.
 #[test]
 fn a_step_takes_six_to_eight_launches_a_layer() {
@@ -140,7 +140,7 @@ fn a_step_takes_six_to_eight_launches_a_layer() {
     }
 }
 
-/// What attention launches goes by the context: over a long one threads are cooperative, also where
+/// Attention's launches depend on the context: over a long one threads are cooperative, also where
 /// they are serial else. The load has built that too, and all else but the score heads.
 #[test]
 fn a_load_builds_what_a_long_context_launches() {

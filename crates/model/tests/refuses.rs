@@ -1,4 +1,4 @@
-//! What no decoder computes is refused by its plan, before any of it is read: left out it would be
+//! A model that no decoder computes is refused by its plan, before any of it is read: left out it would be
 //! nonsense in good order.
 
 #[path = "held/session.rs"]
@@ -241,7 +241,7 @@ fn what_is_out_of_proportion_is_refused_before_it_takes_memory() {
     }
 }
 
-/// Granite 4's larger models have experts; steps of time that are cut are nobody's.
+/// Granite 4's larger models have experts; no model cuts steps of time.
 #[test]
 fn a_granite_4_of_other_parts_is_none_that_we_know() {
     for (key, value) in [
@@ -288,7 +288,7 @@ fn a_gemma_4_of_other_parts_is_none_that_we_know() {
     }
 }
 
-/// What is asked of the folder `name` where its configuration says something else.
+/// Describes the folder `name` with another configuration.
 fn saying_otherwise(name: &str, is: &str, other: &str) -> Result<(), ModelError> {
     let read = |file| std::fs::read(session::fixture(name).join(file)).unwrap();
     let config = String::from_utf8(read("config.json")).unwrap();
@@ -303,7 +303,7 @@ fn saying_otherwise(name: &str, is: &str, other: &str) -> Result<(), ModelError>
 }
 
 #[test]
-fn experts_in_numbers_that_nobody_has_are_refused() {
+fn unknown_numbers_of_experts_are_refused() {
     for (model, key, is, others) in [
         (
             "lfm2_moe-hf",

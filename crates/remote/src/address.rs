@@ -1,28 +1,28 @@
-//! Where a remote member lives: `https://host/v1#MODEL`.
+//! Address of a remote member: `https://host/v1#MODEL`.
 
 use crate::error::RemoteError;
 
-/// The base of a server's OpenAI interface, and the model asked for there.
+/// Base URL of an OpenAI interface, and the model requested there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
-    /// `https://host/v1`, without a slash at its end.
+    /// `https://host/v1`, without a trailing slash.
     base: String,
-    /// The model's name at the server; empty: the only one it has.
+    /// Model name at the server; empty for its only model.
     model: String,
 }
 
 impl Address {
-    /// Whether a member of this spelling is a remote one.
+    /// Returns whether a member's spelling means a remote one.
     pub fn is_one(text: &str) -> bool {
         let scheme = text.starts_with("http://") || text.starts_with("https://");
         scheme && (text.contains('#') || text.trim_end_matches('/').ends_with("/v1"))
     }
 
-    /// Reads `https://host/v1#MODEL`.
+    /// Parses `https://host/v1#MODEL`.
     ///
     /// # Errors
-    /// [`RemoteError::Address`] without a scheme or a host, or with a name and a password in it,
-    /// which would be seen wherever the address is.
+    /// [`RemoteError::Address`] without a scheme or host, or with user info, which would be visible
+    /// wherever the address is.
     pub fn read(text: &str) -> Result<Self, RemoteError> {
         let wrong = |why| RemoteError::Address {
             address: text.split('?').next().unwrap_or_default().to_owned(),
@@ -55,23 +55,23 @@ impl Address {
         &self.base
     }
 
-    /// What is beside the OpenAI interface: `https://host`.
+    /// URL outside of the OpenAI interface: `https://host`.
     pub fn root(&self) -> &str {
         self.base.strip_suffix("/v1").unwrap_or(&self.base)
     }
 
-    /// The model's name at the server.
+    /// Model name at the server.
     pub fn model(&self) -> &str {
         &self.model
     }
 
-    /// Host and port, as the address has them.
+    /// Host and port.
     pub fn host(&self) -> &str {
         let rest = self.base.split_once("://").map_or("", |(_, rest)| rest);
         rest.split('/').next().unwrap_or_default()
     }
 
-    /// Whether what is sent is nobody else's to read: over TLS, or within this machine.
+    /// Returns whether requests can't be read in transit: TLS, or this machine.
     pub fn is_private(&self) -> bool {
         let host = self.host();
         let name = match host.strip_prefix('[') {

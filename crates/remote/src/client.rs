@@ -1,5 +1,4 @@
-//! Requests: each is over by a given time, is tried again where that may help, and reads an answer
-//! of bounded size.
+//! HTTP requests with a deadline, retries and a bounded response size.
 
 use std::io::Read;
 use std::time::{Duration, Instant};
@@ -14,20 +13,19 @@ use crate::json::read_json;
 use crate::key::{Key, variable};
 use crate::wire::complaint;
 
-/// Bytes of an answer, at most: log-probabilities of eight candidates behind a long prefix are some
+/// Maximum response size: log-probabilities of eight candidates after a long prefix take some
 /// megabytes.
-const LONGEST: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 
-/// How often something is tried at most.
+/// Maximum number of attempts.
 const ATTEMPTS: u32 = 5;
 
-/// The first wait between two tries; it doubles.
-const PAUSE: Duration = Duration::from_millis(200);
+/// Wait before the first retry; doubles with each.
+const FIRST_WAIT: Duration = Duration::from_millis(200);
 
-/// The longest wait that a server may ask for.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Longest wait accepted from a server.
+const MAX_WAIT: Duration = Duration::from_secs(120);
 
-/// What speaks to one server.
 #[derive(Debug)]
 pub(crate) struct Client {
     agent: Agent,
@@ -35,7 +33,7 @@ pub(crate) struct Client {
     key: Option<Key>,
 }
 
-/// A time by which all must be over.
+/// Time by which a move must be over.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline {
     at: Instant,
@@ -55,23 +53,22 @@ impl Deadline {
     }
 }
 
-/// Why a try failed.
-enum Failed {
-    /// It may go well the next time, after so long where that is told.
+enum Failure {
+    /// Temporary, with the server's requested wait if any.
     Passing(String, Option<Duration>),
     Final(RemoteError),
 }
 
 impl Client {
     pub fn new(address: Address, key: Option<Key>) -> Self {
-        // The platform's own roots: behind a proxy that opens TLS only they will do.
+        // The platform's roots: a proxy that intercepts TLS is trusted by no others.
         let tls = TlsConfig::builder()
             .root_certs(RootCerts::PlatformVerifier)
             .build();
         let config = Agent::config_builder()
             .tls_config(tls)
             .http_status_as_error(false)
-            // A key goes to the host that it is for and to no other.
+            // The key must go to its own host only.
             .max_redirects(0)
             .max_redirects_will_error(false)
             .user_agent(concat!("conclave/", env!("CARGO_PKG_VERSION")))
@@ -87,18 +84,12 @@ impl Client {
         self.address.host().to_owned()
     }
 
-    /// Asks for what is there.
-    ///
-    /// # Errors
-    /// [`RemoteError`].
+    /// Sends a GET request.
     pub fn get(&self, url: &str, deadline: Deadline) -> Result<Value, RemoteError> {
         self.ask(url, None, deadline)
     }
 
-    /// Sends `body` and reads the answer.
-    ///
-    /// # Errors
-    /// [`RemoteError`].
+    /// Posts `body` as JSON.
     pub fn post(&self, url: &str, body: &Value, deadline: Deadline) -> Result<Value, RemoteError> {
         self.ask(url, Some(body.to_string()), deadline)
     }
@@ -109,7 +100,7 @@ impl Client {
         body: Option<String>,
         deadline: Deadline,
     ) -> Result<Value, RemoteError> {
-        let mut pause = PAUSE;
+        let mut pause = FIRST_WAIT;
         let mut tries = 1;
         loop {
             let left = deadline.left();
@@ -118,11 +109,11 @@ impl Client {
             }
             let (why, asked) = match self.once(url, body.as_deref(), left, deadline) {
                 Ok(value) => return Ok(value),
-                Err(Failed::Final(error)) => return Err(error),
-                Err(Failed::Passing(why, asked)) => (why, asked),
+                Err(Failure::Final(error)) => return Err(error),
+                Err(Failure::Passing(why, asked)) => (why, asked),
             };
-            // Never sooner than usual, whatever is asked.
-            let wait = asked.unwrap_or_default().min(PATIENCE).max(pause);
+            // A server may only lengthen the usual wait.
+            let wait = asked.unwrap_or_default().min(MAX_WAIT).max(pause);
             if tries == ATTEMPTS || wait >= deadline.left() {
                 return Err(RemoteError::Away {
                     host: self.host(),
@@ -141,7 +132,7 @@ impl Client {
         body: Option<&str>,
         left: Duration,
         deadline: Deadline,
-    ) -> Result<Value, Failed> {
+    ) -> Result<Value, Failure> {
         let authorization = self.key.as_ref().map(Key::header);
         let answer = match body {
             Some(body) => {
@@ -163,33 +154,36 @@ impl Client {
                 request.config().timeout_global(Some(left)).build().call()
             }
         };
-        let answer = answer.map_err(|error| self.of_line(&error, deadline))?;
+        let answer = answer.map_err(|error| self.describe(&error, deadline))?;
         let (head, body) = answer.into_parts();
         let mut bytes = Vec::new();
-        let read = body.into_reader().take(LONGEST + 1).read_to_end(&mut bytes);
+        let read = body
+            .into_reader()
+            .take(MAX_BYTES + 1)
+            .read_to_end(&mut bytes);
         if let Err(error) = read {
             let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
             return Err(match inner {
-                Some(error) => self.of_line(error, deadline),
-                None if deadline.left().is_zero() => Failed::Final(self.late(deadline)),
-                None => Failed::Passing("the line broke".to_owned(), None),
+                Some(error) => self.describe(error, deadline),
+                None if deadline.left().is_zero() => Failure::Final(self.late(deadline)),
+                None => Failure::Passing("the connection broke".to_owned(), None),
             });
         }
-        if bytes.len() as u64 > LONGEST {
-            return Err(Failed::Final(
+        if bytes.len() as u64 > MAX_BYTES {
+            return Err(Failure::Final(
                 self.nonsense("an answer of more than 64 MiB"),
             ));
         }
         let status = head.status.as_u16();
         match status {
-            200 => read_json(&bytes).map_err(|_| Failed::Final(self.nonsense("it is no JSON"))),
-            300..=399 => Err(Failed::Final(RemoteError::Refused {
+            200 => read_json(&bytes).map_err(|_| Failure::Final(self.nonsense("it is no JSON"))),
+            300..=399 => Err(Failure::Final(RemoteError::Refused {
                 host: self.host(),
                 status,
                 why: "it sends elsewhere, which is not followed: name the address that it sends to"
                     .to_owned(),
             })),
-            401 | 403 => Err(Failed::Final(RemoteError::Denied {
+            401 | 403 => Err(Failure::Final(RemoteError::Denied {
                 host: self.host(),
                 status,
                 keyed: self.key.is_some(),
@@ -198,12 +192,12 @@ impl Client {
             408 | 425 | 429 | 500 | 502..=504 => {
                 let after = head.headers.get("retry-after");
                 let seconds = after.and_then(|after| after.to_str().ok()?.trim().parse().ok());
-                Err(Failed::Passing(
+                Err(Failure::Passing(
                     format!("it is busy (HTTP {status})"),
                     seconds.map(Duration::from_secs),
                 ))
             }
-            _ => Err(Failed::Final(RemoteError::Refused {
+            _ => Err(Failure::Final(RemoteError::Refused {
                 host: self.host(),
                 status,
                 why: self.without_key(complaint(&bytes)),
@@ -211,27 +205,27 @@ impl Client {
         }
     }
 
-    fn of_line(&self, error: &ureq::Error, deadline: Deadline) -> Failed {
+    fn describe(&self, error: &ureq::Error, deadline: Deadline) -> Failure {
         let why = match error {
-            ureq::Error::Timeout(_) => return Failed::Final(self.late(deadline)),
+            ureq::Error::Timeout(_) => return Failure::Final(self.late(deadline)),
             ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
                 "no server answers there"
             }
             ureq::Error::HostNotFound => "its name is not known",
-            // The platform's resolver gives no kind of its own.
+            // The platform's resolver has no error kind of its own.
             ureq::Error::Io(error) if error.to_string().contains("lookup address") => {
                 "its name is not known"
             }
             ureq::Error::BadUri(_) | ureq::Error::Http(_) => {
-                return Failed::Final(self.nonsense("its address can't be asked for"));
+                return Failure::Final(self.nonsense("its address can't be asked for"));
             }
             ureq::Error::Tls(_) | ureq::Error::Rustls(_) => "its certificate is not trusted",
-            _ => "the line broke",
+            _ => "the connection broke",
         };
-        Failed::Passing(why.to_owned(), None)
+        Failure::Passing(why.to_owned(), None)
     }
 
-    /// Some servers repeat the key in what they complain of.
+    /// Removes the key, which some servers repeat in error messages.
     fn without_key(&self, text: String) -> String {
         match &self.key {
             Some(key) => text.replace(key.header().trim_start_matches("Bearer "), "…"),

@@ -1,92 +1,91 @@
-//! What can be wrong with a remote member.
+//! Errors of a remote member.
 
-/// Why a server could not be asked, or what it answered could not be used. No key and no text of a
-/// conversation is in it.
+/// Reason why a server could not be used. Contains neither keys nor text of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RemoteError {
-    /// An address that is none.
+    /// The address is invalid.
     #[error("{address} can't be a member's address: {why}; write https://HOST/v1#MODEL")]
     Address {
-        /// The address, without what may be secret.
+        /// The address, without secrets.
         address: String,
-        /// What is wrong with it.
+        /// Problem with it.
         why: &'static str,
     },
-    /// A key that can't be used.
+    /// The key is unusable.
     #[error("the key can't be used: {0}")]
     Key(&'static str),
-    /// A chat template that can't be rendered.
+    /// The chat template can't be rendered.
     #[error("the chat template can't be rendered: {0}; give another with --template")]
     Template(String),
-    /// Nothing came in the time that a round waits.
+    /// No response within the time that a round waits.
     #[error("{host} has not answered within {seconds} s; --patience gives it longer")]
     Late {
-        /// The server.
+        /// Server.
         host: String,
-        /// What it had.
+        /// Time limit.
         seconds: u64,
     },
-    /// It can't be reached, or answers that it can't just now.
+    /// The server can't be reached or is busy.
     #[error("{host} can't be asked just now: {why}")]
     Away {
-        /// The server.
+        /// Server.
         host: String,
-        /// What happened.
+        /// Cause.
         why: String,
     },
-    /// It refuses who asks.
+    /// The server denies access.
     #[error(
         "{host} {what} (HTTP {status}): set {variable} to one that may use the model",
         what = if *.keyed { "refuses the key" } else { "asks for a key" }
     )]
     Denied {
-        /// The server.
+        /// Server.
         host: String,
         /// 401 or 403.
         status: u16,
-        /// A key was sent.
+        /// Whether a key was sent.
         keyed: bool,
-        /// Where the key is looked for.
+        /// Environment variable of the key.
         variable: String,
     },
-    /// It refuses what was asked.
+    /// The server rejects the request.
     #[error("{host} refuses the request (HTTP {status}): {why}")]
     Refused {
-        /// The server.
+        /// Server.
         host: String,
-        /// The status.
+        /// HTTP status.
         status: u16,
-        /// What it says, shortened.
+        /// The server's message, shortened.
         why: String,
     },
-    /// It answers something else than was asked for.
+    /// The response is invalid.
     #[error("{host} answers what can't be used: {why}")]
     Nonsense {
-        /// The server.
+        /// Server.
         host: String,
-        /// What is wrong.
+        /// Problem with it.
         why: String,
     },
-    /// It can neither draft nor judge.
+    /// The server can neither draft nor judge.
     #[error("{host} can neither draft nor judge: {why}")]
     Useless {
-        /// The server.
+        /// Server.
         host: String,
-        /// What it said to the last that was tried, and what to do.
+        /// Reason, and what to do.
         why: String,
     },
-    /// It was away for so many rounds in a row.
+    /// The server was unavailable for several rounds in a row.
     #[error("{last}; that was {rounds} rounds in a row")]
     Gone {
-        /// How many.
+        /// Number of rounds.
         rounds: usize,
-        /// What it was the last time.
+        /// Last error.
         last: Box<RemoteError>,
     },
 }
 
 impl RemoteError {
-    /// Whether it may go well in the next round: a member abstains then, and leaves otherwise.
+    /// Returns whether the next round may succeed: the member abstains then, and leaves otherwise.
     pub fn passes(&self) -> bool {
         matches!(self, Self::Late { .. } | Self::Away { .. })
     }

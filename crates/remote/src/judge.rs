@@ -1,53 +1,53 @@
-//! A judge that can only chat: it is shown the conversation, the answer so far and the candidates
-//! under letters, and names one. It is asked twice, in a shuffled order and in that order rotated.
+//! A judge that can only chat: shown the conversation, the answer so far and lettered candidates,
+//! it names one. It is asked twice, in a shuffled order and in that order rotated.
 //!
-//! With n candidates, agreement a between the two and chance 1/n, κ = (a − 1/n) / (1 − 1/n) is r²,
-//! r the chance that a single answer names what the judge likes best. Otherwise, so the model, it
-//! names the k-th letter with its bias π_k, whatever stands there. A candidate's preference is then
-//! the chance that it is the one liked best, given both answers and no preference before them:
+//! With n candidates, agreement a between both answers and chance 1/n, κ = (a − 1/n) / (1 − 1/n) is
+//! r², where r is the probability that one answer names the favourite. Otherwise the model assumes
+//! that it names the k-th letter with bias π_k, regardless of the candidate. A candidate's
+//! preference is the probability that it is the favourite, given both answers and a uniform prior:
 //! proportional to the product over the answers of r·[it was named] + (1 − r)·π_k, where k was
-//! named. Both r and π are counted over the whole time that the judge is in use, and begin with a
-//! few rounds of no certainty.
+//! named. Both r and π are estimated over the judge's whole lifetime, starting from a few rounds of
+//! prior counts.
 //!
-//! The page has the same in `web/src/worker/remote/letters.ts`; `tests/judging/letters.json` holds
-//! both to it.
+//! The page implements the same in `web/src/worker/remote/letters.ts`; both are tested with
+//! `tests/judging/letters.json`.
 
 use conclave_ensemble::Candidate;
 
-use crate::template::Said;
+use crate::template::ChatMessage;
 
-/// The letters of candidates: as many as an ensemble has members.
+/// Letters of candidates: as many as an ensemble may have members.
 pub const LETTERS: &[u8; 8] = b"ABCDEFGH";
 
-/// κ before it has judged.
-const KAPPA: f64 = 0.5;
+/// Prior of κ.
+const PRIOR_KAPPA: f64 = 0.5;
 
-/// Rounds between two candidates that κ before them counts for.
-const ROUNDS: f64 = 4.0;
+/// Weight of that prior, in rounds of two candidates.
+const PRIOR_ROUNDS: f64 = 4.0;
 
-/// What is known of a judge.
+/// Running estimate of a judge's reliability and bias.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judge {
-    /// Σ (agreed − 1/n) and Σ (1 − 1/n) over the rounds that were answered twice.
+    /// Σ (agreed − 1/n) and Σ (1 − 1/n) over the rounds answered twice.
     agreed: f64,
     most: f64,
-    /// How often each letter was named among n candidates, `[n]` by n: once each before any was.
+    /// How often each letter was named among n candidates, `[n]` by n; starts at one each.
     named: [[f64; 8]; 9],
 }
 
 impl Default for Judge {
     fn default() -> Self {
         Self {
-            agreed: KAPPA * ROUNDS * 0.5,
-            most: ROUNDS * 0.5,
+            agreed: PRIOR_KAPPA * PRIOR_ROUNDS * 0.5,
+            most: PRIOR_ROUNDS * 0.5,
             named: [[1.0; 8]; 9],
         }
     }
 }
 
 impl Judge {
-    /// The preferences (`[n]`, positive, summing to 1) after it has named the `named[i]`-th letter
-    /// of `orders[i]`; `None` where it named none. What that says of the judge is counted.
+    /// Returns the preferences (`[n]`, positive, summing to 1) after the judge named the
+    /// `named[i]`-th letter of `orders[i]`; `None` if it named none. Updates the estimates.
     pub fn hear(&mut self, orders: &[Vec<usize>], named: &[Option<usize>]) -> Option<Vec<f64>> {
         let count = orders.first().map_or(0, Vec::len);
         let heard: Vec<(usize, usize)> = orders
@@ -78,23 +78,23 @@ impl Judge {
         Some(chances.into_iter().map(|chance| chance / sum).collect())
     }
 
-    /// How often it named each of so many letters, and once each before it named any.
+    /// How often each of `count` letters was named, plus one each.
     pub fn named(&self, count: usize) -> &[f64] {
         &self.named[count][..count]
     }
 
-    /// r: the chance that one answer names what the judge likes best.
+    /// r: the probability that one answer names the favourite.
     pub fn reliability(&self) -> f64 {
         (self.agreed / self.most).clamp(0.01, 0.97).sqrt()
     }
 
-    /// π, `[count]`, summing to 1: how often it names each of so many letters when it does not name
-    /// what it likes best.
+    /// π, `[count]`, summing to 1: the distribution of letters when the answer is not the
+    /// favourite.
     pub fn bias(&self, count: usize) -> Vec<f64> {
         let named = self.named(count);
         let all: f64 = named.iter().sum();
         let chance = 1.0 / count as f64;
-        // What it likes best stands everywhere alike.
+        // The favourite is equally likely at every position.
         let beyond = |&named: &f64| (named / all - self.reliability() * chance).max(0.1 * chance);
         let rest: Vec<f64> = named.iter().map(beyond).collect();
         let sum: f64 = rest.iter().sum();
@@ -102,14 +102,14 @@ impl Judge {
     }
 }
 
-/// Two orders to show so many candidates in: `order[k]` is the candidate with the k-th letter.
-/// Fewer than two, or more than there are letters for, are not shown.
+/// Two orders in which to show the candidates: `order[k]` is the candidate with the k-th letter.
+/// Empty for fewer than two candidates, or more than there are letters.
 pub fn orders(candidates: usize, seed: u64) -> Vec<Vec<usize>> {
     if !(2..=LETTERS.len()).contains(&candidates) {
         return Vec::new();
     }
     let mut order: Vec<usize> = (0..candidates).collect();
-    // Fisher and Yates, by mulberry32, a generator of 32 bits in the public domain.
+    // Fisher–Yates shuffle with mulberry32, a 32-bit generator in the public domain.
     let mut state = seed as u32;
     for last in (1..candidates).rev() {
         state = state.wrapping_add(0x6d2b_79f5);
@@ -123,9 +123,9 @@ pub fn orders(candidates: usize, seed: u64) -> Vec<Vec<usize>> {
     vec![order, turned]
 }
 
-/// The question which of some candidates is the best: `order[k]` gets the k-th letter.
+/// Prompt that asks for the best of some candidates: `order[k]` gets the k-th letter.
 pub fn ballot(
-    messages: &[Said],
+    messages: &[ChatMessage],
     answer: &str,
     candidates: &[&Candidate],
     order: &[usize],
@@ -137,7 +137,7 @@ pub fn ballot(
     let letters: Vec<char> = LETTERS.iter().map(|&letter| char::from(letter)).collect();
     let offered = order.iter().zip(&letters).map(|(&candidate, letter)| {
         let candidate = candidates[candidate];
-        // In quotes no candidate can pass for another's line.
+        // Quoted, so that no candidate can imitate another's line.
         let text = match candidate.text.is_empty() {
             true => String::new(),
             false => serde_json::Value::from(candidate.text.as_str()).to_string(),
@@ -170,15 +170,15 @@ pub fn ballot(
     .join("\n\n")
 }
 
-/// The letter of so many that an answer names, as its place; `None` where it names none, or
-/// several. What a model thinks first is passed over.
+/// Index of the letter that a reply names, out of `count`; `None` if it names none or several.
+/// Thoughts are ignored.
 pub fn letter_in(answer: &str, count: usize) -> Option<usize> {
     let said = without_thought(answer);
     let said: Vec<char> = said.trim().chars().collect();
     let letters = &LETTERS[..count.min(LETTERS.len())];
     let letter = |at: usize| letters.iter().position(|&own| char::from(own) == said[at]);
     let apostrophe = |c: char| matches!(c, '\'' | '’');
-    // "B." and "B: the second one" name B, whatever comes behind it.
+    // "B." and "B: the second one" name B, whatever follows.
     let word = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
     if let Some(at) = said.iter().position(word)
         && let Some(named) = letter(at)
@@ -216,7 +216,7 @@ mod tests {
 
     use super::*;
 
-    /// Judges `rounds` rounds of three candidates; `names` says which letter of an order.
+    /// Judges `rounds` rounds of three candidates; `names` picks the letter for an order.
     fn after(rounds: u64, names: impl Fn(&[usize]) -> usize) -> (Judge, Vec<f64>) {
         let mut judge = Judge::default();
         let mut row = Vec::new();
@@ -250,8 +250,8 @@ mod tests {
 
     #[test]
     fn the_same_candidates_rotated_have_the_same_row() {
-        // One that knows half of the time, and names the first letter otherwise: what is left of
-        // its likings after the correction is for the candidate, wherever that stands.
+        // A judge that knows half of the time and names the first letter otherwise: after the
+        // correction its remaining preference is for the candidate, wherever it stands.
         let mut judge = Judge::default();
         let mut sums = [0.0; 3];
         for round in 0..300 {

@@ -1,20 +1,20 @@
-//! Keys of servers. A key is in memory and in the header of a request, and nowhere else: it has no
-//! way to be printed or recorded.
+//! Servers' keys. A key lives in memory and in a request's header only: it can't be printed or
+//! serialised.
 
 use std::fmt;
 
 use crate::address::Address;
 use crate::error::RemoteError;
 
-/// A server's key.
+/// Key of a server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key(String);
 
 impl Key {
-    /// A key; white space around it is none of it.
+    /// Creates a key from `text`, trimmed.
     ///
     /// # Errors
-    /// [`RemoteError::Key`] of one that can't stand in a header.
+    /// [`RemoteError::Key`] if it can't be sent in a header.
     pub fn new(text: &str) -> Result<Self, RemoteError> {
         let text = text.trim();
         if text.is_empty() || text.bytes().any(|byte| !(0x21..0x7f).contains(&byte)) {
@@ -34,8 +34,8 @@ impl fmt::Debug for Key {
     }
 }
 
-/// The environment's variable that holds the key of `address`: `CONCLAVE_KEY_` and its host with
-/// what is neither letter nor figure as `_`, so `CONCLAVE_KEY_API_EXAMPLE_COM` or
+/// Environment variable with the key of `address`: `CONCLAVE_KEY_` and its host, with every
+/// character other than letters and digits as `_`: `CONCLAVE_KEY_API_EXAMPLE_COM` or
 /// `CONCLAVE_KEY_LOCALHOST_8000`.
 pub fn variable(address: &Address) -> String {
     let plain = |c: char| {
@@ -49,10 +49,10 @@ pub fn variable(address: &Address) -> String {
     format!("CONCLAVE_KEY_{host}")
 }
 
-/// The key of `address` among the lines of a file, `HOST KEY` each; `#` begins a remark.
+/// Finds the key of `address` in a file with a line `HOST KEY` for each; `#` begins a comment.
 ///
 /// # Errors
-/// [`RemoteError::Key`] of a line that is neither.
+/// [`RemoteError::Key`] of a malformed line.
 pub fn among(lines: &str, address: &Address) -> Result<Option<Key>, RemoteError> {
     let mut found = None;
     for line in lines.lines().map(str::trim) {

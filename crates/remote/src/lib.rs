@@ -1,16 +1,30 @@
-//! A member that lives behind a server of the OpenAI interface: it drafts by completions, scores by
-//! the log-probabilities that a server tells of a given text, or judges by naming a letter.
+//! Members whose model runs behind a server of the OpenAI interface. Such a member drafts by
+//! completions and scores by log-probabilities of given texts, or judges by naming a letter.
 //!
-//! It knows no models: text and scores are all that crosses. A server is asked once what it can do
-//! ([`Server::connect`]); every move has a time by which it must have answered, and one that has
-//! not abstains for the round.
+//! The crate knows no models: only text and scores cross. [`Server::connect`] finds out once what a
+//! server can do. Every move has a deadline; a member that misses it abstains for the round.
 //!
-//! | a server | drafts | scores |
+//! | server | drafts | scores |
 //! |---|---|---|
 //! | vLLM | ids of its `/tokenize` | `prompt_logprobs`, all candidates in one request |
-//! | llama.cpp's | ids of `/apply-template` and `/tokenize` | held to the tokens by a grammar, a request a candidate |
-//! | any with `echo` and `logprobs`, and a template that is given | text | text offsets, in one request or one a candidate |
-//! | any that chats | no | as a letter ([`judge`]) |
+//! | llama.cpp's | ids of `/apply-template` and `/tokenize` | constrained to the tokens by a grammar, one request per candidate |
+//! | any with `echo` and `logprobs`, and a given template | text | text offsets, one request for all or per candidate |
+//! | any with chat completions | no | a letter ([`judge`]) |
+//!
+//! ```no_run
+//! use conclave_remote::{Address, ChatMessage, Drawing, Options, Remote, Server};
+//!
+//! # async fn example() -> Result<(), conclave_remote::RemoteError> {
+//! let address = Address::read("http://localhost:8000/v1#org/model")?;
+//! let server = Server::connect(address, Options::default())?;
+//! let mut member = Remote::new("remote", server);
+//! let (role, content) = ("user".to_owned(), "Why is the sky blue?".to_owned());
+//! member.begin(vec![ChatMessage { role, content }], Drawing::greedy());
+//! let draft = member.draft(10).await?;
+//! println!("{}", draft.text);
+//! # Ok(())
+//! # }
+//! ```
 
 mod address;
 mod client;
@@ -30,4 +44,4 @@ pub use judge::Judge;
 pub use key::Key;
 pub use member::{Drafted, Drawing, Remote, Verified};
 pub use server::{Abilities, Options, Server};
-pub use template::{Said, Template};
+pub use template::{ChatMessage, Template};

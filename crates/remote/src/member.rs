@@ -1,5 +1,5 @@
-//! A remote member in a conversation: what it was asked, what was kept, and its moves, each on a
-//! thread of its own so that others go on meanwhile.
+//! A remote member in a conversation: messages, accepted segments, and its moves, each on its own
+//! thread so that others go on meanwhile.
 
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ use crate::client::Deadline;
 use crate::error::RemoteError;
 use crate::judge::{self, Judge};
 use crate::server::{Abilities, Prefix, Server};
-use crate::template::Said;
+use crate::template::ChatMessage;
 
-/// Rounds in a row that a member may miss.
-const MISSES: usize = 3;
+/// Rounds in a row after which a member that misses them leaves.
+const MAX_MISSES: usize = 3;
 
-/// How it draws its tokens.
+/// Sampling settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Drawing {
-    /// Divides the logits; 0 is greedy.
+    /// Divisor of the logits; 0 is greedy.
     pub temperature: f64,
-    /// The share of the probability that is drawn from.
+    /// Share of the probability mass sampled from (nucleus sampling).
     pub top_p: f64,
-    /// At most this many of the most probable tokens; 0: all.
+    /// Number of most probable tokens sampled from; 0: all.
     pub top_k: usize,
-    /// Same seed, same text, as far as the server keeps to it.
+    /// Seed; reproducibility depends on the server.
     pub seed: u64,
 }
 
@@ -40,43 +40,43 @@ impl Drawing {
     }
 }
 
-/// A drafted segment before it is cut to whole words.
+/// Drafted segment before it is cut to whole words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drafted {
-    /// Its text.
+    /// Text of the draft.
     pub text: String,
-    /// The answer ends behind it.
+    /// Whether the answer ends after it.
     pub ended: bool,
-    /// Tokens drawn.
+    /// Number of drafted tokens.
     pub tokens: usize,
-    /// Tokens read before it; 0 where its server does not say.
+    /// Tokens read before the draft; 0 if the server does not report them.
     pub prefix_tokens: usize,
 }
 
-/// What it says of a candidate.
+/// Verdict on a candidate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Verified {
-    /// What the method judges by.
+    /// Score used by the method.
     pub score: Score,
-    /// Tokens of the candidate in its own; 0 of a judge, which counts none.
+    /// Tokens of the candidate in the member's tokenisation; 0 for a judge.
     pub tokens: usize,
 }
 
-/// What it has been told: the conversation, and the segments that were kept.
+/// Conversation and accepted segments.
 #[derive(Debug, Clone, Default)]
-struct Held {
-    messages: Vec<Said>,
-    /// The prompt as the server reads it, once it was asked for, and how many segments are in it.
+struct Conversation {
+    messages: Vec<ChatMessage>,
+    /// Prompt as the server reads it, once fetched, and the number of segments in it.
     prefix: Option<(Prefix, usize)>,
-    /// Segments kept, with their ids where a score has told them.
+    /// Accepted segments, with ids where scoring returned them.
     kept: Vec<(String, Option<Vec<u32>>)>,
 }
 
-impl Held {
-    /// Everything so far, as the server reads it: what it has not been asked for yet, it is now.
+impl Conversation {
+    /// Returns the whole prefix as the server reads it, fetching what is missing.
     fn whole(&mut self, server: &Server, deadline: Deadline) -> Result<Prefix, RemoteError> {
         let (mut prefix, from) = match self.prefix.take() {
-            Some(held) => held,
+            Some(conversation) => conversation,
             None => (server.prefix(&self.messages, deadline)?, 0),
         };
         for (text, ids) in &mut self.kept[from..] {
@@ -101,32 +101,32 @@ impl Held {
     }
 }
 
-/// A member of an ensemble whose model runs behind a server.
+/// Member of an ensemble whose model runs behind a server.
 ///
-/// Its moves fail in two ways ([`RemoteError::passes`]): for this round, in which it abstains, or
-/// for good. The third round in a row that it misses is for good.
+/// Moves fail either for this round, in which the member abstains, or for good
+/// ([`RemoteError::passes`]). The third missed round in a row is for good.
 #[derive(Debug)]
 pub struct Remote {
     name: String,
     server: Arc<Server>,
     judge: Judge,
     drawing: Drawing,
-    /// It leaves the drafting to others.
+    /// Whether drafting is left to others.
     only_judges: bool,
-    held: Held,
-    /// What the next answer begins with.
+    conversation: Conversation,
+    /// The given beginning of the next answer.
     begun: String,
     prompt_tokens: usize,
-    /// The candidates scored last: texts, and their ids where those are known.
-    in_line: Vec<(String, Option<Vec<u32>>)>,
+    /// Candidates scored last: texts, with ids where known.
+    scored: Vec<(String, Option<Vec<u32>>)>,
     round: u64,
     missed: usize,
-    /// This round was missed already.
+    /// Whether this round was missed already.
     missing: bool,
 }
 
 impl Remote {
-    /// The member `name`, whose model a server runs.
+    /// Creates the member `name` for a server's model.
     pub fn new(name: &str, server: Server) -> Self {
         Self {
             name: name.to_owned(),
@@ -134,100 +134,103 @@ impl Remote {
             judge: Judge::default(),
             drawing: Drawing::greedy(),
             only_judges: false,
-            held: Held::default(),
+            conversation: Conversation::default(),
             begun: String::new(),
             prompt_tokens: 0,
-            in_line: Vec::new(),
+            scored: Vec::new(),
             round: 0,
             missed: 0,
             missing: false,
         }
     }
 
-    /// What it is called.
+    /// Name of the member.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where its model runs, and what it can do there.
+    /// Server of its model.
     pub fn server(&self) -> &Server {
         &self.server
     }
 
-    /// What is known of it as a judge by letters.
+    /// Its estimates as a judge by letters.
     pub fn judge(&self) -> &Judge {
         &self.judge
     }
 
-    /// Whether it drafts.
+    /// Returns whether it drafts.
     pub fn drafts(&self) -> bool {
         !self.only_judges && self.server.abilities() != Abilities::JudgesOnly
     }
 
-    /// Leaves the drafting to others from now on, whatever its server can do; `false`: as the
-    /// server can.
+    /// With `true`, never drafts, whatever the server can do; with `false`, drafts if the server
+    /// can.
     pub fn only_judge(&mut self, only: bool) {
         self.only_judges = only;
     }
 
-    /// Whether it scores candidates, or names one.
+    /// Returns whether it scores candidates or names one.
     pub fn judges(&self) -> bool {
         self.server.abilities() != Abilities::DraftsOnly
     }
 
-    /// Says what the answers to the next conversations begin with; an empty text begins nothing.
+    /// Sets the beginning of the answers to the next conversations; empty text removes it.
     pub fn begin_with(&mut self, text: &str) {
         text.clone_into(&mut self.begun);
     }
 
-    /// Takes in a conversation. Nothing is sent before the first move.
-    pub fn begin(&mut self, messages: Vec<Said>, drawing: Drawing) {
+    /// Starts a conversation. Nothing is sent before the first move.
+    pub fn begin(&mut self, messages: Vec<ChatMessage>, drawing: Drawing) {
         let begun = Some(self.begun.clone()).filter(|text| !text.is_empty());
-        self.held = Held {
+        self.conversation = Conversation {
             messages,
             kept: begun.map(|text| (text, None)).into_iter().collect(),
-            ..Held::default()
+            ..Conversation::default()
         };
         self.drawing = drawing;
-        self.in_line.clear();
+        self.scored.clear();
         self.prompt_tokens = 0;
         (self.round, self.missed, self.missing) = (0, 0, false);
     }
 
-    /// Tokens of the conversation, as its server counted them before the first segment; 0 before it
-    /// was asked for that, and of one that does not say.
+    /// Tokens of the conversation before the first segment, as counted by the server; 0 before the
+    /// first draft, or if the server does not report them.
     pub fn prompt_tokens(&self) -> usize {
         self.prompt_tokens
     }
 
-    /// A segment of at most `limit` tokens.
+    /// Drafts a segment of at most `limit` tokens.
     ///
     /// # Errors
     /// [`RemoteError`].
     pub async fn draft(&mut self, limit: usize) -> Result<Drafted, RemoteError> {
-        // A round that nobody has drafted in is begun anew: late again, it is late once more.
-        if self.in_line.is_empty() {
+        // A round without any draft starts again; missing it again counts once.
+        if self.scored.is_empty() {
             self.missing = false;
         }
-        let (server, mut held, drawing) =
-            (Arc::clone(&self.server), self.held.clone(), self.drawing);
+        let (server, mut conversation, drawing) = (
+            Arc::clone(&self.server),
+            self.conversation.clone(),
+            self.drawing,
+        );
         let seed = drawing.seed.wrapping_add(self.round.wrapping_mul(7919));
         let drafted = on_thread(&self.server, move || {
             let deadline = server.deadline();
-            let prefix = held.whole(&server, deadline)?;
+            let prefix = conversation.whole(&server, deadline)?;
             let drafted = server.draft(&prefix, limit, &drawing, seed, deadline)?;
-            Ok((held, drafted))
+            Ok((conversation, drafted))
         });
-        let (held, drafted) = self.told(drafted.await)?;
-        self.held = held;
+        let (conversation, drafted) = self.count_miss(drafted.await)?;
+        self.conversation = conversation;
         if self.round == 0 {
             self.prompt_tokens = drafted.prefix_tokens;
         }
         Ok(drafted)
     }
 
-    /// What it thinks of every candidate, `[candidates]`; with `score_end`, of one that ends also
-    /// whether it should. One that names no letter has nothing to say, and gives an empty row.
+    /// Scores every candidate, `[candidates]`; with `score_end`, also whether a candidate that ends
+    /// the answer should. Returns an empty row if a judge names no letter.
     ///
     /// # Errors
     /// [`RemoteError`].
@@ -237,24 +240,25 @@ impl Remote {
         score_end: bool,
     ) -> Result<Vec<Verified>, RemoteError> {
         let texts: Vec<String> = candidates.iter().map(|c| c.text.clone()).collect();
-        self.in_line = texts.iter().map(|text| (text.clone(), None)).collect();
+        self.scored = texts.iter().map(|text| (text.clone(), None)).collect();
         match self.server.abilities() {
             Abilities::DraftsOnly => Ok(Vec::new()),
-            Abilities::JudgesOnly => self.name_one(candidates).await,
+            Abilities::JudgesOnly => self.choose_best(candidates).await,
             Abilities::DraftsAndScores => {
                 let ends: Vec<bool> = candidates.iter().map(|c| c.ended && score_end).collect();
-                let (server, mut held) = (Arc::clone(&self.server), self.held.clone());
+                let (server, mut conversation) =
+                    (Arc::clone(&self.server), self.conversation.clone());
                 let told = on_thread(&self.server, move || {
                     let deadline = server.deadline();
-                    let prefix = held.whole(&server, deadline)?;
+                    let prefix = conversation.whole(&server, deadline)?;
                     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
                     let told = server.score(&prefix, &texts, &ends, deadline)?;
-                    Ok((held, told))
+                    Ok((conversation, told))
                 });
-                let (held, told) = self.told(told.await)?;
-                self.held = held;
+                let (conversation, told) = self.count_miss(told.await)?;
+                self.conversation = conversation;
                 let mut row = Vec::with_capacity(told.len());
-                for (told, (_, ids)) in told.into_iter().zip(&mut self.in_line) {
+                for (told, (_, ids)) in told.into_iter().zip(&mut self.scored) {
                     row.push(Verified {
                         score: Score::of_logprobs(&told.logprobs),
                         tokens: told.ids.as_ref().map_or(told.logprobs.len(), Vec::len),
@@ -266,8 +270,11 @@ impl Remote {
         }
     }
 
-    /// Names the best twice, in two orders; candidates of the same words are shown as one.
-    async fn name_one(&mut self, candidates: &[Candidate]) -> Result<Vec<Verified>, RemoteError> {
+    /// Names the best candidate twice, in two orders; equal candidates are shown once.
+    async fn choose_best(
+        &mut self,
+        candidates: &[Candidate],
+    ) -> Result<Vec<Verified>, RemoteError> {
         let mut kinds: Vec<&Candidate> = Vec::with_capacity(candidates.len());
         let mut kind_of = Vec::with_capacity(candidates.len());
         for candidate in candidates {
@@ -298,7 +305,7 @@ impl Remote {
     async fn shares_of(&mut self, kinds: &[&Candidate]) -> Result<Option<Vec<f64>>, RemoteError> {
         let seed = self.drawing.seed.wrapping_add(self.round);
         let orders = judge::orders(kinds.len(), seed);
-        let (messages, answer) = (&self.held.messages, self.held.answer());
+        let (messages, answer) = (&self.conversation.messages, self.conversation.answer());
         let asked: Vec<String> = orders
             .iter()
             .map(|order| judge::ballot(messages, &answer, kinds, order))
@@ -311,31 +318,31 @@ impl Remote {
                 .map(|asked| server.choose(asked, count, deadline));
             asked.collect::<Result<Vec<_>, _>>()
         });
-        let named = self.told(named.await)?;
+        let named = self.count_miss(named.await)?;
         Ok(self.judge.hear(&orders, &named))
     }
 
-    /// Makes a candidate of the last [`verify`](Self::verify) part of its text, whether it came to
-    /// score it or not.
+    /// Appends a candidate of the last [`verify`](Self::verify) to the answer, whether it was
+    /// scored or not.
     pub fn keep(&mut self, winner: usize) {
-        if winner < self.in_line.len() {
-            self.held.kept.push(self.in_line.swap_remove(winner));
+        if winner < self.scored.len() {
+            self.conversation.kept.push(self.scored.swap_remove(winner));
         }
-        self.in_line.clear();
+        self.scored.clear();
         self.round += 1;
         if !std::mem::take(&mut self.missing) {
             self.missed = 0;
         }
     }
 
-    /// Forgets the conversation.
+    /// Drops the conversation.
     pub fn release(&mut self) {
-        self.held = Held::default();
-        self.in_line.clear();
+        self.conversation = Conversation::default();
+        self.scored.clear();
     }
 
-    /// Counts the rounds that it misses.
-    fn told<T>(&mut self, outcome: Result<T, RemoteError>) -> Result<T, RemoteError> {
+    /// Counts missed rounds.
+    fn count_miss<T>(&mut self, outcome: Result<T, RemoteError>) -> Result<T, RemoteError> {
         let Err(error) = outcome else {
             return outcome;
         };
@@ -345,7 +352,7 @@ impl Remote {
         if !std::mem::replace(&mut self.missing, true) {
             self.missed += 1;
         }
-        if self.missed < MISSES {
+        if self.missed < MAX_MISSES {
             return Err(error);
         }
         Err(RemoteError::Gone {
@@ -355,14 +362,14 @@ impl Remote {
     }
 }
 
-/// What `work` comes to on a thread of its own. Dropped before that, the thread ends by its
-/// deadline and nobody hears of it.
+/// Runs `work` on its own thread. If the future is dropped, the thread ends by its deadline and its
+/// result is discarded.
 async fn on_thread<T: Send + 'static>(
     server: &Server,
     work: impl FnOnce() -> Result<T, RemoteError> + Send + 'static,
 ) -> Result<T, RemoteError> {
-    let (tell, told) = oneshot::channel();
-    std::thread::spawn(move || tell.send(work()));
+    let (sender, receiver) = oneshot::channel();
+    std::thread::spawn(move || sender.send(work()));
     let gone = |_| Err(server.nonsense("it could not be read"));
-    told.await.unwrap_or_else(gone)
+    receiver.await.unwrap_or_else(gone)
 }

@@ -1,5 +1,5 @@
-//! A server: what it can do, found out once, and the moves in its own protocol. Everything here
-//! waits for answers; [`crate::Remote`] calls it from a thread.
+//! A server: detection of its abilities, and the moves in its protocol. Everything blocks;
+//! [`crate::Remote`] calls it from a thread.
 
 mod reading;
 mod scoring;
@@ -16,31 +16,31 @@ use crate::error::RemoteError;
 use crate::judge::LETTERS;
 use crate::key::Key;
 use crate::member::{Drafted, Drawing};
-use crate::template::{Said, Template};
+use crate::template::{ChatMessage, Template};
 use crate::wire::{Choice, Completion, Model, Models};
 
-/// What shows whether it can judge, as the page asks it (`knowsLetters` in
+/// Question that shows whether a model can judge; the page asks the same (`knowsLetters` in
 /// `web/src/worker/remote/judge.ts`).
-const CHOICE: &str =
+const TRIAL_QUESTION: &str =
     "Which is a fruit?\n\nA: an apple\nB: a stone\n\nReply with A or B and nothing else.";
 
-/// Characters of a draft: so many a token, and some more for one that is a line of spaces.
-const TOKEN: usize = 32;
-const SLACK: usize = 256;
+/// Maximum characters of a draft: per token, plus some for a token that is a line of spaces.
+const MAX_TOKEN_CHARS: usize = 32;
+const EXTRA_CHARS: usize = 256;
 
-/// What a server can do for a round.
+/// Abilities of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Abilities {
-    /// It continues texts, and tells how likely others are.
+    /// Continues texts, and reports log-probabilities of given ones.
     DraftsAndScores,
-    /// It continues texts; nobody knows what it thinks of others.
+    /// Continues texts, but does not report log-probabilities of given ones.
     DraftsOnly,
-    /// It answers questions, and so names the candidate that it likes best.
+    /// Answers questions, and so names the candidate that it likes best.
     JudgesOnly,
 }
 
 impl Abilities {
-    /// In words: `drafts and scores`, `drafts only`, `judges only`.
+    /// Description: `drafts and scores`, `drafts only`, `judges only`.
     pub fn name(self) -> &'static str {
         match self {
             Self::DraftsAndScores => "drafts and scores",
@@ -50,14 +50,14 @@ impl Abilities {
     }
 }
 
-/// How a server is spoken to.
+/// Connection options.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Its key.
+    /// Server's key.
     pub key: Option<Key>,
-    /// The chat template, for servers that render none.
+    /// Chat template, for servers that render none.
     pub template: Option<Template>,
-    /// How long a round waits for it.
+    /// How long a round waits.
     pub patience: Duration,
 }
 
@@ -71,22 +71,22 @@ impl Default for Options {
     }
 }
 
-/// Whose protocol it speaks beside OpenAI's.
+/// Kind of server, by its protocol beyond OpenAI's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Vllm,
     LlamaCpp,
-    /// `conclave serve`: an ensemble, or one member of it.
+    /// `conclave serve`: an ensemble, or one of its members.
     Conclave,
     Plain,
 }
 
-/// How it tells log-probabilities of a given text.
+/// How log-probabilities of a given text are obtained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scores {
     /// vLLM's `prompt_logprobs`.
     OfPrompt,
-    /// It draws a text that a grammar leaves no choice of: llama.cpp's.
+    /// Sampling under a grammar that leaves no choice: llama.cpp's.
     Forced,
     /// `echo` of a list of prompts, or of one at a time.
     Echo {
@@ -95,23 +95,23 @@ enum Scores {
     None,
 }
 
-/// What stands before a candidate, as the server reads it.
+/// Text before a candidate, as the server reads it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Prefix {
     Ids(Vec<u32>),
     Text(String),
 }
 
-/// What was scored of a candidate.
+/// Scores of a candidate's tokens.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Told {
-    /// Of each of its tokens, in nats.
+pub(crate) struct Scored {
+    /// Log-probability of each token, in nats.
     pub logprobs: Vec<f64>,
-    /// The ids of its text, where the server counts in those.
+    /// Ids of the text, where the server works with ids.
     pub ids: Option<Vec<u32>>,
 }
 
-/// A server of the OpenAI interface, and one model of it.
+/// Server of the OpenAI interface, and one of its models.
 #[derive(Debug)]
 pub struct Server {
     client: Client,
@@ -121,8 +121,7 @@ pub struct Server {
     abilities: Abilities,
     model: String,
     template: Option<Template>,
-    /// What closes a turn: its ids, where the server counts in those, and else its text. Empty
-    /// where nobody knows.
+    /// End of a turn: as ids where the server works with ids, else as text. Empty if unknown.
     end: Vec<u32>,
     mark: String,
     patience: Duration,
@@ -131,10 +130,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Asks what a server can do. Nothing of a conversation is sent.
+    /// Finds out what a server can do, without sending anything of a conversation.
     ///
     /// # Errors
-    /// [`RemoteError`]: it can't be reached, refuses, has no such model, or can neither draft nor judge.
+    /// [`RemoteError`] if it can't be reached, refuses, lacks the model, or can neither draft nor
+    /// judge.
     pub fn connect(address: Address, options: Options) -> Result<Self, RemoteError> {
         if options.key.is_some() && !address.is_private() {
             return Err(RemoteError::Key(
@@ -155,16 +155,16 @@ impl Server {
             patience: options.patience,
             later_limit: AtomicBool::new(false),
         };
-        server.look()?;
+        server.detect()?;
         Ok(server)
     }
 
-    /// What it can do.
+    /// Abilities of the server.
     pub fn abilities(&self) -> Abilities {
         self.abilities
     }
 
-    /// The model that is asked.
+    /// Name of the model.
     pub fn model(&self) -> &str {
         &self.model
     }
@@ -182,13 +182,13 @@ impl Server {
         self.client.nonsense(why)
     }
 
-    fn look(&mut self) -> Result<(), RemoteError> {
+    fn detect(&mut self) -> Result<(), RemoteError> {
         let deadline = self.deadline();
         self.find_model(deadline)?;
         if self.kind == Kind::Plain && self.ids_of("a", deadline).is_ok_and(|ids| !ids.is_empty()) {
             self.kind = Kind::Vllm;
         }
-        // The prompt of a question is what shows whether it can draft at all.
+        // Whether a prompt can be rendered shows whether it can draft.
         let asked = [said("user", "Well?")];
         let prefix = self.prefix(&asked, deadline);
         if self.kind == Kind::Vllm && prefix.is_err() {
@@ -221,7 +221,7 @@ impl Server {
             host: self.host(),
             why,
         };
-        match self.choose(CHOICE, 2, deadline) {
+        match self.choose(TRIAL_QUESTION, 2, deadline) {
             Ok(Some(_)) => Ok(()),
             // It would abstain in every round.
             Ok(None) => Err(useless(
@@ -229,21 +229,21 @@ impl Server {
             )),
             Err(RemoteError::Refused { why, .. } | RemoteError::Nonsense { why, .. }) => {
                 Err(useless(format!(
-                    "{why}; check the address, which usually ends with /v1, and the model's name behind the #"
+                    "{why}; check the address, which usually ends with /v1, and the model's name after the #"
                 )))
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Finds the model among those that the server lists, and whose server it is.
+    /// Finds the model in the server's list, and the kind of server.
     fn find_model(&mut self, deadline: Deadline) -> Result<(), RemoteError> {
         let listed = self
             .client
             .get(&format!("{}/models", self.address.base()), deadline);
         let mut models: Models = match listed.and_then(|listed| self.read(listed)) {
             Ok(models) => models,
-            // Not all list them.
+            // Some servers do not list models.
             Err(RemoteError::Refused { .. } | RemoteError::Nonsense { .. })
                 if !self.model.is_empty() =>
             {
@@ -251,20 +251,20 @@ impl Server {
             }
             Err(error) => return Err(error),
         };
-        // They are shown, and a terminal takes some characters for commands.
+        // Names are displayed: control characters could drive a terminal.
         let shown = |model: &Model| model.id.len() <= 300 && !model.id.contains(char::is_control);
         models.data.retain(shown);
         let names: Vec<&str> = models.data.iter().map(|model| model.id.as_str()).collect();
         let owner = |model: &Model| model.owned_by.clone().unwrap_or_default();
         let found = match self.model.is_empty() {
-            // What `conclave serve` lists first is the ensemble.
+            // `conclave serve` lists the ensemble first.
             true => models
                 .data
                 .first()
                 .filter(|first| names.len() == 1 || owner(first) == "conclave"),
             false => models.data.iter().find(|model| model.id == self.model),
         };
-        // llama.cpp's server has one model, whatever it is called.
+        // llama.cpp's server has one model, under any name.
         let found = found.or_else(|| {
             let only = models.data.first().filter(|_| names.len() == 1);
             only.filter(|model| owner(model) == "llamacpp")
@@ -279,7 +279,7 @@ impl Server {
             return Err(RemoteError::Refused {
                 host: self.host(),
                 status: 404,
-                why: format!("name one of its models behind a #: {known}"),
+                why: format!("name one of its models after a #: {known}"),
             });
         };
         self.model.clone_from(&found.id);
@@ -292,9 +292,6 @@ impl Server {
     }
 
     /// Continues `prefix` by at most `limit` tokens.
-    ///
-    /// # Errors
-    /// [`RemoteError`].
     pub(crate) fn draft(
         &self,
         prefix: &Prefix,
@@ -321,12 +318,16 @@ impl Server {
         let [choice] = self.choices(completion)?;
         let ended = choice.finish_reason.as_deref() == Some("stop");
         let mut text = choice.text;
-        // All members have to read it: one that keeps to no limit would fill their contexts.
-        if text.chars().count() > limit.saturating_mul(TOKEN).saturating_add(SLACK) {
+        // Every member must read it: a server that ignores the limit would fill their contexts.
+        if text.chars().count()
+            > limit
+                .saturating_mul(MAX_TOKEN_CHARS)
+                .saturating_add(EXTRA_CHARS)
+        {
             return Err(self.nonsense("it drafts more tokens than it was asked for"));
         }
         if !ended {
-            // A character whose last bytes are still to come is told as this.
+            // An incomplete character at the end is sent as U+FFFD.
             text.truncate(text.trim_end_matches('\u{fffd}').len());
         }
         Ok(Drafted {
@@ -337,10 +338,7 @@ impl Server {
         })
     }
 
-    /// Which of `count` letters it names.
-    ///
-    /// # Errors
-    /// [`RemoteError`].
+    /// Asks a question and returns the letter named, out of `count`.
     pub(crate) fn choose(
         &self,
         asked: &str,
@@ -407,7 +405,7 @@ impl Server {
         choices.map_err(|_| self.nonsense("not one choice"))
     }
 
-    /// What stands beside the OpenAI interface.
+    /// Posts to a path outside of the OpenAI interface.
     fn post_beside<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -421,7 +419,7 @@ impl Server {
 
     fn read<T: DeserializeOwned>(&self, answer: Value) -> Result<T, RemoteError> {
         let read = serde_json::from_value(answer);
-        read.map_err(|_| self.nonsense("it has another shape than was due"))
+        read.map_err(|_| self.nonsense("it has an unexpected shape"))
     }
 }
 
@@ -438,8 +436,8 @@ fn merge(body: &mut Value, own: Value) {
     }
 }
 
-fn said(role: &str, content: &str) -> Said {
-    Said {
+fn said(role: &str, content: &str) -> ChatMessage {
+    ChatMessage {
         role: role.to_owned(),
         content: content.to_owned(),
     }

@@ -1,4 +1,4 @@
-//! A chat template that the user gives, for servers that render none.
+//! A chat template given by the user, for servers that render none.
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Value;
@@ -7,36 +7,37 @@ use serde::Serialize;
 
 use crate::error::RemoteError;
 
-/// Steps of the interpreter that a prompt may take.
+/// Maximum interpreter steps per prompt.
 const STEPS: u64 = 2_000_000;
 
-/// One message of a conversation.
+/// Message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Said {
+pub struct ChatMessage {
     /// `system`, `user` or `assistant`.
     pub role: String,
-    /// What is said.
+    /// Text.
     pub content: String,
 }
 
-/// A chat template in Jinja, as models' makers write them.
+/// Chat template in Jinja, as published with models.
 #[derive(Debug, Clone)]
 pub struct Template {
     environment: Environment<'static>,
-    /// What closes an assistant's turn, as far as the template tells.
+    /// End of an assistant's turn; empty if unknown.
     closing: String,
 }
 
 impl Template {
-    /// Reads a template's source.
+    /// Parses a template.
     ///
     /// # Errors
-    /// [`RemoteError::Template`] where it is no Jinja, or can't render a question.
+    /// [`RemoteError::Template`] if it is not Jinja or can't render a question.
     pub fn new(source: &str) -> Result<Self, RemoteError> {
         let failed = |error: Error| RemoteError::Template(error.to_string());
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Lenient);
-        // As transformers sets up Jinja. Only delimiters can be refused, and they are Jinja's own.
+        // As transformers configures Jinja. Only delimiters can be invalid, and these are Jinja's
+        // own.
         let mut syntax = SyntaxConfig::builder();
         syntax.trim_blocks(true).lstrip_blocks(true);
         environment.set_syntax(syntax.build().unwrap_or_default());
@@ -53,7 +54,7 @@ impl Template {
             environment,
             closing: String::new(),
         };
-        let said = |role: &str, content: &str| Said {
+        let said = |role: &str, content: &str| ChatMessage {
             role: role.to_owned(),
             content: content.to_owned(),
         };
@@ -63,28 +64,28 @@ impl Template {
             said("assistant", "Yes."),
             said("user", "Then?"),
         ];
-        // One that refuses three turns does not tell how the second ends.
+        // A template that rejects three turns does not show how the second ends.
         if let Ok(text) = template.write(&turns, false) {
             template.closing = closing(&text, "Yes.", "Then?").to_owned();
         }
         Ok(template)
     }
 
-    /// The prompt of a conversation, up to where the answer begins.
+    /// Renders the prompt, up to where the answer begins.
     ///
     /// # Errors
     /// [`RemoteError::Template`].
-    pub fn render(&self, messages: &[Said]) -> Result<String, RemoteError> {
+    pub fn render(&self, messages: &[ChatMessage]) -> Result<String, RemoteError> {
         self.write(messages, true)
     }
 
-    /// What closes an assistant's turn: `<|im_end|>`, say; empty where nobody knows.
+    /// End of an assistant's turn, such as `<|im_end|>`; empty if unknown.
     pub fn closing(&self) -> &str {
         &self.closing
     }
 
-    fn write(&self, messages: &[Said], open: bool) -> Result<String, RemoteError> {
-        let message = |said: &Said| {
+    fn write(&self, messages: &[ChatMessage], open: bool) -> Result<String, RemoteError> {
+        let message = |said: &ChatMessage| {
             let (role, content) = (said.role.as_str(), said.content.as_str());
             Value::from_pairs([
                 ("role", Value::from(role)),
@@ -102,7 +103,7 @@ impl Template {
     }
 }
 
-/// The mark that closes what was `said` before what comes `next`: `<…>` or a line.
+/// Finds the mark between `said` and `next`: `<…>` or a line.
 pub(crate) fn closing<'a>(text: &'a str, said: &str, next: &str) -> &'a str {
     let between = text
         .split_once(said)
@@ -124,7 +125,7 @@ mod tests {
     #[test]
     fn a_template_renders_and_tells_how_a_turn_closes() {
         let template = Template::new(CHATML).unwrap();
-        let asked = [Said {
+        let asked = [ChatMessage {
             role: "user".into(),
             content: " Why? ".into(),
         }];

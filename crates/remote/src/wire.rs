@@ -1,9 +1,8 @@
-//! What servers answer, read with suspicion: only what is used, each number checked.
+//! Responses of servers: only the fields used, with every number checked.
 
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A name of a model that a server lists.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Model {
     pub id: String,
@@ -41,7 +40,7 @@ pub(crate) struct Choice {
     pub message: Option<Message>,
     #[serde(default)]
     pub finish_reason: Option<String>,
-    /// Of which kind depends on the server.
+    /// Its shape depends on the server.
     #[serde(default)]
     pub logprobs: Value,
     /// vLLM's.
@@ -60,7 +59,7 @@ pub(crate) struct Tokens {
     pub tokens: Vec<u32>,
 }
 
-/// llama.cpp's, with what each stands for: a text, or bytes where that is none.
+/// llama.cpp's tokens with their pieces: text, or bytes where they are not UTF-8.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Pieces {
     pub tokens: Vec<Piece>,
@@ -79,8 +78,7 @@ pub(crate) struct Rendered {
 }
 
 impl Completion {
-    /// The choices of so many prompts in the order of the prompts; `None` if there is not one of
-    /// each.
+    /// Choices in the order of their prompts; `None` unless there is exactly one for each.
     pub fn in_order(mut self, prompts: usize) -> Option<Vec<Choice>> {
         self.choices.sort_by_key(|choice| choice.index);
         let each = self
@@ -92,31 +90,32 @@ impl Completion {
     }
 }
 
-/// A probability of nothing, in nats: JSON has no word for the logarithm of none, and servers say
-/// null or a number of their own.
-const NOTHING: f64 = -700.0;
+/// Log-probability of an impossible token, in nats: JSON has no −∞, and servers send null or a
+/// number of their own.
+const IMPOSSIBLE: f64 = -700.0;
 
-/// A log-probability: none of more than certainty but for rounding.
+/// Reads a log-probability; rejects values above 0, except for rounding.
 fn logprob(value: &Value) -> Option<f64> {
     if value.is_null() {
-        return Some(NOTHING);
+        return Some(IMPOSSIBLE);
     }
     value
         .as_f64()
         .filter(|number| *number < 1e-3)
-        .map(|number| number.clamp(NOTHING, 0.0))
+        .map(|number| number.clamp(IMPOSSIBLE, 0.0))
 }
 
-/// Of the prompt `ids` from `from` on, as vLLM tells them: a list of `{"ID": {"logprob": …}, …}`.
-pub(crate) fn of_ids(told: &Value, ids: &[u32], from: usize) -> Option<Vec<f64>> {
+/// Log-probabilities of the prompt `ids` after the first `from`, in vLLM's shape: a list of `{"ID":
+/// {"logprob": …}, …}`.
+pub(crate) fn logprobs_of_prompt(told: &Value, ids: &[u32], from: usize) -> Option<Vec<f64>> {
     let told = told.as_array().filter(|told| told.len() == ids.len())?;
     let of = |at: usize| logprob(told[at].get(ids[at].to_string())?.get("logprob")?);
     (from..ids.len()).map(of).collect()
 }
 
-/// Of the tokens that it was held to, as llama.cpp's server tells them: `{"content": [{"id": …,
-/// "logprob": …}, …]}`.
-pub(crate) fn of_forced(told: &Value, ids: &[u32]) -> Option<Vec<f64>> {
+/// Log-probabilities of forced tokens, in llama.cpp's shape: `{"content": [{"id": …, "logprob": …},
+/// …]}`.
+pub(crate) fn logprobs_of_forced(told: &Value, ids: &[u32]) -> Option<Vec<f64>> {
     let told = told.get("content")?.as_array()?.get(..ids.len())?;
     let of = |(token, &id): (&Value, &u32)| {
         (token.get("id")?.as_u64() == Some(u64::from(id))).then_some(())?;
@@ -125,8 +124,8 @@ pub(crate) fn of_forced(told: &Value, ids: &[u32]) -> Option<Vec<f64>> {
     told.iter().zip(ids).map(of).collect()
 }
 
-/// Of this token, among those that could have stood for the one that was drawn.
-pub(crate) fn of_beside(told: &Value, id: u32) -> Option<f64> {
+/// Log-probability of a token among the alternatives to the sampled one.
+pub(crate) fn logprob_beside(told: &Value, id: u32) -> Option<f64> {
     let beside = told
         .get("content")?
         .get(0)?
@@ -136,9 +135,9 @@ pub(crate) fn of_beside(told: &Value, id: u32) -> Option<f64> {
     logprob(beside.iter().find(is)?.get("logprob")?)
 }
 
-/// Of the tokens behind the first `from` characters of an echoed text of `to`: by text offsets. A
-/// token that begins before and ends behind belongs to what is behind.
-pub(crate) fn of_text(told: &Value, from: usize, to: usize) -> Option<Vec<f64>> {
+/// Log-probabilities of the tokens after the first `from` characters of an echoed text of `to`, by
+/// text offsets. A token across the boundary counts as after it.
+pub(crate) fn logprobs_of_echo(told: &Value, from: usize, to: usize) -> Option<Vec<f64>> {
     let list = |name: &str| told.get(name)?.as_array();
     let (logprobs, offsets) = (list("token_logprobs")?, list("text_offset")?);
     if logprobs.len() != offsets.len() {
@@ -149,7 +148,7 @@ pub(crate) fn of_text(told: &Value, from: usize, to: usize) -> Option<Vec<f64>> 
         .map(|offset| usize::try_from(offset.as_u64()?).ok())
         .collect();
     let offsets = offsets.filter(|offsets| offsets.is_sorted())?;
-    // Some count from where the prompt begins in a longer text.
+    // Some servers count offsets from where the prompt begins in a longer text.
     let begin = *offsets.first()?;
     let mut found = Vec::new();
     for (at, &offset) in offsets.iter().enumerate() {
@@ -161,7 +160,7 @@ pub(crate) fn of_text(told: &Value, from: usize, to: usize) -> Option<Vec<f64>> 
     (!found.is_empty()).then_some(found)
 }
 
-/// What a server says is wrong, shortened.
+/// Extracts the server's error message, shortened.
 pub(crate) fn complaint(body: &[u8]) -> String {
     let value: Option<Value> = serde_json::from_slice(body).ok();
     let message = value.as_ref().and_then(|value| {
@@ -190,43 +189,64 @@ mod tests {
     #[test]
     fn log_probabilities_are_found_behind_the_prefix() {
         let told = json!([null, {"7": {"logprob": -1.5}}, {"8": {"logprob": -0.25}, "9": {"logprob": -2.0}}]);
-        assert_eq!(of_ids(&told, &[3, 7, 9], 1), Some(vec![-1.5, -2.0]));
-        assert_eq!(of_ids(&told, &[3, 7, 9], 0), None, "the first has none");
-        assert_eq!(of_ids(&told, &[3, 7], 1), None, "another length");
-        assert_eq!(of_ids(&told, &[3, 7, 4], 1), None, "another token");
+        assert_eq!(
+            logprobs_of_prompt(&told, &[3, 7, 9], 1),
+            Some(vec![-1.5, -2.0])
+        );
+        assert_eq!(
+            logprobs_of_prompt(&told, &[3, 7, 9], 0),
+            None,
+            "the first has none"
+        );
+        assert_eq!(
+            logprobs_of_prompt(&told, &[3, 7], 1),
+            None,
+            "another length"
+        );
+        assert_eq!(
+            logprobs_of_prompt(&told, &[3, 7, 4], 1),
+            None,
+            "another token"
+        );
         let forced = json!({"content": [{"id": 5, "logprob": -26.5}, {"id": 2, "logprob": -1.0}]});
-        assert_eq!(of_forced(&forced, &[5, 2]), Some(vec![-26.5, -1.0]));
-        assert_eq!(of_forced(&forced, &[5]), Some(vec![-26.5]));
-        assert_eq!(of_forced(&forced, &[5, 6]), None);
-        assert_eq!(of_forced(&forced, &[5, 2, 2]), None);
+        assert_eq!(
+            logprobs_of_forced(&forced, &[5, 2]),
+            Some(vec![-26.5, -1.0])
+        );
+        assert_eq!(logprobs_of_forced(&forced, &[5]), Some(vec![-26.5]));
+        assert_eq!(logprobs_of_forced(&forced, &[5, 6]), None);
+        assert_eq!(logprobs_of_forced(&forced, &[5, 2, 2]), None);
     }
 
     #[test]
     fn one_that_was_not_drawn_is_found_beside_the_one_that_was() {
         let told = json!({"content": [{"id": 5, "logprob": -9.0, "top_logprobs": [
             {"id": 5, "logprob": -9.0}, {"id": 7, "logprob": -1.5}]}]});
-        assert_eq!(of_beside(&told, 7), Some(-1.5));
-        assert_eq!(of_beside(&told, 8), None);
-        assert_eq!(of_beside(&Value::Null, 7), None);
+        assert_eq!(logprob_beside(&told, 7), Some(-1.5));
+        assert_eq!(logprob_beside(&told, 8), None);
+        assert_eq!(logprob_beside(&Value::Null, 7), None);
     }
 
     #[test]
     fn text_offsets_part_the_candidate_from_the_prefix() {
-        // "Why? | It is" and one more that was drawn.
+        // "Why? | It is" and one more sampled token.
         let told = json!({
             "tokens": ["Why", "? ", "It", " is", " so"],
             "token_logprobs": [null, -9.0, -1.0, -2.0, -3.0],
             "text_offset": [0, 3, 5, 7, 10],
         });
-        assert_eq!(of_text(&told, 5, 10), Some(vec![-1.0, -2.0]));
+        assert_eq!(logprobs_of_echo(&told, 5, 10), Some(vec![-1.0, -2.0]));
         assert_eq!(
-            of_text(&told, 4, 10),
+            logprobs_of_echo(&told, 4, 10),
             Some(vec![-9.0, -1.0, -2.0]),
             "one across the seam"
         );
         let unlikely = json!({"token_logprobs": [-1.0, null, -9999.0], "text_offset": [0, 3, 5]});
-        assert_eq!(of_text(&unlikely, 3, 9), Some(vec![NOTHING, NOTHING]));
-        assert_eq!(of_text(&told, 13, 10), None);
+        assert_eq!(
+            logprobs_of_echo(&unlikely, 3, 9),
+            Some(vec![IMPOSSIBLE, IMPOSSIBLE])
+        );
+        assert_eq!(logprobs_of_echo(&told, 13, 10), None);
         for wrong in [
             json!({}),
             json!({"token_logprobs": [-1.0], "text_offset": []}),
@@ -234,7 +254,7 @@ mod tests {
             json!({"token_logprobs": [5.0], "text_offset": [0]}),
             json!({"token_logprobs": ["x"], "text_offset": [0]}),
         ] {
-            assert_eq!(of_text(&wrong, 0, 3), None, "{wrong}");
+            assert_eq!(logprobs_of_echo(&wrong, 0, 3), None, "{wrong}");
         }
     }
 

@@ -1,8 +1,8 @@
-//! The judge by letters here and the page's (`web/src/worker/remote/letters.ts`) are held to the
-//! same file.
+//! The judge by letters, tested with the same file as the page's
+//! (`web/src/worker/remote/letters.ts`).
 
 use conclave_ensemble::Candidate;
-use conclave_remote::Said;
+use conclave_remote::ChatMessage;
 use conclave_remote::judge::{Judge, ballot, letter_in, orders};
 use serde::Deserialize;
 
@@ -99,11 +99,11 @@ fn it_shuffles_asks_reads_and_believes_as_the_page_does() {
         assert_eq!(letter_in(said, *n), *letter, "{said:?}");
     }
     for one in &vectors.ballots {
-        let said = |message: &Message| Said {
+        let said = |message: &Message| ChatMessage {
             role: message.role.clone(),
             content: message.content.clone(),
         };
-        let messages: Vec<Said> = one.messages.iter().map(said).collect();
+        let messages: Vec<ChatMessage> = one.messages.iter().map(said).collect();
         let candidates: Vec<&Candidate> = one.candidates.iter().collect();
         assert_eq!(
             ballot(&messages, &one.answer, &candidates, &one.order),

@@ -1,7 +1,6 @@
-//! Protocols of servers that the tests don't start, replayed: exchanges written down from the
-//! documentation and the source of vLLM (`tests/remote/vllm.json`) and of llama-cpp-python
-//! (`tests/remote/echo.json`). They show that what is sent and read is what those say; no such
-//! server has answered here.
+//! Protocols of servers that the tests don't start: replayed exchanges, written from the
+//! documentation and source of vLLM (`tests/remote/vllm.json`) and llama-cpp-python
+//! (`tests/remote/echo.json`). They check requests and parsing; no such server was run.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,13 +8,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use conclave_ensemble::Candidate;
-use conclave_remote::{Abilities, Address, Drawing, Options, Remote, Said, Server, Template};
+use conclave_remote::{
+    Abilities, Address, ChatMessage, Drawing, Options, Remote, Server, Template,
+};
 use serde_json::Value;
 
-/// The requests that came, each its path and body.
+/// Received requests: path and body.
 type Asked = Arc<Mutex<Vec<(String, Value)>>>;
 
-/// Answers by the exchanges of a file; 404 where none fits. Gives the address.
+/// Answers with a file's exchanges, 404 for others. Returns the address.
 fn replay(exchanges: &str) -> (String, Asked) {
     let exchanges: Vec<Value> = serde_json::from_str(exchanges).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -24,7 +25,7 @@ fn replay(exchanges: &str) -> (String, Asked) {
     let heard = Arc::clone(&asked);
     std::thread::spawn(move || {
         for connection in listener.incoming().flatten() {
-            // A client that has gone hears nothing.
+            // The client may have disconnected.
             let _ = serve(connection, &exchanges, &heard);
         }
     });
@@ -84,8 +85,8 @@ fn connect(url: &str, template: Option<&str>) -> Server {
     Server::connect(Address::read(url).unwrap(), options).unwrap()
 }
 
-fn asks(content: &str) -> Vec<Said> {
-    vec![Said {
+fn asks(content: &str) -> Vec<ChatMessage> {
+    vec![ChatMessage {
         role: "user".to_owned(),
         content: content.to_owned(),
     }]
@@ -113,7 +114,7 @@ fn vllm_drafts_and_scores_all_candidates_in_one_request() {
     asked.lock().unwrap().clear();
     let candidates = [candidate("It is four.", true), candidate("Five", false)];
     let row = futures(member.verify(&candidates, true)).unwrap();
-    // Its three tokens and what closes a turn, whatever order the choices come in.
+    // Its three tokens and the end of the turn, in any order of choices.
     assert_eq!(row[0].score.mean_logprob, Some(-0.5));
     assert_eq!(row[1].score.mean_logprob, Some(-4.5));
     assert_eq!((row[0].tokens, row[1].tokens), (3, 1));
@@ -132,15 +133,15 @@ fn a_server_that_takes_no_lists_is_asked_a_candidate_at_a_time() {
     let mut member = Remote::new("far", server);
     member.begin(asks("Größe?"), Drawing::greedy());
     let drafted = futures(member.draft(8)).unwrap();
-    // The last character had not come whole.
+    // The last character was incomplete.
     assert_eq!((drafted.text.as_str(), drafted.ended), (" 42 m² ", false));
     let row = futures(member.verify(&[candidate(" 42 m²", false)], true)).unwrap();
     // Offsets count characters, not bytes.
     assert_eq!(row[0].score.mean_logprob, Some(-0.75));
 }
 
-/// llama.cpp's server with a base model: its template, ChatML for want of one, closes a turn by
-/// what is no token of the model's. It was asked as this test asks it, and gave six.
+/// llama.cpp's server with a base model: without a template it uses ChatML, whose end of turn is no
+/// token of the model. As observed, it is tokenised into six.
 const LLAMA: &str = r#"[
     {"path": "/v1/models", "answer": {"data": [{"id": "base", "owned_by": "llamacpp"}]}},
     {"path": "/apply-template", "answer": {"prompt": "<|im_start|>user\nWell?<|im_end|>\n<|im_start|>assistant\nYes.<|im_end|>\n<|im_start|>user\nThen?<|im_end|>\n<|im_start|>assistant\n"}},
@@ -215,7 +216,7 @@ fn the_limit_has_the_name_that_a_server_knows() {
     asked.lock().unwrap().clear();
     let both = [candidate("Yes", true), candidate("No", true)];
     assert_eq!(futures(member.verify(&both, true)).unwrap().len(), 2);
-    // What was found out is not asked again.
+    // The parameter found at connection is not tried again.
     let asked = asked.lock().unwrap();
     assert!(
         asked
@@ -225,7 +226,7 @@ fn the_limit_has_the_name_that_a_server_knows() {
     );
 }
 
-/// Waits for a move; it runs on a thread of its own.
+/// Waits for a move, which runs on its own thread.
 fn futures<T>(work: impl Future<Output = T>) -> T {
     use std::task::{Context, Poll, Waker};
     let mut work = std::pin::pin!(work);

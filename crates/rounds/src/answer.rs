@@ -1,13 +1,16 @@
 //! A whole answer: everybody reads the conversation, then round after round until it is over.
 
-use conclave_ensemble::{Query, RoundError, Settings, SettingsError};
+use std::collections::BTreeMap;
+
+use conclave_ensemble::{
+    Event, Failed, Limits, Move, Query, RoundError, Rounds, Settings, SettingsError,
+};
 use conclave_member::{Message, Thought};
 use conclave_model::Sampling;
 use serde::Serialize;
 
-use crate::ending::{Ending, Limits, Over};
 use crate::form::Form;
-use crate::round::{Round, Trouble, play};
+use crate::round::{Round, drive};
 use crate::taking_part::{MoveError, TakePart};
 
 /// [`Answer::stopped`] of an answer that its [`Watch`] stopped.
@@ -18,14 +21,14 @@ pub const STOPPED: &str = "stopped";
 pub enum Question<'a> {
     /// A conversation that ends with a question.
     Conversation(&'a [Message]),
-    /// A conversation, and what its answer begins with.
+    /// A conversation, with the beginning of its answer.
     Begun(&'a [Message], &'a str),
     /// A bare text to continue, without anybody's template around it.
     Text(&'a str),
 }
 
 impl<'a> Question<'a> {
-    /// The conversation, unless it is a bare text, and what its answer begins with.
+    /// The conversation with the beginning of its answer, unless it is a bare text.
     fn conversation(self) -> Option<(&'a [Message], &'a str)> {
         match self {
             Self::Conversation(messages) => Some((messages, "")),
@@ -65,8 +68,7 @@ pub trait Watch {
     /// A member failed, and left the answer to the others.
     fn left(&mut self, _member: &str, _left: &Left) {}
 
-    /// Whether to go on: asked while members read and think, before each round, and before what was
-    /// drafted is verified.
+    /// Whether to go on: asked while members read and think, and before each of their moves.
     fn go_on(&mut self) -> bool {
         true
     }
@@ -103,6 +105,32 @@ pub struct Answer {
     pub left: Vec<Left>,
     /// Its rounds.
     pub rounds: Vec<Round>,
+}
+
+impl Answer {
+    /// Lets a member leave, which failed with this error.
+    pub(crate) fn leave<M: TakePart>(
+        &mut self,
+        members: &mut [M],
+        member: usize,
+        round: usize,
+        error: Option<MoveError>,
+        watch: &mut impl Watch,
+    ) {
+        let error = error.map(|error| error.to_string()).unwrap_or_default();
+        members[member].release();
+        let left = Left {
+            member,
+            round,
+            error,
+        };
+        watch.left(members[member].name(), &left);
+        self.left.push(left);
+    }
+
+    fn has_left(&self, member: usize) -> bool {
+        self.left.iter().any(|left| left.member == member)
+    }
 }
 
 /// Why there is no answer.
@@ -154,101 +182,71 @@ pub async fn answer<M: TakePart>(
         left: Vec::new(),
         rounds: Vec::new(),
     };
-    if !begin(members, &mut query, ask, &mut said, watch).await? {
+    let mut unable = measure(members, ask).await?;
+    let failed = unable.iter().map(|(&member, error)| {
+        let kind = error.failure();
+        Failed { member, kind }
+    });
+    let failed = failed.collect();
+    let drafts = members.iter().map(TakePart::drafts).collect();
+    let mut rounds = Rounds::new(query, ask.limits.clone(), true);
+    let mut first = rounds.next(Event::Begun { drafts, failed })?;
+    while let Move::Leave { member, round } = first {
+        said.leave(members, member, round, unable.remove(&member), watch);
+        first = rounds.next(Event::Next)?;
+    }
+    if !begin(members, ask, &mut said, watch).await? {
         return Ok(said);
     }
-    let mut ending = Ending::new(&ask.limits);
-    let mut settings = ask.settings.clone();
-    said.stopped = loop {
-        if !watch.go_on() {
-            break STOPPED;
-        }
-        settings.segment_tokens = ending.most(ask.settings.segment_tokens);
-        if settings.segment_tokens == 0 {
-            break "tokens";
-        }
-        let number = query.round();
-        let stop = match play(members, &mut query, &settings, watch).await {
-            Ok((round, stop, failed)) => {
-                let tokens = round.tokens[round.winner];
-                let (text, over) = ending.take(&round.candidates[round.winner].text, tokens);
-                said.text.push_str(&text);
-                watch.round(&round, &text);
-                let ended = round.candidates[round.winner].ended;
-                said.rounds.push(round);
-                // They were to keep what the others have kept.
-                for (index, error) in failed {
-                    said.leave(members, &mut query, number, (index, error), watch)?;
-                }
-                match over {
-                    Some(Over::Stop) => Some("stop"),
-                    Some(Over::Tokens) if !ended => Some("tokens"),
-                    _ => stop.map(conclave_ensemble::Stop::name),
-                }
-            }
-            Err(Trouble::Stopped) => Some(STOPPED),
-            // Whoever fails leaves, and the others begin the round anew.
-            Err(Trouble::Of(index, error)) => {
-                let alone = query.active() == [index];
-                if alone && error.context_full() && !said.rounds.is_empty() {
-                    Some("context")
-                } else {
-                    said.leave(members, &mut query, number, (index, error), watch)?;
-                    None
-                }
-            }
-            Err(Trouble::Rule(error)) => return Err(error.into()),
-        };
-        if let Some(stop) = stop {
-            break stop;
-        }
-    };
-    said.text.push_str(&ending.rest());
-    said.answer_tokens = ending.tokens;
-    let told = members.iter().map(TakePart::prompt_tokens);
-    said.prompt_tokens = told.fold(said.prompt_tokens, usize::max);
+    drive(members, &mut rounds, first, ask.settings, &mut said, watch).await?;
+    said.text.push_str(&rounds.rest());
+    said.answer_tokens = rounds.tokens();
+    let counted = members.iter().map(TakePart::prompt_tokens);
+    said.prompt_tokens = counted.fold(said.prompt_tokens, usize::max);
     Ok(said)
 }
 
-/// Everybody reads the conversation and thinks, until `watch` stops it: whether it came to the end.
-/// A member that can't read it leaves, as long as one that drafts is left.
+/// Members that can't read the conversation, with their errors, as long as one that drafts can.
+/// Whether it fits is known at once; to read may take minutes.
+async fn measure<M: TakePart>(
+    members: &mut [M],
+    ask: &Ask<'_>,
+) -> Result<BTreeMap<usize, MoveError>, AnswerError> {
+    for (index, member) in members.iter_mut().enumerate() {
+        let form = ask.form.as_ref().map(|form| form.of(index));
+        member.hold(form).map_err(named(member.name()))?;
+    }
+    let mut unable = BTreeMap::new();
+    if let Some((messages, begun)) = ask.question.conversation() {
+        for (index, member) in members.iter_mut().enumerate() {
+            member.begin_with(begun);
+            if let Err(error) = member.measure(messages).await {
+                unable.insert(index, error);
+            }
+        }
+    }
+    let mut able = (0..members.len()).filter(|index| !unable.contains_key(index));
+    if !able.any(|index| members[index].drafts())
+        && let Some((index, error)) = unable.pop_first()
+    {
+        return Err(named(members[index].name())(error));
+    }
+    if ask.form.is_some() && !members.iter().any(TakePart::drafts) {
+        return Err(AnswerError::NoForm);
+    }
+    Ok(unable)
+}
+
+/// Everybody that has not left reads the conversation and thinks, until `watch` stops it: whether
+/// it came to the end.
 async fn begin<M: TakePart>(
     members: &mut [M],
-    query: &mut Query,
     ask: &Ask<'_>,
     said: &mut Answer,
     watch: &mut impl Watch,
 ) -> Result<bool, AnswerError> {
     for (index, member) in members.iter_mut().enumerate() {
-        let form = ask.form.as_ref().map(|form| form.of(index));
-        member.hold(form).map_err(of(member.name()))?;
-    }
-    // Whether it fits everybody is known at once; to read may take minutes.
-    if let Some((messages, begun)) = ask.question.conversation() {
-        for member in members.iter_mut() {
-            member.begin_with(begun);
-        }
-        let mut unable = Vec::new();
-        for (index, member) in members.iter().enumerate() {
-            let measured = member.measure(messages).await;
-            unable.extend(measured.err().map(|error| (index, error)));
-        }
-        let is_able = |index: &usize| unable.iter().all(|(one, _)| one != index);
-        let mut able = (0..members.len()).filter(is_able);
-        if !able.any(|index| members[index].drafts()) && !unable.is_empty() {
-            let (index, error) = unable.swap_remove(0);
-            return Err(of(members[index].name())(error));
-        }
-        for failed in unable {
-            said.leave(members, query, query.round(), failed, watch)?;
-        }
-    }
-    let active = query.active().to_vec();
-    if ask.form.is_some() && !members.iter().any(TakePart::drafts) {
-        return Err(AnswerError::NoForm);
-    }
-    for (index, member) in members.iter_mut().enumerate() {
-        if !active.contains(&index) {
+        if said.has_left(index) {
             continue;
         }
         let stream = index as u64;
@@ -269,7 +267,7 @@ async fn begin<M: TakePart>(
                     .await
             }
         };
-        let begun = begun.map_err(of(&name))?;
+        let begun = begun.map_err(named(&name))?;
         if begun.stopped {
             return Ok(false);
         }
@@ -279,7 +277,7 @@ async fn begin<M: TakePart>(
         return Ok(true);
     }
     for (index, member) in members.iter_mut().enumerate() {
-        if !active.contains(&index) {
+        if said.has_left(index) {
             said.thoughts.push(Thought::default());
             continue;
         }
@@ -288,7 +286,7 @@ async fn begin<M: TakePart>(
             watch.thinking(&name, text);
             watch.go_on()
         };
-        let thought = member.think_while(go_on).await.map_err(of(&name))?;
+        let thought = member.think_while(go_on).await.map_err(named(&name))?;
         let stopped = thought.stopped;
         said.thoughts.push(thought);
         if stopped {
@@ -298,37 +296,8 @@ async fn begin<M: TakePart>(
     Ok(true)
 }
 
-impl Answer {
-    /// Takes a member that failed out of the query: the others go on.
-    ///
-    /// # Errors
-    /// Its own, where there are no others.
-    fn leave<M: TakePart>(
-        &mut self,
-        members: &mut [M],
-        query: &mut Query,
-        round: usize,
-        (index, error): (usize, MoveError),
-        watch: &mut impl Watch,
-    ) -> Result<(), AnswerError> {
-        let member = &mut members[index];
-        let left = Left {
-            member: index,
-            round,
-            error: error.to_string(),
-        };
-        if query.leave(&[index]).is_err() {
-            return Err(of(member.name())(error));
-        }
-        member.release();
-        watch.left(member.name(), &left);
-        self.left.push(left);
-        Ok(())
-    }
-}
-
 /// A member's failure, under its name.
-fn of(member: &str) -> impl FnOnce(MoveError) -> AnswerError {
+pub(crate) fn named(member: &str) -> impl FnOnce(MoveError) -> AnswerError {
     let member = member.to_owned();
     |error| AnswerError::Of {
         member,

@@ -1,5 +1,5 @@
-//! The rounds of one answer, natively: the same loop as `web/src/worker/round.ts`, for whoever has
-//! members and a question.
+//! Drives the rounds of one answer natively, as `web/src/worker/round.ts` does in the page: members
+//! make the moves that `conclave_ensemble::Rounds` names.
 //!
 //! | to | see |
 //! |---|---|
@@ -10,7 +10,6 @@
 //! | let something else than a local model take part | [`TakePart`], [`AnyMember`] |
 
 mod answer;
-mod ending;
 mod form;
 mod round;
 mod taking_part;
@@ -20,7 +19,7 @@ pub use conclave_grammar::{GrammarError, check as check_schema};
 pub use conclave_remote::read_json;
 
 pub use answer::{Answer, AnswerError, Ask, Left, Question, STOPPED, Watch, answer};
-pub use ending::Limits;
+pub use conclave_ensemble::Limits;
 pub use form::{Form, FormOf, Lexicon};
 pub use round::Round;
 pub use taking_part::{AnyMember, MoveError, TakePart};

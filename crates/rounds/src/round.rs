@@ -1,12 +1,15 @@
-//! One round: draft, verify in line, feedback and selection, keep.
+//! The rounds, driven: members make the moves that [`Rounds`] names. The same as
+//! `web/src/worker/round.ts`.
 
-use conclave_ensemble::{Candidate, Query, RoundError, Score, Settings, Stop, Update, cut};
-use conclave_member::{Draft, VerifiedScore};
+use std::collections::BTreeMap;
+
+use conclave_ensemble::{Candidate, Event, Failed, Move, Rounds, Settings};
+use conclave_member::VerifiedScore;
 use serde::Serialize;
 
-use crate::answer::{Left, Watch};
+use crate::answer::{Answer, AnswerError, Left, Watch, named};
 use crate::taking_part::{MoveError, TakePart};
-use crate::together::{all_of, together};
+use crate::together::together;
 
 /// One round, as `--record` writes it and `--show-votes` shows it. Rows and weights go by `active`,
 /// columns and the winner by `drafters`.
@@ -15,11 +18,11 @@ use crate::together::{all_of, together};
 pub struct Round {
     /// Members of the round, as indices.
     pub active: Vec<usize>,
-    /// Those of them who drafted: all that can and were in time, or the leader alone.
+    /// Members that drafted: all that can and were in time, or the leader alone.
     pub drafters: Vec<usize>,
     /// Their segments.
     pub candidates: Vec<Candidate>,
-    /// Tokens of each, in its drafter's own; of a record the scores tell them.
+    /// Tokens of each segment, in its drafter's own; in a record the scores have them.
     #[serde(skip)]
     pub tokens: Vec<usize>,
     /// Raw scores, a row a verifier, a column a candidate; empty if a fast end was accepted
@@ -31,9 +34,12 @@ pub struct Round {
     pub normalised: Vec<Vec<f64>>,
     /// Y of each candidate.
     pub totals: Vec<f64>,
-    /// The winner, an index into the candidates.
+    /// Index of the winner into the candidates.
     pub winner: usize,
-    /// Verifiers (places among the active) whose vote alone turned what all others agreed on.
+    /// Candidates of the winner's text that end alike, the winner among them.
+    #[serde(skip)]
+    pub writers: Vec<usize>,
+    /// Verifiers, by row, whose vote alone turned what all others agreed on.
     pub turned_by: Vec<usize>,
     /// c of each candidate.
     pub counts: Vec<usize>,
@@ -41,321 +47,219 @@ pub struct Round {
     pub weights: Vec<f64>,
     /// Members (indices) that left after the round.
     pub exited: Vec<usize>,
-    /// Members that were late in it, and had no candidate or no say for that.
+    /// Members that were late, and had no candidate or no say for that.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub abstained: Vec<Left>,
 }
 
 impl Round {
-    /// The place among the active of the member that drafted this candidate.
+    fn new(round: conclave_ensemble::Round, abstained: Vec<Left>) -> Self {
+        let tokens = round.candidates.iter().map(|draft| draft.tokens).collect();
+        let candidates = round.candidates.into_iter().map(|draft| Candidate {
+            text: draft.text,
+            ended: draft.ended,
+        });
+        Self {
+            active: round.active,
+            drafters: round.drafters,
+            candidates: candidates.collect(),
+            tokens,
+            verified: !round.scores.is_empty(),
+            scores: round.scores,
+            normalised: round.shares,
+            totals: round.totals,
+            winner: round.winner,
+            writers: round.writers,
+            turned_by: round.turned_by,
+            counts: round.counts,
+            weights: round.weights,
+            exited: round.exited,
+            abstained,
+        }
+    }
+
+    /// Row of the member that drafted this candidate.
     pub fn place_of(&self, candidate: usize) -> Option<usize> {
         let drafter = self.drafters.get(candidate)?;
         self.active.iter().position(|member| member == drafter)
     }
-
-    /// The places of its drafters among the active.
-    fn places(&self) -> Vec<usize> {
-        let places = 0..self.active.len();
-        let drafted = |place: &usize| self.drafters.contains(&self.active[*place]);
-        places.filter(drafted).collect()
-    }
-
-    /// What its drafter said of a candidate counts its tokens as they were kept: without the word
-    /// that was cut off.
-    fn count_tokens(&mut self) {
-        for candidate in 0..self.tokens.len() {
-            let own = self.place_of(candidate);
-            let row = own.and_then(|place| self.scores.get(place));
-            if let Some(score) = row.and_then(|row| row.get(candidate)) {
-                self.tokens[candidate] = score.tokens;
-            }
-        }
-    }
 }
 
-/// Why a round did not come to its end: a member (by index), the method, or who asked for it.
-pub(crate) enum Trouble {
-    Of(usize, MoveError),
-    Rule(RoundError),
-    Stopped,
-}
-
-impl From<RoundError> for Trouble {
-    fn from(error: RoundError) -> Self {
-        Self::Rule(error)
-    }
-}
-
-/// Members that failed, by index.
-type Failed = Vec<(usize, MoveError)>;
-
-/// One round, whether it ends the answer, and who could not keep its winner.
-pub(crate) async fn play<M: TakePart>(
+/// Plays rounds from the `first` move until the answer is over. Every member that has not left has
+/// begun the conversation.
+pub(crate) async fn drive<M: TakePart>(
     members: &mut [M],
-    query: &mut Query,
+    rounds: &mut Rounds,
+    first: Move,
     settings: &Settings,
+    said: &mut Answer,
     watch: &mut impl Watch,
-) -> Result<(Round, Option<Stop>, Failed), Trouble> {
-    let active = query.active().to_vec();
-    let number = query.round();
-    let able: Vec<usize> = active
-        .iter()
-        .copied()
-        .filter(|&index| members[index].drafts())
-        .collect();
-    let leader = query.leader();
-    let mut leader = leader.filter(|&place| able.contains(&active[place]));
-    let first = leader.map_or_else(|| able.clone(), |place| vec![active[place]]);
-    let mut drafted = draft(members, &first, settings).await?;
-    if leader.is_some() && drafted.drafters.is_empty() {
-        // It is late: the others draft for themselves.
-        let others: Vec<usize> = able
-            .iter()
-            .copied()
-            .filter(|index| *index != first[0])
-            .collect();
-        drafted.join(draft(members, &others, settings).await?);
-        leader = None;
-    }
-    // Where all are late the round is begun anew, until one drafts or has been late too often.
-    while drafted.drafters.is_empty() && !drafted.late.is_empty() {
-        if !watch.go_on() {
-            return Err(Trouble::Stopped);
+) -> Result<(), AnswerError> {
+    let mut late = Late::default();
+    let mut errors = BTreeMap::new();
+    let mut next = first;
+    loop {
+        let waits = matches!(
+            next,
+            Move::Draft { .. } | Move::Verify { .. } | Move::Keep { .. }
+        );
+        if waits && !watch.go_on() {
+            next = rounds.next(Event::Stopped)?;
         }
-        leader = None;
-        drafted = draft(members, &able, settings).await?;
-    }
-    if drafted.drafters.is_empty() {
-        let nobody = MoveError::Unknown("draft, nor can any other that is left");
-        return Err(Trouble::Of(active[0], nobody));
-    }
-    let mut round = Round {
-        active,
-        ..drafted.into_round(number)
-    };
-    query.drafted(&round.places(), &round.candidates)?;
-    // Fast mode accepts a candidate that ends the answer at once, unverified.
-    let failed = if let Some(winner) = query.fast_winner(&round.candidates) {
-        (round.verified, round.winner) = (false, winner);
-        Failed::new()
-    } else {
-        let trusted = match leader {
-            Some(place) => trust(members, query, settings, place, &mut round, watch).await?,
-            None => None,
-        };
-        match trusted {
-            Some(failed) => failed,
-            None => decide(members, query, settings, &mut round, watch).await?,
-        }
-    };
-    round.weights = query.weights().to_vec();
-    round.count_tokens();
-    if !round.totals.is_empty() {
-        round.exited = query.exit(round.winner)?;
-    }
-    for &index in &round.exited {
-        members[index].release();
-    }
-    let stop = query.stop(&round.candidates[round.winner]);
-    Ok((round, stop, failed))
-}
-
-/// What was drafted, by whom, and who was late.
-#[derive(Default)]
-struct Drafted {
-    drafters: Vec<usize>,
-    candidates: Vec<Candidate>,
-    /// As many as were drawn for each.
-    tokens: Vec<usize>,
-    late: Failed,
-}
-
-impl Drafted {
-    /// Puts others' drafts between these, by member.
-    fn join(&mut self, others: Self) {
-        for (at, drafter) in others.drafters.into_iter().enumerate() {
-            let place = self.drafters.partition_point(|&own| own < drafter);
-            self.drafters.insert(place, drafter);
-            self.candidates.insert(place, others.candidates[at].clone());
-            self.tokens.insert(place, others.tokens[at]);
-        }
-        self.late.extend(others.late);
-    }
-
-    fn into_round(self, number: usize) -> Round {
-        Round {
-            active: Vec::new(),
-            drafters: self.drafters,
-            candidates: self.candidates,
-            tokens: self.tokens,
-            scores: Vec::new(),
-            verified: true,
-            normalised: Vec::new(),
-            totals: Vec::new(),
-            winner: 0,
-            turned_by: Vec::new(),
-            counts: Vec::new(),
-            weights: Vec::new(),
-            exited: Vec::new(),
-            abstained: self
-                .late
-                .iter()
-                .map(|late| abstained(number, late))
-                .collect(),
-        }
-    }
-}
-
-/// What is told of a member that was late.
-fn abstained(round: usize, (member, error): &(usize, MoveError)) -> Left {
-    Left {
-        member: *member,
-        round,
-        error: error.to_string(),
-    }
-}
-
-/// The segments that `drafters` draft, cut to whole words. Who is late is left out.
-async fn draft<M: TakePart>(
-    members: &mut [M],
-    drafters: &[usize],
-    settings: &Settings,
-) -> Result<Drafted, Trouble> {
-    let drafting = taking_part(members, drafters).map(async |(index, member)| {
-        match member.draft(settings.segment_tokens).await {
-            Err(error) if !error.abstains() => Err(Trouble::Of(index, error)),
-            outcome => Ok((index, outcome)),
-        }
-    });
-    let mut drafted = Drafted::default();
-    for (index, outcome) in together(drafting).await? {
-        match outcome {
-            Ok(Draft {
-                text,
-                ended,
+        late.round = said.rounds.len() + 1;
+        let event = match next {
+            Move::Draft {
+                members: who,
                 tokens,
-            }) => {
-                let text = cut(&text, ended).to_owned();
-                drafted.drafters.push(index);
-                drafted.candidates.push(Candidate { text, ended });
-                drafted.tokens.push(tokens);
+                in_turn,
+            } => {
+                let draft = async |member: &mut M| member.draft(tokens).await;
+                let drafts = each(members, &who, in_turn, draft).await;
+                outcome(late.drafted(drafts), &mut errors, Event::Drafted)
             }
-            Err(error) => drafted.late.push((index, error)),
-        }
-    }
-    Ok(drafted)
-}
-
-/// All verify what the leader drafted, which has this place among the active. Where nobody doubts
-/// it, it is kept, and this gives who did not get it; otherwise all others draft, and the round is
-/// still to be decided.
-async fn trust<M: TakePart>(
-    members: &mut [M],
-    query: &mut Query,
-    settings: &Settings,
-    place: usize,
-    round: &mut Round,
-    watch: &mut impl Watch,
-) -> Result<Option<Failed>, Trouble> {
-    let number = query.round();
-    let scores = verify(members, round, settings, watch, number).await?;
-    if query.trusts(&raw(&scores))? {
-        round.scores = scores;
-        return Ok(Some(keep(members, round).await));
-    }
-    let mut others = round.active.clone();
-    others.remove(place);
-    others.retain(|&index| members[index].drafts());
-    let mut drafted = Drafted {
-        drafters: std::mem::take(&mut round.drafters),
-        candidates: std::mem::take(&mut round.candidates),
-        tokens: std::mem::take(&mut round.tokens),
-        late: Failed::new(),
-    };
-    drafted.join(draft(members, &others, settings).await?);
-    for late in &drafted.late {
-        round.abstained.push(abstained(number, late));
-    }
-    (round.drafters, round.candidates) = (drafted.drafters, drafted.candidates);
-    round.tokens = drafted.tokens;
-    query.drafted(&round.places(), &round.candidates)?;
-    Ok(None)
-}
-
-/// The scores alone, of the same shape.
-fn raw(scores: &[Vec<VerifiedScore>]) -> Vec<Vec<Score>> {
-    let row = |row: &Vec<VerifiedScore>| row.iter().map(|score| score.score).collect();
-    scores.iter().map(row).collect()
-}
-
-/// What every active member says of every candidate, in one in-line pass each; an empty row of
-/// those that only draft, or are late.
-async fn verify<M: TakePart>(
-    members: &mut [M],
-    round: &mut Round,
-    settings: &Settings,
-    watch: &mut impl Watch,
-    number: usize,
-) -> Result<Vec<Vec<VerifiedScore>>, Trouble> {
-    // The query has not changed yet: a round that ends here has not been.
-    if !watch.go_on() {
-        return Err(Trouble::Stopped);
-    }
-    let verifying = taking_part(members, &round.active).map(async |(index, member)| {
-        match member.verify(&round.candidates, settings).await {
-            Err(error) if !error.abstains() => Err(Trouble::Of(index, error)),
-            outcome => Ok((index, outcome)),
-        }
-    });
-    let mut rows = Vec::with_capacity(round.active.len());
-    for (index, outcome) in together(verifying).await? {
-        rows.push(outcome.unwrap_or_else(|error| {
-            if round.abstained.iter().all(|known| known.member != index) {
-                round.abstained.push(abstained(number, &(index, error)));
+            Move::Verify {
+                members: who,
+                candidates,
+                in_turn,
+            } => {
+                let verify = async |member: &mut M| member.verify(&candidates, settings).await;
+                let scores = each(members, &who, in_turn, verify).await;
+                outcome(late.verified(scores), &mut errors, Event::Verified)
             }
-            Vec::new()
-        }));
+            Move::Keep {
+                members: who,
+                winner,
+            } => {
+                let keep = async |member: &mut M| member.keep(winner).await;
+                let kept = each(members, &who, false, keep).await;
+                outcome(kept, &mut errors, |_| Event::Kept)
+            }
+            Move::Round { round } => {
+                for &index in &round.exited {
+                    members[index].release();
+                }
+                let text = round.text.clone();
+                let round = Round::new(*round, std::mem::take(&mut late.members));
+                watch.round(&round, &text);
+                said.text.push_str(&text);
+                said.rounds.push(round);
+                Event::Next
+            }
+            Move::Leave { member, round } => {
+                late.members.clear();
+                said.leave(members, member, round, errors.remove(&member), watch);
+                Event::Next
+            }
+            Move::Fail { member } => {
+                let unknown = || MoveError::Unknown("go on");
+                let error = errors.remove(&member).unwrap_or_else(unknown);
+                return Err(named(members[member].name())(error));
+            }
+            Move::Done { stop } => {
+                said.stopped = stop.name();
+                return Ok(());
+            }
+        };
+        next = rounds.next(event)?;
     }
-    Ok(rows)
 }
 
-/// Makes the winner part of every active member's text. Gives who did not get it; the others have
-/// it, so that the round counts.
-async fn keep<M: TakePart>(members: &mut [M], round: &Round) -> Failed {
-    let winner = round.winner;
-    let keeping = taking_part(members, &round.active)
-        .map(async |(index, member)| member.keep(winner).await.err().map(|error| (index, error)));
-    all_of(keeping).await.into_iter().flatten().collect()
-}
+/// Results of members' moves, with their indices.
+type Made<T> = Vec<(usize, Result<T, MoveError>)>;
 
-/// Verify in line, feedback and selection, broadcast: fills in the round. Gives who did not get its
-/// winner.
-async fn decide<M: TakePart>(
+/// Results of a move of each of these members: side by side, or one after the other until one
+/// fails.
+async fn each<M, T>(
     members: &mut [M],
-    query: &mut Query,
-    settings: &Settings,
-    round: &mut Round,
-    watch: &mut impl Watch,
-) -> Result<Failed, Trouble> {
-    round.scores = verify(members, round, settings, watch, query.round()).await?;
-    round.normalised = query.normalise(&raw(&round.scores))?;
-    if settings.update == Update::Before {
-        round.counts = query.feedback(&round.normalised)?.counts;
-    }
-    let selection = query.select(&round.normalised)?;
-    if settings.update == Update::After {
-        round.counts = query.feedback(&round.normalised)?.counts;
-    }
-    (round.totals, round.winner) = (selection.totals, selection.winner);
-    round.turned_by = selection.turned_by;
-    Ok(keep(members, round).await)
-}
-
-/// The members of a round with their indices; `active` counts upwards.
-fn taking_part<'a, M>(
-    members: &'a mut [M],
-    active: &[usize],
-) -> impl Iterator<Item = (usize, &'a mut M)> {
+    who: &[usize],
+    in_turn: bool,
+    make: impl AsyncFn(&mut M) -> Result<T, MoveError>,
+) -> Made<T> {
     let members = members.iter_mut().enumerate();
-    members.filter(|(index, _)| active.contains(index))
+    let moves = members
+        .filter(|(index, _)| who.contains(index))
+        .map(async |(index, member)| (index, make(member).await));
+    if !in_turn {
+        return together(moves).await;
+    }
+    let mut made = Vec::new();
+    for one in moves {
+        let one = one.await;
+        let failed = one.1.as_ref().is_err_and(|error| !error.abstains());
+        made.push(one);
+        if failed {
+            break;
+        }
+    }
+    made
+}
+
+/// The event of a move: what members made, or the failures, whose errors are kept by member.
+fn outcome<T>(
+    made: Made<T>,
+    errors: &mut BTreeMap<usize, MoveError>,
+    event: impl FnOnce(Vec<T>) -> Event,
+) -> Event {
+    let (mut results, mut failed) = (Vec::new(), Vec::new());
+    for (member, result) in made {
+        match result {
+            Ok(result) => results.push(result),
+            Err(error) => {
+                let kind = error.failure();
+                failed.push(Failed { member, kind });
+                errors.insert(member, error);
+            }
+        }
+    }
+    match failed.is_empty() {
+        true => event(results),
+        false => Event::Failed(failed),
+    }
+}
+
+/// Members that are late in the round under way: they abstain, and it goes on.
+#[derive(Default)]
+struct Late {
+    round: usize,
+    members: Vec<Left>,
+}
+
+impl Late {
+    /// Drafts, `None` of the late ones. A member may be asked again where all were late.
+    fn drafted<T>(&mut self, made: Made<T>) -> Made<Option<T>> {
+        let asked: Vec<usize> = made.iter().map(|&(index, _)| index).collect();
+        self.members.retain(|late| !asked.contains(&late.member));
+        self.abstaining(made, Some, || None)
+    }
+
+    /// Rows of scores, empty of the late ones.
+    fn verified<T>(&mut self, made: Made<Vec<T>>) -> Made<Vec<T>> {
+        self.abstaining(made, |row| row, Vec::new)
+    }
+
+    fn abstaining<T, U>(
+        &mut self,
+        made: Made<T>,
+        present: impl Fn(T) -> U,
+        absent: impl Fn() -> U,
+    ) -> Made<U> {
+        let mut all = Vec::with_capacity(made.len());
+        for (member, result) in made {
+            let result = match result {
+                Err(error) if error.abstains() => {
+                    if self.members.iter().all(|late| late.member != member) {
+                        self.members.push(Left {
+                            member,
+                            round: self.round,
+                            error: error.to_string(),
+                        });
+                    }
+                    Ok(absent())
+                }
+                result => result.map(&present),
+            };
+            all.push((member, result));
+        }
+        all
+    }
 }

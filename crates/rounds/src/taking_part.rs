@@ -1,13 +1,13 @@
 //! Who takes part in rounds. What a round asks of a member is these moves, wherever its model runs;
 //! a new kind of member is a variant of [`AnyMember`] here, and of [`MoveError`].
 
-use conclave_ensemble::{Candidate, Settings};
+use conclave_ensemble::{Candidate, Failure, Settings};
 use conclave_member::{
     Begun, Draft, Judged, JudgedToken, Member, MemberError, Message, Thinking, Thought,
     VerifiedScore,
 };
 use conclave_model::{ModelError, Sampling};
-use conclave_remote::{Drafted, Drawing, Remote, RemoteError, Said};
+use conclave_remote::{ChatMessage, Drafted, Drawing, Remote, RemoteError};
 
 use crate::form::FormOf;
 
@@ -31,12 +31,18 @@ impl MoveError {
         matches!(self, Self::Remote(error) if error.passes())
     }
 
-    /// Whether it only has no room for more: an answer that has begun ends with that.
+    /// Whether it only has no room for more.
     pub fn context_full(&self) -> bool {
-        matches!(
-            self,
-            Self::Local(MemberError::Model(ModelError::ContextFull { .. }))
-        )
+        self.failure() == Failure::ContextFull
+    }
+
+    /// How the rounds take it.
+    pub fn failure(&self) -> Failure {
+        match self {
+            Self::Local(MemberError::Model(ModelError::ContextFull { .. })) => Failure::ContextFull,
+            Self::Local(MemberError::Model(ModelError::Gpu(_))) => Failure::Device,
+            _ => Failure::Other,
+        }
     }
 }
 
@@ -147,7 +153,7 @@ pub trait TakePart {
     /// A segment of at most `limit` of its tokens, not yet cut to whole words.
     ///
     /// # Errors
-    /// What running reports; [`MoveError::context_full`] where there is no room.
+    /// What running reports; [`Failure::ContextFull`] where there is no room.
     async fn draft(&mut self, limit: usize) -> Result<Draft, MoveError>;
 
     /// Scores all candidates, `[candidates]`; empty of one that only drafts.
@@ -295,7 +301,7 @@ impl TakePart for Remote {
         stream: u64,
         _go_on: impl AsyncFnMut(usize, usize) -> bool,
     ) -> Result<Begun, MoveError> {
-        let said = messages.iter().map(|message| Said {
+        let said = messages.iter().map(|message| ChatMessage {
             role: message.role.clone(),
             content: message.content.clone(),
         });

@@ -5,19 +5,9 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 
-/// What the tasks come to, in their order. All of them end before the first error is told: a call
-/// that is dropped half-way would leave its member between two states.
-///
-/// # Errors
-/// The first task's that has one.
-pub async fn together<T, E>(
-    tasks: impl IntoIterator<Item = impl Future<Output = Result<T, E>>>,
-) -> Result<Vec<T>, E> {
-    all_of(tasks).await.into_iter().collect()
-}
-
-/// What each of the tasks comes to.
-pub async fn all_of<T>(tasks: impl IntoIterator<Item = impl Future<Output = T>>) -> Vec<T> {
+/// Results of the tasks, in their order. All of them end before any is returned: a call that is
+/// dropped half-way would leave its member between two states.
+pub async fn together<T>(tasks: impl IntoIterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let mut tasks: Vec<Task<_>> = tasks.into_iter().map(Task::running).collect();
     poll_fn(|context| {
         let mut waiting = false;
@@ -79,7 +69,7 @@ mod tests {
     }
 
     /// Runs tasks that wait so many turns; what was done in which order, and what they come to.
-    fn run(turns: &[usize], fails: &[usize]) -> (Vec<String>, Result<Vec<usize>, usize>) {
+    fn run(turns: &[usize], fails: &[usize]) -> (Vec<String>, Vec<Result<usize, usize>>) {
         let done = RefCell::new(Vec::new());
         let tasks = turns.iter().enumerate().map(|(task, &turns)| {
             let done = &done;
@@ -105,14 +95,14 @@ mod tests {
             "0 begins", "1 begins", "1 ends", "2 begins", "2 ends", "0 ends",
         ];
         assert_eq!(done, wanted);
-        assert_eq!(outcome, Ok(vec![0, 10, 20]));
-        assert_eq!(run(&[], &[]).1, Ok(vec![]));
+        assert_eq!(outcome, [Ok(0), Ok(10), Ok(20)]);
+        assert_eq!(run(&[], &[]).1, []);
     }
 
     #[test]
-    fn all_end_before_the_first_failure_is_told() {
+    fn all_end_before_a_failure_is_returned() {
         let (done, outcome) = run(&[1, 3, 0], &[0, 2]);
         assert_eq!(done.last().unwrap(), "1 ends");
-        assert_eq!(outcome, Err(0));
+        assert_eq!(outcome, [Err(0), Ok(10), Err(2)]);
     }
 }

@@ -150,16 +150,17 @@ pub(crate) struct Vote {
 
 impl Vote {
     fn from_round(round: &Round, names: &[String]) -> Self {
-        let name = |place: usize| names[round.drafters[place]].clone();
-        let kept = &round.candidates[round.winner];
-        let places = 0..round.candidates.len();
+        let name = |candidate: usize| names[round.drafters[candidate]].clone();
         let votes = round.totals.iter().enumerate();
         Self {
-            writers: places
-                .filter(|&place| round.candidates[place] == *kept)
-                .map(name)
+            writers: round
+                .writers
+                .iter()
+                .map(|&candidate| name(candidate))
                 .collect(),
-            votes: votes.map(|(place, &total)| (name(place), total)).collect(),
+            votes: votes
+                .map(|(candidate, &total)| (name(candidate), total))
+                .collect(),
         }
     }
 

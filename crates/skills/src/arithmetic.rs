@@ -1,5 +1,4 @@
-//! Column addition and subtraction, one column a step, with carries and
-//! borrows spoken.
+//! Column addition and subtraction, one column per step, with carries and borrows written out.
 
 use crate::chance::Chance;
 
@@ -14,7 +13,7 @@ fn digits(mut number: u32) -> Vec<u32> {
     digits
 }
 
-/// Mostly two and three digits, sometimes four; one-digit numbers are rare.
+/// Mostly two or three digits, sometimes four, rarely one.
 fn operand(chance: &mut Chance) -> u32 {
     match chance.below(100) {
         0..4 => chance.between(1, 9),

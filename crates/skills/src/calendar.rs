@@ -1,5 +1,5 @@
-//! Calendar steps: weekdays by whole weeks and a rest, months named one by
-//! one, dates carried over the end of a month.
+//! Calendar steps: weekdays by whole weeks and a remainder, months one by one, dates across the end
+//! of a month.
 
 use crate::chance::{Chance, commas, counted};
 
@@ -36,7 +36,7 @@ pub(crate) fn calendar(chance: &mut Chance) -> (String, String) {
     }
 }
 
-/// The names passed when stepping `steps` on (or back) from `from`.
+/// Indices passed when stepping `steps` forward (or back) from `from`.
 fn walk(names: usize, from: usize, steps: u32, back: bool) -> Vec<usize> {
     (1..=steps as usize)
         .map(|step| {

@@ -1,12 +1,11 @@
-//! Seeded draws: one ChaCha stream per (purpose, seed, index), so that any
-//! question can be made again on its own and training never meets an
-//! examination's stream.
+//! Seeded draws: one ChaCha stream per (purpose, seed, index), so that any question can be drawn
+//! again on its own, and training and examination never share a stream.
 
 use crate::Purpose;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-/// A source of random draws for one question or conversation.
+/// Source of random draws for one question or conversation.
 pub(crate) struct Chance(ChaCha8Rng);
 
 impl Chance {
@@ -22,17 +21,17 @@ impl Chance {
         Self(rng)
     }
 
-    /// A number in `0..bound`; the bias of 2^-32 or so does not matter here.
+    /// Number in `0..bound`; the bias of about 2^-32 is negligible here.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         ((u64::from(self.0.next_u32()) * bound as u64) >> 32) as usize
     }
 
-    /// A number in `low..=high`.
+    /// Number in `low..=high`.
     pub(crate) fn between(&mut self, low: u32, high: u32) -> u32 {
         low + self.below((high - low + 1) as usize) as u32
     }
 
-    /// True in so many of a hundred draws.
+    /// True with a probability of `share` percent.
     pub(crate) fn percent(&mut self, share: usize) -> bool {
         self.below(100) < share
     }
@@ -42,7 +41,7 @@ impl Chance {
         items[self.below(items.len())]
     }
 
-    /// `count` different items in random order (all of them if there are fewer).
+    /// `count` distinct items in random order, or all if there are fewer.
     pub(crate) fn sample<T: Copy>(&mut self, items: &[T], count: usize) -> Vec<T> {
         let mut pool = items.to_vec();
         let count = count.min(pool.len());
@@ -54,7 +53,7 @@ impl Chance {
         pool
     }
 
-    /// One of the phrasings, its `{a}`, `{b}`, … replaced in order by the values.
+    /// One of the phrasings, with `{a}`, `{b}`, … replaced in order by the values.
     pub(crate) fn say(&mut self, phrasings: &[&str], values: &[&str]) -> String {
         let mut text = self.pick(phrasings).to_string();
         for (place, value) in values.iter().enumerate() {
@@ -64,8 +63,8 @@ impl Chance {
         text
     }
 
-    /// The same question as people really type it: sometimes with a
-    /// greeting, sometimes without its capital or its full stop.
+    /// Varies a question as people type it: sometimes with a greeting, without its capital or its
+    /// full stop.
     pub(crate) fn colloquial(&mut self, text: &str) -> String {
         let mut text = text.to_string();
         if self.percent(8) {
@@ -85,7 +84,7 @@ impl Chance {
     }
 }
 
-/// `items` with commas between them.
+/// Joins `items` with commas.
 pub(crate) fn commas<T: ToString>(items: &[T]) -> String {
     items
         .iter()
@@ -94,7 +93,7 @@ pub(crate) fn commas<T: ToString>(items: &[T]) -> String {
         .join(", ")
 }
 
-/// `count` of a thing, in the singular where it is one: `1 hour`, `3 hours`.
+/// Count with a unit, singular for one: `1 hour`, `3 hours`.
 pub(crate) fn counted(count: u32, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }

@@ -1,10 +1,9 @@
-//! Training conversations: one to four turns of questions under a mix of
-//! skills, as `user` and `assistant` messages.
+//! Training conversations of one to four turns, drawn from a mix of skills.
 
 use crate::chance::Chance;
 use crate::{Purpose, Question, Skill, ask};
 
-/// Who speaks.
+/// Role of a speaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Standing instructions.
@@ -16,7 +15,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The name that chat templates know.
+    /// Name in chat templates.
     pub fn name(self) -> &'static str {
         match self {
             Role::System => "system",
@@ -26,30 +25,30 @@ impl Role {
     }
 }
 
-/// One message of a conversation.
+/// Message of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Who speaks.
+    /// Role of the speaker.
     pub role: Role,
-    /// What is said.
+    /// Text.
     pub content: String,
 }
 
-/// A conversation and the questions it was made of, in turn.
+/// Conversation, with the questions it consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conversation {
-    /// One question a turn.
+    /// One question per turn.
     pub questions: Vec<Question>,
-    /// The same as messages, with small talk around follow-up questions.
+    /// The messages, with small talk around follow-up questions.
     pub messages: Vec<Message>,
 }
 
-/// How often each skill is asked, as relative shares.
+/// Relative frequency of each skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mix(Vec<(Skill, u32)>);
 
 impl Mix {
-    /// A mix from relative shares; `None` if they are all zero.
+    /// Creates a mix of relative shares; `None` if all are zero.
     pub fn new(shares: Vec<(Skill, u32)>) -> Option<Self> {
         shares
             .iter()
@@ -57,7 +56,7 @@ impl Mix {
             .then_some(Self(shares))
     }
 
-    /// Every skill as often as any other.
+    /// Every skill equally often.
     pub fn even() -> Self {
         Self(Skill::all().map(|skill| (skill, 1)).collect())
     }
@@ -75,8 +74,8 @@ impl Mix {
     }
 }
 
-/// Training conversation number `index` of `seed`: 84 % have one turn, 12 %
-/// two, the rest three or four; 4 % open with a system message.
+/// Training conversation number `index` of `seed`: 84 % have one turn, 12 % two, the rest three or
+/// four; 4 % begin with a system message.
 pub fn conversation(seed: u64, index: u64, mix: &Mix) -> Conversation {
     let mut chance = Chance::new(Purpose::Training, seed, index);
     let turns = match chance.below(100) {

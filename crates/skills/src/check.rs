@@ -1,10 +1,10 @@
-//! Whether a reply's final answer is right. Only the text after the last
-//! `Answer:` counts; case, spaces and a closing full stop do not.
+//! Checks a reply's final answer: the text after the last `Answer:`, ignoring case, spaces and a
+//! final full stop.
 
 use crate::{Question, Skill};
 
-/// The final answer that a reply states: the rest of the line after the last
-/// `Answer:`, without its closing full stop. `None` if the reply states none.
+/// Extracts the final answer of a reply: the rest of the line after the last `Answer:`, without a
+/// final full stop. `None` if there is none.
 pub fn final_answer(reply: &str) -> Option<String> {
     let lower = reply.to_lowercase();
     let (_, rest) = lower.rsplit_once("answer:")?;
@@ -15,8 +15,7 @@ pub fn final_answer(reply: &str) -> Option<String> {
     (!answer.is_empty()).then(|| answer.to_string())
 }
 
-/// Whether `reply` ends in the right final answer. Stories have none: they
-/// never pass.
+/// Returns whether `reply` ends with the right final answer. Stories have none and never pass.
 pub fn check(question: &Question, reply: &str) -> bool {
     question.skill != Skill::Story
         && final_answer(reply).is_some()

@@ -1,14 +1,13 @@
-//! Conversions between units, both ways: the small product or quotient is
-//! shown, then the sum.
+//! Conversions between units, both ways: first the product or quotient, then the sum.
 
 use crate::chance::{Chance, counted};
 
-/// A large unit, a small one, and how many of the small make one large.
+/// A large unit, a small one, and the number of small ones in a large one.
 struct Units {
     large: (&'static str, &'static str),
     small: (&'static str, &'static str),
     ratio: u32,
-    /// Largest number of large units asked about.
+    /// Largest number of large units in a question.
     most: u32,
 }
 

@@ -1,5 +1,5 @@
-//! Counting letters: the words are spelled out and the count spoken as it
-//! grows. A fifth of the words are made up, so spelling must be read, not known.
+//! Counting letters: words are spelled with a running count. A fifth of the words are invented, so
+//! that spelling must be read, not recalled.
 
 use crate::chance::Chance;
 use crate::words;
@@ -23,7 +23,7 @@ fn word(chance: &mut Chance) -> String {
     chance.pick(list).to_string()
 }
 
-/// Spells `text`, speaking the count after every letter that `counts`.
+/// Spells `text`, with the count after every letter for which `counts` holds.
 fn spell(text: &str, counts: impl Fn(char) -> bool) -> (String, u32) {
     let mut total = 0;
     let mut spelled = Vec::new();
@@ -52,7 +52,7 @@ pub(crate) fn count(chance: &mut Chance) -> (String, String) {
                 phrase = format!("{phrase} {}", word(chance));
             }
             let letters: Vec<char> = phrase.chars().filter(|c| c.is_alphabetic()).collect();
-            // Mostly a letter that is there; a random one is often not.
+            // Mostly a letter that occurs; a random one often does not.
             let letter = if chance.percent(80) {
                 letters[chance.below(letters.len())]
             } else {

@@ -1,11 +1,12 @@
-//! The skills the bundled members learn and are examined on: a seeded
-//! generator of plain-English questions with worked answers, and the checker
-//! that decides whether a reply's final answer is right.
+//! Skills that the bundled members learn and are examined on: a seeded generator of plain-English
+//! questions with worked answers, and a checker of final answers.
 //!
-//! Every answer shows its working in short steps and ends in `Answer: X.`, so
-//! that members can continue each other's text and a program can check the
-//! result without judging the working. Questions are drawn from spaces far
-//! larger than any training run, so they cannot be learned by heart.
+//! Every answer shows short steps and ends in `Answer: X.`, so that members can continue each
+//! other's text and a program can check the result without judging the steps. There are far more
+//! questions than any training run draws, so they can't be memorised.
+//!
+//! Main items: [`question`] draws examination questions, [`conversation`] training text under a
+//! [`Mix`] of [`Skill`]s, and [`check`] judges a reply.
 //!
 //! ```
 //! use conclave_skills::{check, question};
@@ -31,31 +32,31 @@ pub use check::{check, final_answer};
 
 use chance::Chance;
 
-/// What a question asks for. All but [`Skill::Story`] can be checked.
+/// Skill that a question needs. All but [`Skill::Story`] can be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Skill {
-    /// Column addition, spelled out digit by digit.
+    /// Column addition, digit by digit.
     Add,
-    /// Column subtraction, spelled out digit by digit.
+    /// Column subtraction, digit by digit.
     Subtract,
     /// Times, lengths, weights and dozens in other units.
     Convert,
-    /// Words into alphabetical order, numbers by size.
+    /// Words in alphabetical order, numbers by size.
     Sort,
-    /// The items of a list that satisfy a condition.
+    /// Items of a list that satisfy a condition.
     Filter,
     /// Letters and vowels of words, counted one by one.
     Count,
-    /// Weekdays, months and dates, so many steps on or back.
+    /// Weekdays, months and dates, forward or back.
     Calendar,
-    /// Small word problems of one to three steps.
+    /// Word problems of one to three steps.
     Problem,
     /// A free-form short story; not checked.
     Story,
 }
 
 impl Skill {
-    /// The skills whose answers can be checked, in the order [`question`] asks them.
+    /// Skills with checkable answers, in the order of [`question`].
     pub const CHECKED: [Skill; 8] = [
         Skill::Add,
         Skill::Subtract,
@@ -67,12 +68,12 @@ impl Skill {
         Skill::Problem,
     ];
 
-    /// All skills, the unchecked one last.
+    /// All skills; the unchecked one is last.
     pub fn all() -> impl Iterator<Item = Skill> {
         Skill::CHECKED.into_iter().chain([Skill::Story])
     }
 
-    /// A short lower-case name, as used in tables and on command lines.
+    /// Short lower-case name for tables and command lines.
     pub fn name(self) -> &'static str {
         match self {
             Skill::Add => "add",
@@ -87,42 +88,41 @@ impl Skill {
         }
     }
 
-    /// The skill of that name.
+    /// Finds a skill by its name.
     pub fn from_name(name: &str) -> Option<Skill> {
         Skill::all().find(|skill| skill.name() == name)
     }
 }
 
-/// One question and its reference answer.
+/// A question and its reference answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// What it asks for.
+    /// Skill that it needs.
     pub skill: Skill,
-    /// The question as a visitor would type it.
+    /// Question as a visitor would type it.
     pub text: String,
-    /// The reference answer with its working; ends in `Answer: X.` unless the
-    /// skill is [`Skill::Story`].
+    /// Reference answer with its steps; ends in `Answer: X.` unless the skill is [`Skill::Story`].
     pub answer: String,
 }
 
-/// Which of the disjoint streams a random draw belongs to.
+/// Disjoint streams of random draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     Training,
     Examination,
 }
 
-/// Examination question number `index` of `seed`. The skills take turns, so
-/// every run of [`Skill::CHECKED`]`.len()` indices asks each of them once.
+/// Examination question number `index` of `seed`. Skills take turns: each run of
+/// [`Skill::CHECKED`]`.len()` indices has each of them once.
 ///
-/// Training text ([`conversation`]) comes from other streams whatever the seed.
+/// Training text ([`conversation`]) comes from separate streams for any seed.
 pub fn question(seed: u64, index: u64) -> Question {
     let skill = Skill::CHECKED[(index % Skill::CHECKED.len() as u64) as usize];
     let mut chance = Chance::new(Purpose::Examination, seed, index);
     ask(skill, &mut chance)
 }
 
-/// A question of the given skill.
+/// Draws a question of a skill.
 fn ask(skill: Skill, chance: &mut Chance) -> Question {
     let (text, answer) = match skill {
         Skill::Add => arithmetic::add(chance),

@@ -25,7 +25,7 @@ pub(crate) fn sort(chance: &mut Chance) -> (String, String) {
 }
 
 fn sort_words(chance: &mut Chance, count: usize) -> (String, String) {
-    // Lists with two words of one initial are the hard ones: a third stay.
+    // Lists with a repeated initial are the hard ones: a third of them stay.
     let list = loop {
         let list = any_words(chance, count);
         let mut initials: Vec<char> = list.iter().map(|word| initial(word)).collect();
@@ -87,7 +87,7 @@ fn sort_numbers(chance: &mut Chance, count: usize) -> (String, String) {
     (text, answer)
 }
 
-/// Says of every item whether it is kept, then lists those that are.
+/// States for every item whether it is kept, then lists those kept.
 fn sift<T: ToString + Copy>(list: &[T], keep: impl Fn(T) -> bool) -> Option<String> {
     let kept: Vec<T> = list.iter().copied().filter(|&item| keep(item)).collect();
     if kept.is_empty() {
@@ -151,7 +151,7 @@ fn by_category(chance: &mut Chance, count: usize) -> (String, Option<String>) {
 fn by_initial(chance: &mut Chance, count: usize) -> (String, Option<String>) {
     let mut list = any_words(chance, count);
     let letter = initial(list[0]);
-    // A second word with that initial, so that one is not always the answer.
+    // A second word with that initial, so that the answer is not always a single one.
     let same: Vec<&'static str> = any_words(chance, usize::MAX)
         .into_iter()
         .filter(|word| initial(word) == letter && !list.contains(word))

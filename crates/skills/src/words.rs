@@ -1,6 +1,6 @@
-//! The word lists: a few hundred everyday words, no word in two categories.
+//! Word lists: a few hundred everyday words, none in two categories.
 
-/// Animals, in the plural where a question names the category.
+/// Animals.
 pub(crate) const ANIMALS: [&str; 36] = [
     "ant", "bear", "bee", "bird", "camel", "cat", "cow", "crab", "deer", "dog", "donkey", "duck",
     "eagle", "fish", "fox", "frog", "goat", "goose", "hen", "horse", "lion", "lizard", "mouse",
@@ -68,7 +68,7 @@ pub(crate) const NAMES: [&str; 20] = [
     "Lily", "Omar", "Rosa", "Emil", "Kate", "Hugo", "Ida",
 ];
 
-/// Things a word problem can count.
+/// Countable things for word problems.
 pub(crate) const THINGS: [&str; 18] = [
     "apples", "pears", "eggs", "books", "coins", "stamps", "pencils", "marbles", "cards", "shells",
     "stickers", "cookies", "flowers", "stones", "balls", "buttons", "cups", "toys",

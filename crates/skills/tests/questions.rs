@@ -1,5 +1,5 @@
-//! What every question must keep to: its own answer passes, a spoiled one
-//! fails, the same seed asks the same, and training never asks an exam.
+//! Properties of every question: its own answer passes, a changed one fails, equal seeds give equal
+//! questions, and training never contains an examination question.
 
 use conclave_skills::{Mix, Role, Skill, check, conversation, final_answer, question};
 use std::collections::HashSet;
@@ -23,7 +23,7 @@ fn a_corrupted_final_answer_fails() {
             .answer
             .rsplit_once("Answer:")
             .expect("checked skills state an answer");
-        // One digit or letter off, one more, one missing, and a later change of mind.
+        // One digit or letter changed, one more, one missing, and a later change of mind.
         let last = right.chars().last().expect("not empty");
         let other = match last {
             '0'..='8' => (last as u8 + 1) as char,
@@ -100,7 +100,7 @@ fn training_asks_other_questions_than_an_examination_of_the_same_seed() {
         .flat_map(|index| conversation(7, index, &mix).questions)
         .filter(|asked| exam.contains(&asked.answer))
         .count();
-    // Chance alone makes a few small sums meet; a shared stream would make all.
+    // A few small sums coincide by chance; a shared stream would make all coincide.
     assert!(
         met * 50 < exam.len(),
         "{met} of {} examined sums were trained",
@@ -110,7 +110,7 @@ fn training_asks_other_questions_than_an_examination_of_the_same_seed() {
 
 #[test]
 fn answers_span_two_to_eight_segments() {
-    // A segment is ten tokens; digits and marks are a token each, words one or two.
+    // A segment is ten tokens; digits and punctuation take a token each, words one or two.
     let tokens = |text: &str| {
         text.split(' ')
             .map(|word| 1 + word.chars().filter(|c| !c.is_alphabetic()).count())

@@ -1,12 +1,12 @@
-//! What drafts are held to, as the page has it: another module's, mostly.
+//! A constraint on drafts as a JavaScript object, usually of another module.
 
 use wasm_bindgen::prelude::*;
 
-use crate::files::told;
+use crate::files::message;
 
 #[wasm_bindgen(typescript_custom_section)]
 const TYPE: &str = r#"
-/** What drafts are held to; see `conclave_member::Constraint`. It must not call the member. */
+/** Constraint on drafts; see `conclave_member::Constraint`. It must not call the member. */
 export interface Constraint {
   mask(drawn: Uint32Array): Uint32Array;
   accept(text: string): void;
@@ -15,7 +15,7 @@ export interface Constraint {
 
 #[wasm_bindgen]
 extern "C" {
-    /// An object of the page's that follows an answer.
+    /// The page's object that follows an answer.
     #[wasm_bindgen(typescript_type = "Constraint")]
     pub type Constraint;
 
@@ -26,20 +26,20 @@ extern "C" {
     fn accept(this: &Constraint, text: &str) -> Result<(), JsValue>;
 }
 
-struct Held(Constraint);
+struct JsConstraint(Constraint);
 
 impl Constraint {
-    pub(crate) fn held(self) -> Box<dyn conclave_member::Constraint> {
-        Box::new(Held(self))
+    pub(crate) fn into_boxed(self) -> Box<dyn conclave_member::Constraint> {
+        Box::new(JsConstraint(self))
     }
 }
 
-impl conclave_member::Constraint for Held {
+impl conclave_member::Constraint for JsConstraint {
     fn mask(&mut self, drawn: &[u32]) -> Result<Vec<u32>, String> {
-        self.0.mask(drawn).map_err(|thrown| told(&thrown))
+        self.0.mask(drawn).map_err(|thrown| message(&thrown))
     }
 
     fn accept(&mut self, text: &str) -> Result<(), String> {
-        self.0.accept(text).map_err(|thrown| told(&thrown))
+        self.0.accept(text).map_err(|thrown| message(&thrown))
     }
 }

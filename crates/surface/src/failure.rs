@@ -1,4 +1,4 @@
-//! Rust errors as JavaScript `Error`s whose `name` the page can tell apart.
+//! Rust errors as JavaScript `Error`s, distinguished by `name`.
 
 use conclave_ensemble::{RoundError, SettingsError};
 use conclave_kernels::GpuError;
@@ -7,7 +7,7 @@ use conclave_model::ModelError;
 use conclave_text::TextError;
 use wasm_bindgen::JsValue;
 
-/// An error with the name under which the library knows it.
+/// An error with its name in the library.
 #[derive(Debug)]
 pub struct Failure {
     name: &'static str,
@@ -23,12 +23,12 @@ impl Failure {
         }
     }
 
-    /// What the page asked for makes no sense.
+    /// Invalid settings from the page.
     pub fn settings(error: impl std::fmt::Display) -> Self {
         Self::named("Settings", error)
     }
 
-    /// There is no GPU to run on.
+    /// No GPU is available.
     pub fn no_gpu(error: impl std::fmt::Display) -> Self {
         Self::named("NoGpu", error)
     }
@@ -84,7 +84,7 @@ impl From<MemberError> for Failure {
                 | TextError::TemplateRefused { .. }
                 | TextError::TemplateEndless,
             ) => Self::named("Template", error),
-            // It says what is wrong with the form that the page has asked for.
+            // The constraint that the page has asked for is at fault.
             MemberError::Constraint(_) => Self::settings(error),
             MemberError::Text(_)
             | MemberError::File(_)
@@ -102,7 +102,10 @@ impl From<SettingsError> for Failure {
 
 impl From<RoundError> for Failure {
     fn from(error: RoundError) -> Self {
-        Self::engine(error)
+        match error {
+            RoundError::NoDrafter => Self::named("Remote", error),
+            _ => Self::engine(error),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The files of a model as the page has them (in its store, in blobs, in memory), read by ranges.
+//! A model's files as the page holds them (in its store, in blobs, in memory), read by ranges.
 
 use conclave_weights::{Reading, Source, SourceError, SourceFile};
 use js_sys::{Error, Uint8Array};
@@ -18,7 +18,7 @@ export interface ModelFiles {
 
 #[wasm_bindgen]
 extern "C" {
-    /// An object of the page's that reads a model's files.
+    /// The page's object that reads a model's files.
     #[wasm_bindgen(typescript_type = "ModelFiles")]
     pub type ModelFiles;
 
@@ -40,8 +40,8 @@ struct File {
     bytes: f64,
 }
 
-/// The page's files as the engine reads them. No more of a file is in the module's memory than
-/// the range that is being read.
+/// The page's files as a [`Source`](conclave_weights::Source). The module's memory holds only the
+/// range being read.
 pub struct PageFiles {
     page: ModelFiles,
     files: Vec<SourceFile>,
@@ -51,14 +51,14 @@ impl PageFiles {
     /// Lists the files.
     ///
     /// # Errors
-    /// What is no list of names and sizes.
+    /// Anything but a list of names and sizes.
     pub fn new(page: ModelFiles) -> Result<Self, Failure> {
         let files: Vec<File> = serde_wasm_bindgen::from_value(page.files())?;
         let files = files
             .into_iter()
             .map(|File { name, bytes }| SourceFile {
                 name,
-                // Sizes are whole numbers below 2^53; anything else becomes what no file has.
+                // Sizes are integers below 2^53; anything else becomes a size that no file has.
                 bytes: bytes as u64,
             })
             .collect();
@@ -90,7 +90,7 @@ impl Source for PageFiles {
             let read = self
                 .page
                 .read(file as u32, offset as f64, into.len() as u32);
-            let read = read.await.map_err(|thrown| failed(told(&thrown)))?;
+            let read = read.await.map_err(|thrown| failed(message(&thrown)))?;
             let read: Uint8Array = read
                 .dyn_into()
                 .map_err(|_| failed("the page read something else than bytes".to_owned()))?;
@@ -107,8 +107,8 @@ impl Source for PageFiles {
     }
 }
 
-/// What an exception says.
-pub(crate) fn told(thrown: &JsValue) -> String {
+/// The message of an exception.
+pub(crate) fn message(thrown: &JsValue) -> String {
     thrown
         .dyn_ref::<Error>()
         .map_or_else(|| format!("{thrown:?}"), |error| error.message().into())

@@ -1,6 +1,15 @@
-//! What both wasm modules show JavaScript of a member: its moves, its files and its errors. Types
-//! and errors cross here, and nothing else happens. It compiles natively for the test that writes
-//! the types (`web/src/protocol/generated.ts`).
+//! The JavaScript interface to a member, shared by the wasm modules: [`Member`], its files
+//! ([`ModelFiles`]), its loading and its errors ([`Failure`]). It converts types and errors and does
+//! nothing else. It also compiles natively, for the test that writes
+//! `web/src/protocol/generated.ts`.
+//!
+//! ```no_run
+//! use conclave_surface::{Failure, to_js};
+//! #[derive(serde::Serialize)]
+//! struct Progress { loaded: u64, total: u64 }
+//! let value = to_js(&Progress { loaded: 1, total: 2 })?;
+//! # Ok::<(), Failure>(())
+//! ```
 
 mod constraint;
 mod failure;
@@ -20,10 +29,10 @@ pub use files::ModelFiles;
 pub use load::{Adapter, Choices, Chosen, load};
 pub use member::Member;
 
-/// A value as JSON has it: plain objects, and `null` for what is not there.
+/// A value as plain objects, as in JSON, with `null` for absent values.
 ///
 /// # Errors
-/// What no JSON can say.
+/// Values that JSON cannot represent.
 pub fn to_js(value: &impl Serialize) -> Result<JsValue, Failure> {
     Ok(value.serialize(&Serializer::json_compatible())?)
 }

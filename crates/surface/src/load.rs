@@ -1,4 +1,4 @@
-//! How a member is loaded, on whatever runs it.
+//! Loading of a member, on any backend.
 
 use conclave_model::{Backend, LoadOptions};
 use conclave_weights::{Format, Source};
@@ -9,24 +9,24 @@ use wasm_bindgen::JsValue;
 use crate::failure::Failure;
 use crate::files::{ModelFiles, PageFiles};
 
-/// What runs the models.
+/// The device that runs the models.
 #[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct Adapter {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Who made it.
+    /// Its maker.
     pub vendor: String,
-    /// Of which kind it is.
+    /// Its architecture.
     pub architecture: String,
-    /// By what it is spoken to.
+    /// Its graphics API.
     pub backend: String,
-    /// It is a GPU that a CPU plays.
+    /// It is a CPU emulating a GPU.
     pub software: bool,
 }
 
 impl Adapter {
-    /// The CPU, by what is said to run there.
+    /// The CPU, with the name of its backend.
     pub fn cpu() -> Self {
         Self {
             name: "CPU".to_owned(),
@@ -37,45 +37,45 @@ impl Adapter {
     }
 }
 
-/// Which kernels a GPU launches where the faster is told by measure; `conclave_kernels::Choices`
-/// says what they are.
+/// A GPU's choice of kernels where the faster is found by measuring; see
+/// `conclave_kernels::Choices`.
 #[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct Choices {
-    /// Norms are made inside of the products behind them.
+    /// Norms are fused into the products after them.
     pub norm_inside: bool,
-    /// Rows that a block makes while a tile makes its 32; left out where tiles have failed their
-    /// self-test.
+    /// Rows that a block computes while a tile computes its 32; absent where tiles have failed
+    /// their self-test.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     pub as_a_tile: Option<usize>,
 }
 
-/// Those that are in use.
+/// The choices in use.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct Chosen {
     /// The choices.
     #[serde(flatten)]
     pub choices: Choices,
-    /// They were measured, with the first model or at the visit that they come from.
+    /// They were measured, with the first model or at an earlier visit.
     pub measured: bool,
 }
 
-/// How a member is loaded.
+/// Options of loading a member.
 #[derive(Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "LoadOptions"))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Options {
     /// Room for the conversation, in the member's tokens.
     context_tokens: u32,
-    /// What weights that come unquantised become; left out, they stay as they are.
+    /// Format to round unquantised weights to; if absent, they stay as they are.
     #[cfg_attr(test, ts(inline, optional))]
     quantise: Option<Quantise>,
 }
 
-/// What weights can be rounded to while they load.
+/// Formats that weights can be rounded to while they load.
 #[derive(Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) enum Quantise {
@@ -97,8 +97,8 @@ impl From<Options> for LoadOptions {
     }
 }
 
-/// Loads the member `name` from its files, tensor by tensor. `on_progress` hears `(loaded, total)`
-/// bytes.
+/// Loads the member `name` from its files, tensor by tensor. `on_progress` receives `(loaded,
+/// total)` bytes.
 ///
 /// # Errors
 /// `ModelFile`, `OutOfMemory` or `Settings`.
@@ -112,16 +112,16 @@ pub async fn load(
     let source = PageFiles::new(files)?;
     let options: Options = serde_wasm_bindgen::from_value(options)?;
     let total: u64 = source.files().iter().map(|file| file.bytes).sum();
-    let mut tell = |loaded: u64| {
-        // A page that fails to show progress does not spoil the load.
+    let mut report = |loaded: u64| {
+        // A page that fails to show progress does not fail the load.
         let _ = on_progress.call2(
             &JsValue::UNDEFINED,
             &JsValue::from(loaded as f64),
             &JsValue::from(total as f64),
         );
     };
-    let load = conclave_member::Member::load(name, &source, backend, options.into(), &mut tell);
+    let load = conclave_member::Member::load(name, &source, backend, options.into(), &mut report);
     let member = load.await?;
-    tell(total);
+    report(total);
     Ok(member)
 }

@@ -10,7 +10,7 @@ use wasm_bindgen_futures::JsFuture;
 
 use crate::constraint::Constraint;
 use crate::failure::Failure;
-use crate::files::told;
+use crate::files::message;
 use crate::to_js;
 
 /// A model in a conversation; see `conclave_member::Member`.
@@ -19,15 +19,15 @@ pub struct Member {
     member: conclave_member::Member,
 }
 
-/// What an engine says of a member that it has loaded.
+/// Description of a loaded member.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ModelAbout"))]
 pub(crate) struct About<'a> {
-    /// What it is called.
+    /// Its name.
     name: &'a str,
     /// Its family's name in GGUF.
     architecture: &'a str,
-    /// How many weights its files have.
+    /// Number of weights in its files.
     parameters: u64,
     /// The format of most of the weights.
     quantisation: &'a str,
@@ -35,38 +35,37 @@ pub(crate) struct About<'a> {
     bytes: u64,
     /// Room for the conversation, in its tokens.
     context: usize,
-    /// Tokens that it knows.
+    /// Number of its tokens.
     vocabulary: usize,
-    /// Its blocks, one after another.
+    /// Number of its blocks.
     layers: usize,
-    /// Numbers of a hidden state.
+    /// Width of a hidden state.
     hidden: usize,
-    /// It came with a chat template. One without is a base model as a rule: it is shown questions
-    /// with their answers, and answers in one paragraph.
+    /// It came with a chat template. A model without one is usually a base model: it is prompted
+    /// with questions and answers, and answers in one paragraph.
     template: bool,
-    /// How strong it is in a vote; only the ratio to other members' counts. Left out where nothing
-    /// is known of it.
+    /// Its strength in a vote; only the ratio to other members' counts. Absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     strength: Option<f64>,
-    /// What becomes of the matrices of each format in its files.
+    /// Format in memory of each format in its files.
     formats: Vec<FormatInMemory>,
-    /// What it takes of a GPU's memory.
+    /// GPU memory it takes.
     memory: Memory,
 }
 
-/// What becomes of the matrices of a format on a GPU.
+/// GPU format of matrices stored in a format.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct FormatInMemory {
-    /// As they are stored.
+    /// Format in the file.
     stored: &'static str,
-    /// As they are kept; null: no kernel reads them.
+    /// Format in memory; null if no kernel reads it.
     kept: Option<&'static str>,
 }
 
 impl Member {
-    /// A member as JavaScript sees it.
+    /// Wraps a member for JavaScript.
     pub fn new(member: conclave_member::Member) -> Self {
         Self { member }
     }
@@ -80,7 +79,7 @@ impl Member {
         self.member.name().to_owned()
     }
 
-    /// What its model is.
+    /// Description of its model.
     pub fn about(&self) -> Result<JsValue, Failure> {
         let about = self.member.about();
         to_js(&About {
@@ -109,9 +108,8 @@ impl Member {
         })
     }
 
-    /// Tokens of the conversation, of which nothing is run, where it is to be begun with `thinking`
-    /// (`off`, `on` or `auto`; left out, `off`). Throws `ContextFull` where they leave no room for
-    /// an answer, or `Template`.
+    /// Tokens of the conversation with `thinking` (`off`, `on` or `auto`; default `off`), without
+    /// running any. Throws `ContextFull` where they leave no room for an answer, or `Template`.
     pub async fn measure(&mut self, messages: JsValue, thinking: JsValue) -> Result<u32, Failure> {
         let messages: Vec<Message> = serde_wasm_bindgen::from_value(messages)?;
         let thinking: Option<Thinking> = serde_wasm_bindgen::from_value(thinking)?;
@@ -119,16 +117,16 @@ impl Member {
         Ok(self.member.measure(&messages)? as u32)
     }
 
-    /// What the prefix of the conversation's system prompt is found by among those of earlier
-    /// visits; undefined where it is not worth it. Throws `Template`.
+    /// Key of the prefix of the conversation's system prompt among those of earlier visits;
+    /// undefined where it is not worth keeping. Throws `Template`.
     #[wasm_bindgen(js_name = systemKey)]
     pub fn system_key(&mut self, messages: JsValue) -> Result<Option<Vec<u8>>, Failure> {
         let messages: Vec<Message> = serde_wasm_bindgen::from_value(messages)?;
         Ok(self.member.system_key(&messages)?)
     }
 
-    /// The prefix of the system prompt that `systemKey` was asked for last, once it has been read;
-    /// undefined where it can't be given away.
+    /// The prefix of the last `systemKey`'s system prompt, once it has been read; undefined where
+    /// it cannot be given away.
     #[wasm_bindgen(js_name = giveSystem)]
     pub async fn give_system(&mut self) -> Result<Option<Vec<u8>>, Failure> {
         Ok(self.member.give_system().await?)
@@ -141,10 +139,10 @@ impl Member {
         Ok(self.member.take_prefix(bytes)?)
     }
 
-    /// Takes in the conversation: `{prefix, run, stopped}`, in tokens. Throws `ContextFull` or
+    /// Reads the conversation: `{prefix, run, stopped}`, in tokens. Throws `ContextFull` or
     /// `Template`. `stream` keeps members with the same seed from drawing the same numbers. After
-    /// each step `onProgress` hears `(done, total)` tokens; the next waits for what it returns or
-    /// promises, and there is none after `false`. It must not call the member.
+    /// each step `onProgress` receives `(done, total)` tokens; the next step awaits its result, and
+    /// `false` stops. It must not call the member.
     pub async fn begin(
         &mut self,
         messages: JsValue,
@@ -168,41 +166,42 @@ impl Member {
         let begun = self.member.begin_while(&messages, sampling, stream, go_on);
         let begun = begun.await?;
         if let Some(thrown) = failed {
-            return Err(Failure::engine(told(&thrown)));
+            return Err(Failure::engine(message(&thrown)));
         }
         to_js(&begun)
     }
 
-    /// Thinks behind the conversation, as far as the last `measure` lets it: `{text, tokens,
-    /// stopped}`. After every few tokens `onThinking` hears what came; the next wait for what it
-    /// returns or promises, and there are none after `false`. It must not call the member.
+    /// Thinks after the conversation, as the last `measure` allows: `{text, tokens, stopped}`.
+    /// After every few tokens `onThinking` receives the new text; the next tokens await its result,
+    /// and `false` stops. It must not call the member.
     pub async fn think(
         &mut self,
         #[wasm_bindgen(js_name = onThinking)] on_thinking: Function,
     ) -> Result<JsValue, Failure> {
         let mut failed = None;
         let go_on = async |news: &str| {
-            let told = on_thinking.call1(&JsValue::UNDEFINED, &news.into());
-            promised(told).await.unwrap_or_else(|thrown| {
+            let said = on_thinking.call1(&JsValue::UNDEFINED, &news.into());
+            promised(said).await.unwrap_or_else(|thrown| {
                 failed = Some(thrown);
                 false
             })
         };
         let thought = self.member.think_while(go_on).await?;
         if let Some(thrown) = failed {
-            return Err(Failure::engine(told(&thrown)));
+            return Err(Failure::engine(message(&thrown)));
         }
         to_js(&thought)
     }
 
-    /// Holds what it drafts to the constraint, which follows the one answer that begins now; left
-    /// out, to nothing.
+    /// Sets the constraint on its drafts, for the one answer that begins now; if absent, removes
+    /// it.
     pub fn constrain(&mut self, constraint: Option<Constraint>) {
-        self.member.constrain(constraint.map(Constraint::held));
+        self.member
+            .constrain(constraint.map(Constraint::into_boxed));
     }
 
-    /// What its tokens show as, for whoever makes constraints: of each two bytes of length, the low
-    /// one first, and its bytes.
+    /// The text of each token, for makers of constraints: two bytes of length, the low one first,
+    /// then its bytes.
     pub fn vocabulary(&self) -> Vec<u8> {
         self.member.vocabulary()
     }
@@ -214,7 +213,7 @@ impl Member {
     }
 
     /// Scores all candidates in one in-line pass: `[{meanLogit, meanLogprob?, harmonic?, tokens},
-    /// …]`, as the settings of the method say.
+    /// …]`, by the settings of the method.
     pub async fn verify(
         &mut self,
         candidates: JsValue,
@@ -226,12 +225,12 @@ impl Member {
         to_js(&scores)
     }
 
-    /// Makes candidate `winner` part of the text.
+    /// Appends candidate `winner` to the text.
     pub async fn keep(&mut self, winner: u32) -> Result<(), Failure> {
         Ok(self.member.keep(winner as usize).await?)
     }
 
-    /// Logits of the token behind the text so far, one a token of the vocabulary.
+    /// Logits of the next token after the text so far, one for each token of the vocabulary.
     #[wasm_bindgen(js_name = nextLogits)]
     pub async fn next_logits(&mut self) -> Result<Vec<f32>, Failure> {
         Ok(self.member.next_logits().await?)
@@ -248,13 +247,13 @@ impl Member {
     }
 }
 
-/// Tells the page how far a prompt is; gives what it says, or throws.
+/// Reports progress on a prompt to the page; returns its answer, or throws.
 async fn goes_on(listener: &Function, done: usize, total: usize) -> Result<bool, JsValue> {
     let (done, total) = (JsValue::from(done as f64), JsValue::from(total as f64));
     promised(listener.call2(&JsValue::UNDEFINED, &done, &total)).await
 }
 
-/// What a listener returns or promises: whether to go on.
+/// A listener's result, awaited if it is a promise: whether to continue.
 async fn promised(said: Result<JsValue, JsValue>) -> Result<bool, JsValue> {
     let said = JsFuture::from(Promise::resolve(&said?)).await?;
     Ok(said != JsValue::FALSE)

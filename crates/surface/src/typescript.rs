@@ -1,12 +1,12 @@
-//! Writes `web/src/protocol/generated.ts`: the types that cross to JavaScript, by their comments
-//! too.
+//! Writes `web/src/protocol/generated.ts`: the types that cross to JavaScript, with their comments,
+//! wrapped at 100 columns.
 
 use std::path::PathBuf;
 
 use conclave_ensemble::{
-    Candidate, Exit, Feedback, Leader, Rule, Score, Selection, SettingRange, Settings,
+    Candidate, Draft, Exit, Leader, Round, Rule, Score, SettingRange, Settings, Stop, VerifiedScore,
 };
-use conclave_member::{Begun, Draft, Message, Thinking, Thought, VerifiedScore};
+use conclave_member::{Begun, Message, Thinking, Thought};
 use conclave_model::{Counters, Memory, Sampling};
 use ts_rs::{Config, TS};
 
@@ -15,9 +15,12 @@ use crate::member::{About, FormatInMemory};
 
 const HOW: &str = "CONCLAVE_WRITE=1 cargo test -p conclave-surface";
 
+/// Widest line of the page's sources.
+const COLUMNS: usize = 100;
+
 /// A type as its comment and its declaration, a field a line.
 fn declaration<T: TS>() -> String {
-    // Whole numbers cross as numbers, or not at all.
+    // Integers cross as numbers, or not at all.
     let declared = T::decl(&Config::new().with_large_int("number"));
     let fields = declared.strip_prefix(&format!("type {} = {{ ", T::ident(&Config::new())));
     let written = match fields.and_then(|fields| fields.strip_suffix(" };")) {
@@ -30,7 +33,7 @@ fn declaration<T: TS>() -> String {
     let mut out = T::docs().map(|docs| comment(&docs, "")).unwrap_or_default() + "export ";
     let mut docs = String::new();
     for line in written.lines() {
-        // Of a field's comment all lines but the last begin or go on with a star.
+        // All lines of a field's comment but the last begin or continue with a star.
         match line.trim() {
             "" => {}
             line if docs.is_empty() && !line.starts_with("/**") => out += &format!("{line}\n"),
@@ -49,7 +52,7 @@ fn declaration<T: TS>() -> String {
     out
 }
 
-/// A comment in the style of the page's sources, without examples and links that are rustdoc's.
+/// A comment in the style of the page's sources, without rustdoc's examples and links.
 fn comment(docs: &str, indent: &str) -> String {
     let lines = docs
         .split("```")
@@ -63,17 +66,25 @@ fn comment(docs: &str, indent: &str) -> String {
                 .trim_start_matches('*')
                 .trim()
         });
-    let lines: Vec<String> = lines
+    let text = lines
         .filter(|line| !line.is_empty())
         .map(|line| line.replace("[`", "`").replace("`]", "`"))
-        .collect();
-    match &lines[..] {
-        [line] => format!("{indent}/** {line} */\n"),
-        lines => format!(
-            "{indent}/**\n{indent} * {}\n{indent} */\n",
-            lines.join(&format!("\n{indent} * "))
-        ),
+        .collect::<Vec<_>>()
+        .join(" ");
+    let one = format!("{indent}/** {text} */\n");
+    if one.chars().count() <= COLUMNS {
+        return one;
     }
+    let mut out = format!("{indent}/**\n");
+    let mut line = format!("{indent} *");
+    for word in text.split(' ') {
+        if line.chars().count() + 1 + word.chars().count() > COLUMNS {
+            out += &format!("{line}\n");
+            line = format!("{indent} *");
+        }
+        line += &format!(" {word}");
+    }
+    out + &format!("{line}\n{indent} */\n")
 }
 
 #[test]
@@ -91,8 +102,7 @@ fn the_page_has_the_types_that_cross() {
         declaration::<Draft>(),
         declaration::<Score>(),
         declaration::<VerifiedScore>(),
-        declaration::<Feedback>(),
-        declaration::<Selection>(),
+        declaration::<Round>(),
         declaration::<Options>(),
         declaration::<FormatInMemory>(),
         declaration::<Memory>(),
@@ -103,6 +113,7 @@ fn the_page_has_the_types_that_cross() {
         declaration::<Begun>(),
         declaration::<Thought>(),
         declaration::<Counters>(),
+        declaration::<Stop>(),
     ];
     let wanted = format!(
         "/**\n * The types that cross from Rust, from its structs and their comments. Written by\n * `{HOW}`: change those.\n */\n\n{}",

@@ -7,7 +7,7 @@ mod allocation;
 
 use std::error::Error;
 
-use allocation::{held, measured};
+use allocation::{allocated, measured};
 use conclave_text::Tokenizer;
 use conclave_weights::{Gguf, HuggingFace};
 
@@ -32,14 +32,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         build = Box::new(move || Ok(Tokenizer::from_hugging_face(&folder)?));
     } else {
         let gguf = Gguf::parse_whole(&std::fs::read(path)?)?;
-        files = held();
+        files = allocated();
         build = Box::new(move || Ok(Tokenizer::from_gguf(gguf.metadata())?));
     }
-    let before = held();
+    let before = allocated();
     let (tokenizer, most) = measured(build);
     let tokenizer = tokenizer?;
     // The files went with the closure.
-    let resident = held() + files - before;
+    let resident = allocated() + files - before;
     println!(
         "{} tokens; files {} MB, peak beside them {} MB, resident {} MB",
         tokenizer.len(),

@@ -1,11 +1,11 @@
-//! The engine: one device of burn's, shared by the members of this module.
+//! The engine: one burn device, shared by the members of this module.
 
 use conclave_burn::Burn;
 use conclave_surface::{Adapter, Failure, Member, ModelFiles, load, to_js};
 use js_sys::Function;
 use wasm_bindgen::prelude::*;
 
-/// One device of burn's that models are loaded onto.
+/// One burn device that models are loaded onto.
 #[wasm_bindgen]
 #[derive(Debug)]
 pub struct Engine {
@@ -37,7 +37,7 @@ impl Engine {
         backend.to_owned()
     }
 
-    /// What runs the models.
+    /// The device that runs the models.
     pub fn adapter(&self) -> Result<JsValue, Failure> {
         let adapter = match self.gpu {
             true => Adapter {
@@ -50,7 +50,7 @@ impl Engine {
         to_js(&adapter)
     }
 
-    /// Loads the member `name` from its files, tensor by tensor. `onProgress` hears `(loaded,
+    /// Loads the member `name` from its files, tensor by tensor. `onProgress` receives `(loaded,
     /// total)` bytes. Throws `ModelFile`, `OutOfMemory`, `DeviceLost`, `Settings` or `Engine`.
     pub async fn load(
         &self,
@@ -63,7 +63,7 @@ impl Engine {
         Ok(Member::new(member))
     }
 
-    /// Why the device was lost, once it is.
+    /// Reason of the device's loss, if lost.
     pub fn lost(&self) -> Option<String> {
         self.burn.lost()
     }

@@ -1,6 +1,6 @@
-//! Grammars for JavaScript: which tokens a member may draw next, where an answer is to be a JSON
-//! document of a schema. The page fetches this module only for such an answer. Errors are of the
-//! name `Settings`: they say what is wrong with the schema that the page has handed over.
+//! Grammars for JavaScript: the tokens that a member may draw next where an answer is to be a JSON
+//! document of a schema. The page fetches this module for the first such answer. Errors have the
+//! name `Settings` and describe the problem with the schema.
 
 #![cfg(target_family = "wasm")]
 
@@ -13,13 +13,13 @@ pub fn start() {
     console_error_panic_hook::set_once();
 }
 
-/// Throws `Settings` for what is no schema, or can't be honoured.
+/// Throws `Settings` for an invalid or unsupported schema.
 #[wasm_bindgen]
 pub fn check(schema: &str) -> Result<(), JsValue> {
     conclave_grammar::check(schema).map_err(thrown)
 }
 
-/// What a member's tokens show as; see `conclave_grammar::Vocabulary`.
+/// Token bytes of a member; see `conclave_grammar::Vocabulary`.
 #[wasm_bindgen]
 #[derive(Debug)]
 pub struct Vocabulary {
@@ -28,21 +28,21 @@ pub struct Vocabulary {
 
 #[wasm_bindgen]
 impl Vocabulary {
-    /// Of what `Member.vocabulary` gives.
+    /// From the bytes of `Member.vocabulary`.
     #[wasm_bindgen(constructor)]
     pub fn new(written: &[u8]) -> Result<Vocabulary, JsValue> {
         let vocabulary = conclave_grammar::Vocabulary::read(written).map_err(thrown)?;
         Ok(Self { vocabulary })
     }
 
-    /// A document of this schema, JSON text, of which nothing is written yet.
+    /// Begins a document of a schema (JSON text).
     pub fn document(&self, schema: &str) -> Result<Document, JsValue> {
         let document = self.vocabulary.document(schema).map_err(thrown)?;
         Ok(Document { document })
     }
 }
 
-/// A document as the members have accepted it; see `conclave_grammar::Document`.
+/// Document as accepted by the members; see `conclave_grammar::Document`.
 #[wasm_bindgen]
 #[derive(Debug)]
 pub struct Document {
@@ -51,22 +51,22 @@ pub struct Document {
 
 #[wasm_bindgen]
 impl Document {
-    /// Which tokens may follow the accepted text and `drawn`: a bit a token, and one more for the
-    /// end.
+    /// Bit mask of the tokens that may follow the accepted text and `drawn`, with one more bit for
+    /// the end.
     pub fn mask(&mut self, drawn: &[u32]) -> Result<Vec<u32>, JsValue> {
         self.document.mask(drawn).map_err(thrown)
     }
 
-    /// Goes on behind a text that all members have accepted.
+    /// Advances by a text that all members have accepted.
     pub fn accept(&mut self, text: &str) -> Result<(), JsValue> {
         self.document.accept(text).map_err(thrown)
     }
 }
 
 fn thrown(error: GrammarError) -> JsValue {
-    let told = error.to_string();
-    // A sentence, as all that the page shows.
-    let mut letters = told.chars();
+    let message = error.to_string();
+    // A sentence, as the page displays.
+    let mut letters = message.chars();
     let first = letters.next().map(|first| first.to_ascii_uppercase());
     let sentence: String = first.into_iter().chain(letters).chain(['.']).collect();
     let error = js_sys::Error::new(&sentence);

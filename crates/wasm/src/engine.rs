@@ -12,14 +12,14 @@ use wasm_bindgen::prelude::*;
 #[wasm_bindgen]
 #[derive(Debug)]
 pub struct Engine {
-    /// Left out on the CPU.
+    /// Absent on the CPU.
     gpu: Option<Launcher>,
-    /// The kernels were chosen by measure, now or at an earlier visit.
+    /// The kernels were chosen by measuring, now or at an earlier visit.
     measured: Cell<bool>,
 }
 
-/// Launches what was measured at an earlier visit, unless it fails its self-test now: that is yet
-/// to come.
+/// Sets the choices measured at an earlier visit; a kernel that fails its coming self-test is still
+/// replaced.
 fn choose(gpu: &Launcher, measured: &Choices) {
     let usual = gpu.choices();
     let as_a_tile = measured.as_a_tile.map(|rows| rows.clamp(2, 32));
@@ -32,8 +32,8 @@ fn choose(gpu: &Launcher, measured: &Choices) {
 
 #[wasm_bindgen]
 impl Engine {
-    /// Opens the backend `webgpu` or `cpu`, with what [`Self::choices`] told at an earlier visit,
-    /// if anything. Throws `NoGpu` where there is no WebGPU.
+    /// Opens the backend `webgpu` or `cpu`, with the [`Self::choices`] of an earlier visit, if any.
+    /// Throws `NoGpu` where there is no WebGPU.
     pub async fn create(
         backend: String,
         #[wasm_bindgen(unchecked_optional_param_type = "Choices")] choices: JsValue,
@@ -66,7 +66,7 @@ impl Engine {
         }
     }
 
-    /// What runs the models.
+    /// The device that runs the models.
     pub fn adapter(&self) -> Result<JsValue, Failure> {
         let adapter = match &self.gpu {
             None => Adapter::cpu(),
@@ -84,7 +84,7 @@ impl Engine {
         to_js(&adapter)
     }
 
-    /// Which kernels are launched on a GPU where there is a choice; `measured`: to be remembered.
+    /// The kernels launched on a GPU where there is a choice; if `measured`, worth remembering.
     pub fn choices(&self) -> Result<JsValue, Failure> {
         let Some(gpu) = &self.gpu else {
             return Ok(JsValue::UNDEFINED);
@@ -99,8 +99,8 @@ impl Engine {
         })
     }
 
-    /// Loads the member `name` from its files, tensor by tensor. `onProgress` hears
-    /// `(loaded, total)` bytes. Throws `ModelFile`, `OutOfMemory` or `Settings`.
+    /// Loads the member `name` from its files, tensor by tensor. `onProgress` receives `(loaded,
+    /// total)` bytes. Throws `ModelFile`, `OutOfMemory` or `Settings`.
     pub async fn load(
         &self,
         name: String,
@@ -123,12 +123,12 @@ impl Engine {
         Ok(Member::new(member))
     }
 
-    /// Why the device was lost, once it is.
+    /// Reason of the device's loss, if lost.
     pub fn lost(&self) -> Option<String> {
         self.gpu.as_ref().and_then(|gpu| gpu.lost())
     }
 
-    /// Gives the GPU device up, as a driver reset would: for trying the way back.
+    /// Destroys the GPU device, as a driver reset would: for testing the recovery.
     #[wasm_bindgen(js_name = loseDevice)]
     pub fn lose_device(&self) {
         if let Some(gpu) = &self.gpu {

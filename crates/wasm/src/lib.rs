@@ -1,15 +1,22 @@
-//! Conclave's surface for JavaScript, and nothing else: types and errors cross here.
+//! Conclave's JavaScript interface; it converts types and errors and does nothing else.
 //!
-//! `web/src/worker/round.ts` drives the rounds; what it calls is [`Engine`], [`Member`] and
-//! [`Query`]. [`ModelFiles`] is how the page hands over a model's files, to be read by ranges.
+//! `web/src/worker/round.ts` drives the rounds by [`Engine`], `Member` and [`Rounds`].
+//! `ModelFiles` is the page's object through which a model's files are read by ranges.
+//!
+//! ```js
+//! const engine = await Engine.create("webgpu");
+//! const member = await engine.load("ada", files, { contextTokens: 2048 }, onProgress);
+//! await member.begin([{ role: "user", content: "Hello" }], sampling, 0, onProgress);
+//! const { text, ended } = await member.draft(16);
+//! ```
 
 #![cfg(target_family = "wasm")]
 
 mod engine;
-mod query;
+mod rounds;
 
 pub use engine::Engine;
-pub use query::{Query, cut, ranges, rules};
+pub use rounds::{Rounds, ranges, rules};
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -25,7 +32,7 @@ pub fn start() {
     }));
 }
 
-/// Changes with the kernels: what was measured with others is outdated.
+/// Changes with the kernels: measurements with other kernels are outdated.
 #[wasm_bindgen(js_name = kernelsVersion)]
 pub fn kernels_version() -> String {
     let mut hasher = DefaultHasher::new();
@@ -39,14 +46,14 @@ pub fn shaders() -> Result<JsValue, JsError> {
     Ok(serde_wasm_bindgen::to_value(&conclave_kernels::shaders())?)
 }
 
-/// Where this module's memory is shared: how many workers of it shall [`help`] the one that calls
-/// with what members compute on the CPU. What is too many leaves as soon as it can.
+/// In a module with shared memory: sets how many workers shall [`help`] with what members compute
+/// on the CPU. Excess workers leave as soon as they can.
 #[wasm_bindgen(js_name = wantHelpers)]
 pub fn want_helpers(count: usize) {
     Threads::want_helpers(count);
 }
 
-/// Helps on this memory until more workers do than are wanted: does not return before.
+/// Helps on this memory; returns once there are more workers than wanted.
 #[wasm_bindgen]
 pub fn help() {
     Threads::help();

@@ -1,13 +1,13 @@
-//! The long run of damaged files through both readers:
+//! Long fuzzing run of damaged files through both readers:
 //!
 //! ```sh
 //! cargo run -p conclave-weights --example fuzz -- 10000000 [seed]
 //! ```
 //!
-//! Each execution takes a real model's files (or ones built here), does one to four acts of damage
-//! that know about lengths, counts and JSON, loads what is left as a loader does, and checks that
-//! the outcome is a sound model or a typed error, within a bound of memory. It stops at the first
-//! execution that is neither; the number it prints, given as a third argument, runs that one alone.
+//! Each execution takes a real model's files (or ones built here), damages them one to four times
+//! with knowledge of lengths, counts and JSON, loads the result as a loader does, and checks that
+//! it is a sound model or a typed error, within a bound of memory. Stops at the first failure and
+//! prints its number, which as a third argument repeats that execution alone.
 
 #[path = "../tests/allocation/mod.rs"]
 pub mod allocation;
@@ -69,7 +69,7 @@ fn main() {
     println!("{executions} executions, seed {seed}, {seconds:.0} s: no panic, no unsound model");
 }
 
-/// Names the execution that panics.
+/// Names the execution on panic.
 pub struct Announce(pub u64);
 
 impl Drop for Announce {
@@ -78,7 +78,7 @@ impl Drop for Announce {
     }
 }
 
-/// The error's variant, and for the container's errors theirs.
+/// The error's variant, including the container error's.
 fn name_of(error: &CheckpointError) -> String {
     let variant = |debug: String| {
         let end = debug.find([' ', '(', '{']).unwrap_or(debug.len());
@@ -204,7 +204,7 @@ impl Random {
         &from[self.below(from.len())]
     }
 
-    /// A number of the kind that breaks readers.
+    /// A number likely to break readers: at a boundary or huge.
     pub fn number(&mut self) -> u64 {
         match self.below(6) {
             0 => self.any() % 64,
@@ -241,8 +241,8 @@ impl Random {
         }
     }
 
-    /// Damages a safetensors file's JSON, and mostly makes its length fit again, so that the
-    /// damage is looked at.
+    /// Damages a safetensors file's JSON, and mostly corrects its length, so that the parser
+    /// reaches the damage.
     fn damage_header(&mut self, file: &mut Vec<u8>) {
         let length = file
             .first_chunk()
@@ -265,7 +265,7 @@ impl Random {
         }
     }
 
-    /// Damages text in the terms of JSON: numbers, strings, pairs and brackets.
+    /// Damages text as JSON: numbers, strings, pairs and brackets.
     pub fn damage_json(&mut self, text: &mut Vec<u8>) {
         if text.is_empty() {
             return;
@@ -297,7 +297,7 @@ impl Random {
                 text.splice(at..at + digits, number.into_bytes());
             }
             3 => {
-                // A member once more, or gone.
+                // Duplicates or removes a member.
                 let Some(at) = find(|byte| byte == b'"') else {
                     return;
                 };
@@ -312,7 +312,7 @@ impl Random {
                 }
             }
             4 => {
-                // One string for another.
+                // Replaces a string.
                 let words = [
                     "F32",
                     "F16",
@@ -356,13 +356,13 @@ impl Random {
         }
     }
 
-    /// Damages bytes, with a liking for numbers that look like lengths.
+    /// Damages bytes, preferring numbers that look like lengths.
     fn damage_bytes(&mut self, file: &mut Vec<u8>) {
         if file.is_empty() {
             return;
         }
         let length = file.len();
-        // The header is what a reader believes; it lies in front.
+        // The header, at the front, is what readers rely on.
         let near = if self.below(4) > 0 {
             length.min(1400)
         } else {
@@ -398,7 +398,7 @@ impl Random {
         }
     }
 
-    /// Puts a piece of another file in the place of a piece of this one.
+    /// Replaces a piece of this file by a piece of another.
     fn splice(&mut self, file: &mut Vec<u8>, other: &[u8]) {
         let (at, from) = (self.below(file.len()), self.below(other.len()));
         let (gone, come) = (self.below(200), self.below(200));

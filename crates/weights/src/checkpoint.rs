@@ -1,5 +1,5 @@
-//! A model's header, from whatever files the model came in: what it says of itself, and where its
-//! tensors lie. Data is read from the [`Source`] by rows, when it is wanted.
+//! A model's header, from whatever files the model came in: its description and its tensors'
+//! positions. Data is read from the [`Source`] by rows, on demand.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -7,9 +7,9 @@ use std::ops::Range;
 use crate::safetensors::Unreadable;
 use crate::{CheckpointError, HuggingFace, Metadata, Source, Tensor, gguf_files, hugging_face};
 
-/// What a model says of itself, in the words of its kind of file.
+/// A model's description of itself, in the terms of its kind of file.
 #[derive(Debug, Clone, PartialEq)]
-// Of some size where JSON keeps the order of its fields, which another crate of the build decides.
+// Its size varies: another crate of the build decides whether JSON keeps the order of its fields.
 #[allow(clippy::large_enum_variant, reason = "there is one a model")]
 pub enum Description {
     /// The metadata of a GGUF file.
@@ -18,8 +18,8 @@ pub enum Description {
     HuggingFace(HuggingFace),
 }
 
-/// A model's header. Every tensor it lists lies within its file, none overlaps another, and no two
-/// have one name.
+/// A model's header. Every tensor listed lies within its file, tensors do not overlap, and names
+/// are unique.
 #[derive(Debug, Clone)]
 pub struct Checkpoint {
     description: Description,
@@ -30,7 +30,7 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     /// Reads the header of the model in `source`: a GGUF file, the parts of a split one, or a
-    /// Hugging Face folder (which it is taken for where it has both kinds of file).
+    /// Hugging Face folder (which wins where both kinds of file are present).
     ///
     /// # Errors
     /// [`CheckpointError`] for no model, for several, and for every fault of a header.
@@ -54,7 +54,7 @@ impl Checkpoint {
                     files: list(files.iter().map(|file| file.name.as_str())),
                 });
             } else {
-                // A single file may have any name: those of a download cache are numbers.
+                // A single file may have any name: a download cache's are numbers.
                 let gguf = if gguf.is_empty() { vec![0] } else { gguf };
                 let (metadata, tensors) = gguf_files::open(source, &gguf).await?;
                 (Description::Gguf(metadata), tensors, Vec::new())
@@ -78,7 +78,7 @@ impl Checkpoint {
         })
     }
 
-    /// What the model says of itself.
+    /// The model's description of itself.
     pub fn description(&self) -> &Description {
         &self.description
     }
@@ -88,20 +88,19 @@ impl Checkpoint {
         &self.tensors
     }
 
-    /// Tensors that are there but hold nothing that can be read: whole numbers, 8-bit floats
-    /// without the scales that belong to them, packed quants of other methods. Only safetensors
-    /// files have them.
+    /// Tensors that cannot be read: integers, 8-bit floats without their scales, packed quants of
+    /// other methods. Only safetensors files have them.
     pub fn unreadable(&self) -> &[Unreadable] {
         &self.unreadable
     }
 
-    /// Whether the files have a tensor called `name`, be it one that cannot be read. Ask this, not
+    /// Whether the files have a tensor called `name`, readable or not. Use this, not
     /// [`Checkpoint::find`], before doing without a tensor.
     pub fn has(&self, name: &str) -> bool {
         self.find(name).is_some() || self.unreadable.iter().any(|tensor| tensor.name == name)
     }
 
-    /// The tensor called `name`, if there is one that can be read.
+    /// The readable tensor called `name`.
     pub fn find(&self, name: &str) -> Option<&Tensor> {
         self.by_name.get(name).map(|&index| &self.tensors[index])
     }
@@ -109,9 +108,9 @@ impl Checkpoint {
     /// The tensor called `name`.
     ///
     /// # Errors
-    /// [`CheckpointError::MissingTensor`] where there is none, [`CheckpointError::Dtype`],
-    /// [`CheckpointError::Scales`] and [`CheckpointError::Quantised`] where it is stored in a way
-    /// that cannot be read.
+    /// [`CheckpointError::MissingTensor`] where it is absent; [`CheckpointError::Dtype`],
+    /// [`CheckpointError::Scales`] and [`CheckpointError::Quantised`] where its storage cannot be
+    /// read.
     pub fn tensor(&self, name: &str) -> Result<&Tensor, CheckpointError> {
         if let Some(tensor) = self.find(name) {
             return Ok(tensor);
@@ -136,14 +135,12 @@ impl Checkpoint {
         })
     }
 
-    /// Reads rows of a tensor in the format of [`Tensor::read_as`]: as they are stored, or
-    /// multiplied by the tensor's scales. What `into` held before is dropped, its memory is used
-    /// again.
+    /// Reads rows of a tensor in the format of [`Tensor::read_as`]: as stored, or multiplied by the
+    /// tensor's scales. Replaces the content of `into` and reuses its memory.
     ///
     /// # Errors
-    /// [`CheckpointError::Rows`] for rows that the tensor does not have,
-    /// [`CheckpointError::TooLarge`] for more than can be in memory,
-    /// [`CheckpointError::Scales`] for scales that are not finite,
+    /// [`CheckpointError::Rows`] for rows that the tensor lacks, [`CheckpointError::TooLarge`] for
+    /// more than memory can address, [`CheckpointError::Scales`] for scales that are not finite,
     /// [`CheckpointError::Source`] where the source fails.
     pub async fn read_rows(
         &self,
@@ -162,7 +159,7 @@ impl Checkpoint {
         let mut factors = vec![0; length(&scales.numbers, size)?];
         source.read(scales.numbers.file, at, &mut factors).await?;
         let factors = scales.factors(&factors, tensor)?;
-        // Four bytes for each.
+        // Four bytes each.
         into.resize(length(tensor, bytes.saturating_mul(4))?, 0);
         let stored = into.len() / 4 * 3;
         source
@@ -174,7 +171,7 @@ impl Checkpoint {
     }
 }
 
-/// Where rows of a tensor begin, and how many bytes they are.
+/// Offset of the first of `rows`, and their length in bytes.
 fn place(tensor: &Tensor, rows: &Range<u64>) -> Result<(u64, u64), CheckpointError> {
     let count = rows.end.checked_sub(rows.start);
     let Some(count) = count.filter(|_| rows.end <= tensor.rows()) else {
@@ -185,7 +182,7 @@ fn place(tensor: &Tensor, rows: &Range<u64>) -> Result<(u64, u64), CheckpointErr
             end: rows.end,
         });
     };
-    // Rows are part of a tensor whose size in bytes is known to be a u64.
+    // The whole tensor's size in bytes is known to fit u64.
     let row_bytes = tensor.bytes / tensor.rows().max(1);
     let start = rows.start.saturating_mul(row_bytes);
     Ok((
@@ -204,7 +201,7 @@ fn length(tensor: &Tensor, bytes: u64) -> Result<usize, CheckpointError> {
     })
 }
 
-/// Refuses what stands in a file's place where that was not fetched; `start` are the first bytes.
+/// Refuses stand-ins of a file that was not fetched; `start` are the first bytes.
 pub(crate) fn refuse_stand_in(file: &str, start: &[u8]) -> Result<(), CheckpointError> {
     let start = start.trim_ascii_start();
     let begins = |text: &str| {
@@ -226,18 +223,18 @@ pub(crate) fn refuse_stand_in(file: &str, start: &[u8]) -> Result<(), Checkpoint
 pub(crate) fn refuse_piece(file: &str) -> Result<(), CheckpointError> {
     let lower = file.to_ascii_lowercase();
     let endings = [".gguf", ".safetensors"].iter();
-    let behind = endings.filter_map(|ending| Some(lower.split_once(ending)?.1));
-    let is_piece = |behind: &str| {
-        let cut = behind.trim_start_matches(['.', '-', '_']);
+    let after = endings.filter_map(|ending| Some(lower.split_once(ending)?.1));
+    let is_piece = |after: &str| {
+        let cut = after.trim_start_matches(['.', '-', '_']);
         let count = cut.len() > 1 && cut.bytes().all(|letter| letter.is_ascii_digit());
-        cut.len() < behind.len()
+        cut.len() < after.len()
             && (count
                 || cut.starts_with("part")
                 || cut.starts_with("split")
                 || cut == "aa"
                 || cut == "ab")
     };
-    match behind.into_iter().any(is_piece) {
+    match after.into_iter().any(is_piece) {
         true => Err(CheckpointError::NoModel {
             file: file.to_owned(),
             what: "is a piece of a file that was cut by bytes; joined they are a model: cat x.gguf.part* > x.gguf",
@@ -246,12 +243,12 @@ pub(crate) fn refuse_piece(file: &str) -> Result<(), CheckpointError> {
     }
 }
 
-/// The number of the source's file called `name`.
+/// Index of the source's file called `name`.
 pub(crate) fn named(source: &dyn Source, name: &str) -> Option<usize> {
     source.files().iter().position(|file| file.name == name)
 }
 
-/// Names for a message: the first dozen, and how many more there are.
+/// Names for a message: the first dozen, and how many more follow.
 pub(crate) fn list<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
     let mut listed = String::new();
     let mut more = 0_usize;

@@ -1,11 +1,11 @@
-//! What can be wrong with a model's files as a whole.
+//! Faults of a model's files as a whole.
 
 use crate::{GgufError, SafetensorsError, SourceError};
 
-/// A fault found while a model is opened or read, with the file and the tensor or key it is in.
+/// A fault found while a model is opened or read, with its file and its tensor or key.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CheckpointError {
-    /// The source could not deliver.
+    /// The source failed to read.
     #[error(transparent)]
     Source(#[from] SourceError),
     /// A fault in a GGUF file.
@@ -26,12 +26,12 @@ pub enum CheckpointError {
         #[source]
         error: SafetensorsError,
     },
-    /// A JSON file that is none, or not of the kind that belongs there.
+    /// A JSON file that does not parse, or holds the wrong kind of value.
     #[error("{file} is unsound: {reason}; download it again")]
     Json {
         /// The file.
         file: String,
-        /// What is wrong and where.
+        /// The fault and its position.
         reason: String,
     },
     /// A text file that is not UTF-8.
@@ -40,43 +40,43 @@ pub enum CheckpointError {
         /// The file.
         file: String,
     },
-    /// A file that is read whole and longer than any real one.
+    /// A file that is read whole and is longer than any real one.
     #[error("{file} has {bytes} bytes, more than the {limit} that any real one has; it is damaged")]
     LongFile {
         /// The file.
         file: String,
         /// Its length.
         bytes: u64,
-        /// The most that is read.
+        /// Longest length that is read.
         limit: u64,
     },
-    /// Files that the model cannot do without.
+    /// Files that the model requires are missing.
     #[error("the model is incomplete, these files are missing: {files}; add them to the others")]
     MissingFiles {
         /// Their names.
         files: String,
     },
-    /// A part of a split model that is not the part its name says.
+    /// A part of a split model that does not match its name.
     #[error(
         "{file} {problem}; put the parts of one model together, each once, under their own names"
     )]
     WrongPart {
         /// The part's name.
         file: String,
-        /// What is wrong with it.
+        /// The mismatch.
         problem: String,
     },
-    /// A split model with more or fewer tensors than its first part says.
+    /// A split model with more or fewer tensors than its first part announces.
     #[error(
         "the parts hold {found} tensors where the first one promises {promised}; they are of different models, download them again"
     )]
     TensorCount {
-        /// What the first part says.
+        /// Number announced by the first part.
         promised: u64,
-        /// What is there.
+        /// Number found.
         found: u64,
     },
-    /// A tensor in a shard that the index does not know, or knows in another.
+    /// A tensor in a shard that the index omits or assigns to another shard.
     #[error(
         "{file} holds tensor `{tensor}`, which model.safetensors.index.json does not list there; download the folder again"
     )]
@@ -86,7 +86,7 @@ pub enum CheckpointError {
         /// The shard.
         file: String,
     },
-    /// A tensor that the index lists in a shard that does not have it.
+    /// A tensor that the index assigns to a shard that lacks it.
     #[error(
         "{file} lacks tensor `{tensor}`, which model.safetensors.index.json lists there; download the folder again"
     )]
@@ -96,7 +96,7 @@ pub enum CheckpointError {
         /// The shard.
         file: String,
     },
-    /// Weights as Python objects, which only Python can read, and only on trust.
+    /// Weights as pickled Python objects, which run code when loaded.
     #[error(
         "{file} holds weights as pickled Python objects, which are not read; choose a model with .safetensors or .gguf files"
     )]
@@ -104,7 +104,7 @@ pub enum CheckpointError {
         /// The file.
         file: String,
     },
-    /// Two tensors of the same name in several files.
+    /// Two tensors of one name in several files.
     #[error(
         "tensor `{tensor}` is both in {file} and in {other}; the files are of different models"
     )]
@@ -116,17 +116,17 @@ pub enum CheckpointError {
         /// The other.
         other: String,
     },
-    /// A tensor whose elements are stored in a way that is not read.
+    /// A tensor whose elements are stored in an unsupported way.
     #[error(
         "tensor `{tensor}` is stored as {dtype}, which cannot be read; choose the model in F32, F16 or BF16, or as a .gguf file"
     )]
     Dtype {
         /// The tensor's name.
         tensor: String,
-        /// How it is stored, as the file has it.
+        /// Its storage, as the file names it.
         dtype: String,
     },
-    /// 8-bit floats whose scales are missing, or not as they are read.
+    /// 8-bit floats whose scales are missing or unsupported.
     #[error(
         "tensor `{tensor}`: its 8-bit floats {problem}; download the folder again, or choose the model in F32, F16 or \
          BF16, or as a .gguf file"
@@ -134,10 +134,10 @@ pub enum CheckpointError {
     Scales {
         /// The tensor's name.
         tensor: String,
-        /// What is wrong with the scales.
+        /// The fault of the scales.
         problem: String,
     },
-    /// A tensor that is missing where the folder's weights are quantised in a way that is not read.
+    /// A missing tensor where the folder's weights are quantised by an unsupported method.
     #[error(
         "tensor `{tensor}` is not there as plain numbers, the weights are quantised by {method}, which cannot be read; \
          choose the model in F32, F16 or BF16, or as a .gguf file"
@@ -145,15 +145,15 @@ pub enum CheckpointError {
     Quantised {
         /// The tensor's name.
         tensor: String,
-        /// The method as config.json names it.
+        /// The method, as config.json names it.
         method: String,
     },
-    /// Nothing there that is a model.
+    /// No model among the files.
     #[error(
         "no model among {files}: choose a .gguf file, or a folder with config.json and model.safetensors"
     )]
     Nothing {
-        /// The files there are.
+        /// The files present.
         files: String,
     },
     /// A file that holds something else than a model, or stands for one.
@@ -177,25 +177,25 @@ pub enum CheckpointError {
     LongHeader {
         /// The file.
         file: String,
-        /// What the header takes at least.
+        /// Least length of the header.
         bytes: u64,
-        /// The most that is read.
+        /// Longest length that is read.
         limit: u64,
     },
-    /// A tensor that the caller needs is not there.
+    /// A tensor that the caller requires is missing.
     #[error("tensor `{tensor}` is missing; the model is incomplete or of another kind")]
     MissingTensor {
         /// The tensor's name.
         tensor: String,
     },
-    /// Rows that a tensor does not have.
+    /// Rows outside a tensor.
     #[error("tensor `{tensor}` has {rows} rows, and not {start} to {end}")]
     Rows {
         /// The tensor's name.
         tensor: String,
         /// Its rows.
         rows: u64,
-        /// First row asked for.
+        /// First row requested.
         start: u64,
         /// The row after the last.
         end: u64,

@@ -1,22 +1,20 @@
-//! Turns blocks of one format into blocks of another, where a model is to become smaller while it
-//! loads.
+//! Converts blocks of one format to another, to shrink a model while it loads.
 
 use crate::format::quantise;
 use crate::{BlockError, Format, dequantise};
 
-/// Elements that pass through floats at a time, on the stack: a multiple of every format's block.
+/// Elements converted at a time, on the stack: a multiple of every format's block.
 const PIECE: usize = 1024;
 
-/// Writes the numbers in `blocks` as blocks of format `to`; what `out` held before is dropped, its
-/// memory is used again. Pass whole rows: the elements must fill blocks of both formats.
+/// Writes the numbers in `blocks` as blocks of format `to`. Replaces the content of `out` and
+/// reuses its memory. Pass whole rows: the elements must fill blocks of both formats.
 ///
-/// Exact, to the bit of every dequantised number, to F32, to the same format, and from BF16 to F16
-/// within its range. Otherwise numbers are rounded as [`quantise`] does.
+/// Exact to the bit of every dequantised number to F32, to the same format, and from BF16 to F16
+/// within its range. Otherwise rounds as [`quantise`] does.
 ///
 /// # Errors
-/// [`BlockError::Length`] for bytes that are no whole blocks or elements that do not fill blocks of
-/// `to`, [`BlockError::Value`] at a number that `to` cannot hold, [`BlockError::NoWriter`] where
-/// `to` cannot be written.
+/// [`BlockError::Length`] for partial blocks of either format, [`BlockError::Value`] at a number
+/// that `to` cannot hold, [`BlockError::NoWriter`] where `to` cannot be written.
 pub fn convert(
     from: Format,
     blocks: &[u8],

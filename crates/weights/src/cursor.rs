@@ -1,9 +1,9 @@
-//! A bounds-checked little-endian reader over the bytes of a header that may still be partial.
+//! A bounds-checked little-endian reader over the bytes of a header that may be partial.
 
 use crate::GgufError;
 
-/// Reads forward through `bytes`. Running out is always [`GgufError::NeedMore`], with the part
-/// being read (set by [`Cursor::enter`]) and the number of bytes that would have sufficed.
+/// Reads forward through `bytes`. The end of the bytes is always [`GgufError::NeedMore`], with the
+/// part being read (set by [`Cursor::enter`]) and the number of bytes needed.
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -24,14 +24,14 @@ impl<'a> Cursor<'a> {
         self.at as u64
     }
 
-    /// Names what is read from here on, for errors.
+    /// Names the following part, for errors.
     pub(crate) fn enter(&mut self, reading: String) {
         self.reading = reading;
     }
 
-    /// Makes sure that `count` items of at least `size` bytes each can still follow in the bytes
-    /// present, and returns the count as an index. To be called before anything is allocated for
-    /// them, so that no count in a file can ask for more memory than its bytes justify.
+    /// Checks that `count` items of at least `size` bytes each fit the remaining bytes, and returns
+    /// the count as an index. Call it before allocating for them, so that no count in a file takes
+    /// more memory than its bytes justify.
     pub(crate) fn expect_items(&self, count: u64, size: u64) -> Result<usize, GgufError> {
         let wanted = count.saturating_mul(size);
         let left = (self.bytes.len() - self.at) as u64;

@@ -11,7 +11,7 @@ use crate::hugging_face::MORE_TEMPLATES;
 use crate::source::file_with;
 use crate::{Reading, Source, SourceError, SourceFile};
 
-/// A [`Source`] over files on disk, opened when first read.
+/// A [`Source`] over files on disk, each opened at its first read.
 #[derive(Debug)]
 pub struct Disk {
     files: Vec<SourceFile>,
@@ -25,12 +25,12 @@ struct Opened {
 }
 
 impl Disk {
-    /// The model at `path`: a folder with all its files (not those in folders within it), or a
-    /// file, with the other parts beside it where its name says that it is one of several
+    /// The model at `path`: a folder with all its files (not those in its folders), or a file, with
+    /// the other parts beside it where its name marks it as one of several
     /// (`-00001-of-00003.gguf`).
     ///
     /// # Errors
-    /// [`SourceError::Read`] where there is nothing or it may not be read.
+    /// [`SourceError::Read`] where the path is missing or unreadable.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, SourceError> {
         let path = path.as_ref();
         let failed = |error: std::io::Error| SourceError::Read {
@@ -90,8 +90,7 @@ impl Disk {
     fn fill(&self, file: usize, offset: u64, into: &mut [u8]) -> Result<(), SourceError> {
         let listed = file_with(&self.files, file, offset, into.len())?;
         let opened = self.opened.get(file).ok_or(SourceError::NoFile { file })?;
-        // What is behind the lock is a handle that each read positions anew: a poisoned one is
-        // sound.
+        // The lock guards a handle that every read positions anew: a poisoned one is sound.
         let mut opened = opened
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -135,7 +134,7 @@ fn files_in(folder: &Path) -> std::io::Result<Vec<(SourceFile, PathBuf)>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        // Hubs keep files as links, so links are followed; what leads nowhere is left out.
+        // Hub caches use links, so links are followed; broken ones are skipped.
         let Ok(kind) = fs::metadata(&path) else {
             continue;
         };

@@ -1,20 +1,20 @@
-//! What can be wrong with a file or with a block of weights, each fault with its place.
+//! Faults of a GGUF file or of a block of weights.
 
 use crate::Format;
 
-/// A fault in a GGUF file. Every variant names the key or tensor at which it was found.
+/// A fault in a GGUF file. Every variant names its key or tensor.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum GgufError {
     /// The bytes given end inside the header. Not a fault while a file streams in: read up to
-    /// `at_least` bytes from the start of the file and parse again. When the file itself is
-    /// shorter than `at_least`, it is truncated or damaged.
+    /// `at_least` bytes from the start of the file and parse again. A file shorter than `at_least`
+    /// is truncated or damaged.
     #[error(
         "the header goes on beyond the bytes given, in {reading}: at least {at_least} bytes are needed; \
          if the file is shorter than that it is truncated, download it again"
     )]
     NeedMore {
-        /// Number of bytes from the start of the file that the next attempt needs at least.
-        /// May be as large as `u64::MAX` when a length in the file is absurd.
+        /// Bytes from the start of the file that the next attempt needs. Up to `u64::MAX` when a
+        /// length in the file is absurd.
         at_least: u64,
         /// The part of the header that was being read.
         reading: String,
@@ -24,7 +24,7 @@ pub enum GgufError {
         "the file is truncated: {what} needs {needed} bytes, the file has {length}; download it again"
     )]
     Truncated {
-        /// The tensor or key that is cut off.
+        /// The tensor or key cut off.
         what: String,
         /// Bytes the file must have for it.
         needed: u64,
@@ -39,7 +39,7 @@ pub enum GgufError {
         /// The first four bytes of the file.
         found: [u8; 4],
     },
-    /// A version of the format that this reader does not know (it knows 2 and 3).
+    /// A version of the format other than 2 and 3.
     #[error(
         "GGUF version {version} cannot be read, only 2 and 3 (little-endian); convert the model anew"
     )]
@@ -53,13 +53,13 @@ pub enum GgufError {
         /// The key, tensor or value the string belongs to.
         what: String,
     },
-    /// Two metadata entries of the same key.
+    /// Two metadata entries with one key.
     #[error("metadata key `{key}` occurs twice; the file is damaged or was built wrongly")]
     DuplicateKey {
         /// The key.
         key: String,
     },
-    /// Two tensors of the same name.
+    /// Two tensors of one name.
     #[error("tensor `{tensor}` occurs twice; the file is damaged or was built wrongly")]
     DuplicateTensor {
         /// The tensor's name.
@@ -75,7 +75,7 @@ pub enum GgufError {
         /// The type number in the file.
         type_id: u32,
     },
-    /// Arrays within arrays, deeper than any known file has them.
+    /// Arrays nested deeper than in any known file.
     #[error("metadata key `{key}` nests arrays more than {limit} deep; the file is damaged")]
     TooDeep {
         /// The key.
@@ -93,7 +93,7 @@ pub enum GgufError {
         /// The byte found.
         byte: u8,
     },
-    /// A key that the caller needs is not there.
+    /// A key that the caller requires is missing.
     #[error(
         "metadata key `{key}` is missing; the model file was not made for this kind of model, convert it anew"
     )]
@@ -101,14 +101,14 @@ pub enum GgufError {
         /// The key.
         key: String,
     },
-    /// A key holds a value of another type, or a number outside the wanted range.
+    /// A value of another type, or a number out of range.
     #[error("metadata key `{key}` is {found}, wanted {wanted}; convert the model anew")]
     WrongType {
         /// The key.
         key: String,
-        /// What the caller asked for.
+        /// The type requested.
         wanted: &'static str,
-        /// What the file has.
+        /// The type found.
         found: String,
     },
     /// `general.alignment` is not a power of two.
@@ -119,7 +119,7 @@ pub enum GgufError {
         /// The value in the file.
         alignment: u32,
     },
-    /// A tensor's element format is unknown or not supported.
+    /// An unknown or unsupported element format.
     #[error(
         "tensor `{tensor}` has ggml type {type_id} ({type_name}), which cannot be read; \
          choose a file quantised as one of {known}"
@@ -129,20 +129,20 @@ pub enum GgufError {
         tensor: String,
         /// ggml's number of the type.
         type_id: u32,
-        /// ggml's name of the type, `unknown` for numbers that ggml does not have either.
+        /// ggml's name of the type, `unknown` for numbers that ggml lacks.
         type_name: &'static str,
         /// The formats that can be read.
         known: String,
     },
-    /// A tensor's dimensions are impossible: none to four are allowed, each at least one, the
-    /// number of bytes within 64 bits, the first a multiple of the format's block.
+    /// Impossible dimensions: there may be none to four, each at least one, the number of bytes
+    /// within 64 bits, the first a multiple of the format's block.
     #[error("tensor `{tensor}` has the impossible shape {shape:?} ({reason}); the file is damaged")]
     Shape {
         /// The tensor's name.
         tensor: String,
         /// The dimensions in file order.
         shape: Vec<u64>,
-        /// Which rule is broken.
+        /// The broken rule.
         reason: &'static str,
     },
     /// A tensor's data does not begin at a multiple of the file's alignment.
@@ -162,10 +162,10 @@ pub enum GgufError {
     Overlap {
         /// The tensor that begins later.
         tensor: String,
-        /// The tensor that it runs into.
+        /// The tensor it runs into.
         other: String,
     },
-    /// A tensor's place does not fit 64 bits.
+    /// A tensor's offset does not fit 64 bits.
     #[error("tensor `{tensor}` lies at offset {offset}, beyond any file; the file is damaged")]
     Offset {
         /// The tensor's name.
@@ -175,10 +175,10 @@ pub enum GgufError {
     },
 }
 
-/// A fault in a call that turns blocks into numbers or numbers into blocks.
+/// A fault in a conversion between blocks and numbers.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum BlockError {
-    /// Byte count and element count do not belong together.
+    /// Byte count and element count disagree.
     #[error(
         "{format} data of {bytes} bytes does not hold exactly {elements} elements; pass whole blocks"
     )]

@@ -1,43 +1,43 @@
-//! The formats tensors are stored in. Each lives in one file of `formats/`, which has the list of
-//! them, too; this file names them and leads to them.
+//! The formats of tensors. Each has one file in `formats/`, which also lists them; this file gives
+//! access to them.
 
 use std::fmt;
 
 use crate::quantised::{Levels, Plane, Quantised, RUN, Scaling, Writer};
 use crate::{BlockError, each_format, formats};
 
-/// What a format's file says about it.
+/// A format's properties, from its file.
 pub(crate) struct Layout {
     /// ggml's name.
     pub name: &'static str,
-    /// ggml's number of the type in files; `None` for a type that ggml does not have.
+    /// ggml's number of the type in files; `None` for a type that ggml lacks.
     pub ggml_type: Option<u32>,
     /// Elements in a block.
     pub block_elements: usize,
     /// Bytes in a block.
     pub block_bytes: usize,
-    /// Where a block has an f16, in bytes. All else in it are whole numbers, of which any bits will
-    /// do.
+    /// Byte offsets of a block's f16 numbers. All other bits are integers, for which any value is
+    /// sound.
     pub halves: &'static [usize],
     /// The code book, packed as [`Format::grid`] says; empty where there is none.
     pub grid: &'static [u16],
-    /// What stands in a block.
+    /// Content of a block.
     pub numbers: Numbers,
-    /// Writes the bytes of whole blocks; both slices are for the same number of blocks. Values are
-    /// finite; the error is the number of the first block that needs a number too large for the
+    /// Writes the bytes of whole blocks; both slices hold the same number of blocks. Values are
+    /// finite; the error is the index of the first block that needs a number too large for the
     /// format.
     pub quantise: Option<Writer>,
 }
 
-/// What stands in a block.
+/// Content of a block.
 pub(crate) enum Numbers {
-    /// One number. This writes the numbers of as many bytes.
+    /// One number. Writes as many numbers as the bytes hold.
     Plain(fn(&[u8], &mut [f32])),
-    /// Quanta: what [`Quantised`] says, by functions.
+    /// Quanta: [`Quantised`], as functions.
     Quanta(Quanta),
 }
 
-/// What [`Quantised`] says of a format.
+/// A [`Quantised`] format, as functions.
 pub(crate) struct Quanta {
     levels: Levels,
     planes: &'static [Plane],
@@ -51,7 +51,7 @@ pub(crate) struct Quanta {
 }
 
 impl Layout {
-    const fn of<F: Quantised>() -> Self {
+    const fn quantised<F: Quantised>() -> Self {
         Self {
             name: F::NAME,
             ggml_type: Some(F::GGML_TYPE),
@@ -65,14 +65,16 @@ impl Layout {
                 group: F::Scaling::GROUP,
                 minima: F::Scaling::MINIMA,
                 codes: F::codes,
-                scale: |block, group| F::Scaling::of(F::halves(block), F::steps(block, group)),
+                scale: |block, group| {
+                    F::Scaling::step_and_minimum(F::halves(block), F::steps(block, group))
+                },
                 set_scales: F::set_scales,
             }),
             quantise: F::QUANTISE,
         }
     }
 
-    /// Writes the elements of whole blocks; both slices are for the same number of blocks.
+    /// Writes the elements of whole blocks; both slices hold the same number of blocks.
     pub(crate) fn dequantise(&self, bytes: &[u8], out: &mut [f32]) {
         let quanta = match &self.numbers {
             Numbers::Plain(dequantise) => return dequantise(bytes, out),
@@ -90,13 +92,13 @@ impl Layout {
 impl Quanta {
     /// Writes the numbers of a run of a block.
     fn dequantise(&self, block: &[u8], run: usize, out: &mut [f32]) {
-        let levels = (self.codes)(block, run).map(|code| self.levels.of(code));
+        let levels = (self.codes)(block, run).map(|code| self.levels.level(code));
         let levels = levels.chunks_exact(self.group);
         for (group, (out, levels)) in out.chunks_exact_mut(self.group).zip(levels).enumerate() {
             let [step, minimum] = (self.scale)(block, RUN / self.group * run + group);
             for (out, &level) in out.iter_mut().zip(levels) {
                 *out = step * f32::from(level);
-                // Zero has a sign, which adding nothing would change.
+                // Adding 0 would change the sign of −0.
                 if self.minima {
                     *out += minimum;
                 }
@@ -107,18 +109,18 @@ impl Quanta {
 
 macro_rules! formats {
     ([$($(#[$doc:meta])* $name:ident $module:ident $kind:ident,)+]) => {
-        /// How a tensor's elements are stored; the names are ggml's, or those of safetensors.
+        /// Storage of a tensor's elements, named as in ggml or safetensors.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Format {
             $($(#[$doc])* $name,)+
-            /// 8-bit floats (E4M3 without infinities), which only safetensors files have, with
+            /// 8-bit floats (E4M3 without infinities), only in safetensors files, with
             /// [`Scales`](crate::Scales).
             F8E4M3,
         }
 
         impl Format {
-            /// All formats that a matrix can be kept in: not 8-bit floats, whose scales are tensors
-            /// of their own, and which are multiplied by them on the way.
+            /// All formats that a matrix can be kept in. Excludes 8-bit floats: their scales are
+            /// separate tensors, by which loading multiplies them.
             pub const ALL: [Self; [$(Self::$name),+].len()] = [$(Self::$name),+];
 
             pub(crate) fn layout(self) -> &'static Layout {
@@ -135,7 +137,7 @@ macro_rules! formats {
     (@blocks $elements:literal $module:ident $name:ident) => {
         &const {
             assert!(<formats::$module::$name as Quantised>::ELEMENTS == $elements);
-            Layout::of::<formats::$module::$name>()
+            Layout::quantised::<formats::$module::$name>()
         }
     };
 }
@@ -170,18 +172,17 @@ impl Format {
         self.layout().block_bytes
     }
 
-    /// Where the f16 of a block lie, in bytes: its scales and minima. In a format of blocks with
-    /// any of them all other bits are whole numbers, so that random bits with sound f16 are a sound
-    /// block.
+    /// Byte offsets of a block's f16 numbers: its scales and minima. In a format with any, all
+    /// other bits are integers, so that random bits with sound f16 make a sound block.
     pub fn halves(self) -> &'static [usize] {
         self.layout().halves
     }
 
     /// The code book of IQ2 and IQ3, as kernels upload it; empty for formats without one.
     ///
-    /// An entry is the magnitudes of a run of elements, the first in the lowest bits:
+    /// An entry is the magnitudes of consecutive elements, the first in the lowest bits:
     ///
-    /// | format | elements | bits of one | which stand for |
+    /// | format | elements | bits of one | levels |
     /// |---|---|---|---|
     /// | IQ2_XXS, IQ2_XS, IQ2_S | 8 | 2 | 8, 25, 43 (3 does not occur) |
     /// | IQ3_XXS | 4 | 3 | 4, 12, 20, 28, 36, 44, 52, 62 |
@@ -193,7 +194,7 @@ impl Format {
         self.layout().grid
     }
 
-    /// What blocks are taken apart into for a GPU; nothing for plain numbers, which stay as they
+    /// The planes that blocks are split into for a GPU; empty for plain numbers, which stay as they
     /// are.
     pub fn planes(self) -> &'static [Plane] {
         match &self.layout().numbers {
@@ -202,11 +203,11 @@ impl Format {
         }
     }
 
-    /// Makes a sound block of any bytes: writes its scale and its floor, or the number that it is,
-    /// as near to what `next` says as they can be. No more of a block can be unsound.
+    /// Makes a block of any bytes sound: writes its scale and its floor, or the number it consists
+    /// of, as near to the numbers of `next` as possible. Nothing else in a block can be unsound.
     ///
     /// # Errors
-    /// As [`quantise`], of a number.
+    /// As [`quantise`], for a number.
     pub fn set_scales(
         self,
         block: &mut [u8],
@@ -229,7 +230,7 @@ impl Format {
         }
     }
 
-    /// Bytes that `elements` take, if they are whole blocks and the number fits this machine.
+    /// Bytes of `elements`, if they are whole blocks and the number fits this machine.
     pub fn bytes_of(self, elements: usize) -> Option<usize> {
         if !elements.is_multiple_of(self.block_elements()) {
             return None;
@@ -264,9 +265,9 @@ pub fn dequantise(format: Format, bytes: &[u8], out: &mut [f32]) -> Result<(), B
 /// Writes `values` as blocks to `out`, by ggml's reference rules, bit for bit.
 ///
 /// # Errors
-/// [`BlockError::Length`] unless `out` is exactly as long as the blocks of `values.len()`
+/// [`BlockError::Length`] unless `out` has exactly the length of the blocks of `values.len()`
 /// elements; [`BlockError::Value`] at a number that is not finite or too large for the format;
-/// [`BlockError::NoWriter`] for the formats that are only read.
+/// [`BlockError::NoWriter`] for read-only formats.
 pub fn quantise(format: Format, values: &[f32], out: &mut [u8]) -> Result<(), BlockError> {
     let layout = format.layout();
     let write = layout.quantise.ok_or(BlockError::NoWriter { format })?;
@@ -298,8 +299,8 @@ pub fn quantise(format: Format, values: &[f32], out: &mut [u8]) -> Result<(), Bl
     })
 }
 
-/// The largest magnitude, NaNs being the largest of all. Compared as bits, which have the same
-/// order, so that compilers make vectors of it.
+/// The largest magnitude, NaN ranking highest. Compares bits, which have the same order, so that
+/// compilers vectorise it.
 pub(crate) fn largest_magnitude(values: &[f32]) -> f32 {
     let magnitudes = values.iter().map(|value| value.to_bits() & 0x7fff_ffff);
     f32::from_bits(magnitudes.fold(0, u32::max))
@@ -313,7 +314,7 @@ pub(crate) fn largest(values: &[f32]) -> (usize, f32) {
     (index, values.get(index).copied().unwrap_or_default())
 }
 
-/// ggml's name of the number of a type that cannot be read.
+/// ggml's name for an unsupported type number.
 pub(crate) fn type_name(type_id: u32) -> &'static str {
     match type_id {
         9 => "Q8_1",

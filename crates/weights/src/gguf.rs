@@ -1,17 +1,16 @@
 //! The GGUF container, versions 2 and 3, little-endian: magic, version, counts, metadata, tensor
-//! directory, padding to the alignment, data. Written from the specification in ggml's
-//! `docs/gguf.md`.
+//! directory, padding to the alignment, data. Written from ggml's `docs/gguf.md`.
 
 use std::collections::HashSet;
 
 use crate::cursor::Cursor;
-use crate::tensor::SHORTEST_TENSOR;
+use crate::tensor::MIN_TENSOR_BYTES;
 use crate::{GgufError, Metadata, Tensor};
 
-/// Where no `general.alignment` is given.
+/// Alignment where `general.alignment` is absent.
 const DEFAULT_ALIGNMENT: u32 = 32;
 
-/// A parsed header: metadata and tensor directory. The tensors' data stays where it is.
+/// A parsed header: metadata and tensor directory, without the tensors' data.
 #[derive(Debug, Clone)]
 pub struct Gguf {
     metadata: Metadata,
@@ -21,13 +20,13 @@ pub struct Gguf {
 impl Gguf {
     /// Parses a header from the first bytes of a file.
     ///
-    /// Only the header is needed, so a file can be streamed: start with some hundred kilobytes;
-    /// on [`GgufError::NeedMore`] read on (to `at_least` bytes, or twice as many as before, as
-    /// long as the file has them) and parse again. Bytes after the header are ignored.
+    /// A file can be streamed: start with some hundred kilobytes; on [`GgufError::NeedMore`] read
+    /// on (to `at_least` bytes, or twice as many as before, up to the file's length) and parse
+    /// again. Bytes after the header are ignored.
     ///
     /// # Errors
-    /// Any [`GgufError`] of the format. Whether the file is long enough for its tensors is
-    /// not known here: [`Gguf::parse_whole`] checks that.
+    /// Any [`GgufError`] of the format. Does not check that the file holds its tensors' data: see
+    /// [`Gguf::parse_whole`].
     pub fn parse(header: &[u8]) -> Result<Self, GgufError> {
         let mut cursor = Cursor::new(header);
         let magic = cursor.u32()?.to_le_bytes();
@@ -50,7 +49,7 @@ impl Gguf {
         let alignment = u64::from(alignment);
 
         cursor.enter("the tensor directory".to_owned());
-        let count = cursor.expect_items(tensor_count, SHORTEST_TENSOR)?;
+        let count = cursor.expect_items(tensor_count, MIN_TENSOR_BYTES)?;
         let mut tensors = Vec::with_capacity(count);
         let mut names = HashSet::with_capacity(count);
         for index in 0..tensor_count {
@@ -80,8 +79,7 @@ impl Gguf {
         Ok(Self { metadata, tensors })
     }
 
-    /// Parses a file that is in memory from first to last byte, and checks that all data of all
-    /// tensors is there.
+    /// Parses a whole file in memory, and checks that it holds the data of all tensors.
     ///
     /// # Errors
     /// As [`Gguf::parse`], but a file that ends too early is [`GgufError::Truncated`].
@@ -99,12 +97,12 @@ impl Gguf {
         Ok(gguf)
     }
 
-    /// Checks that a file of `length` bytes holds the data of every tensor.
+    /// Checks that a file of `length` bytes holds every tensor's data.
     ///
     /// # Errors
     /// [`GgufError::Truncated`] with the first tensor, in data order, that is cut off.
     pub(crate) fn check_length(&self, length: u64) -> Result<(), GgufError> {
-        // Parsing has made sure that no end overflows.
+        // Parsing has checked that no end overflows.
         let cut = self.tensors.iter().filter(|t| t.offset + t.bytes > length);
         match cut.min_by_key(|tensor| tensor.offset) {
             None => Ok(()),
@@ -116,7 +114,7 @@ impl Gguf {
         }
     }
 
-    /// Metadata and tensors, for one who needs no more.
+    /// Metadata and tensors, consuming the header.
     pub(crate) fn into_parts(self) -> (Metadata, Vec<Tensor>) {
         (self.metadata, self.tensors)
     }
@@ -136,7 +134,7 @@ fn refuse_overlaps(tensors: &[Tensor]) -> Result<(), GgufError> {
     let mut in_order: Vec<&Tensor> = tensors.iter().collect();
     in_order.sort_by_key(|tensor| tensor.offset);
     for pair in in_order.windows(2) {
-        // Parsing has made sure that offset + bytes does not overflow.
+        // Parsing has checked that offset + bytes does not overflow.
         if pair[0].offset + pair[0].bytes > pair[1].offset {
             return Err(GgufError::Overlap {
                 tensor: pair[1].name.clone(),

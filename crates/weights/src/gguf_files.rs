@@ -1,20 +1,20 @@
-//! GGUF files of a source: their headers, read piece by piece, and the parts of a split model.
+//! GGUF files of a source: their headers, read in pieces, and the parts of a split model.
 
 use std::collections::HashSet;
 
 use crate::checkpoint::{list, refuse_piece, refuse_stand_in};
 use crate::{CheckpointError, Gguf, GgufError, Metadata, Source, SourceError, Tensor};
 
-/// Read at first: a header without a vocabulary is shorter, one with a vocabulary longer.
+/// Bytes of the first read: longer than a header without a vocabulary, shorter than one with it.
 const FIRST_PIECE: u64 = 1 << 20;
 
-/// No header is longer. Those with the largest vocabularies have about 20 MB.
-const LONGEST_HEADER: u64 = 100 << 20;
+/// Longest header that is read. Those with the largest vocabularies have about 20 MB.
+const MAX_HEADER_BYTES: u64 = 100 << 20;
 
-/// A file's name, taken apart: `model-00002-of-00003.gguf`.
+/// The components of a file name such as `model-00002-of-00003.gguf`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SplitName<'a> {
-    /// What stands before the numbers.
+    /// The text before the numbers.
     pub prefix: &'a str,
     /// The part's number, from 1.
     pub number: u32,
@@ -23,7 +23,7 @@ pub(crate) struct SplitName<'a> {
 }
 
 impl SplitName<'_> {
-    /// Whether both have names as parts of one model have.
+    /// Whether both names belong to one model.
     pub(crate) fn is_beside(&self, other: &Self) -> bool {
         self.prefix == other.prefix && self.count == other.count
     }
@@ -34,7 +34,7 @@ impl SplitName<'_> {
     }
 }
 
-/// Takes a part's name apart; `None` for other names.
+/// Splits a part's name into its components; `None` for other names.
 pub(crate) fn split_name(name: &str) -> Option<SplitName<'_>> {
     let (rest, count) = name.strip_suffix(".gguf")?.rsplit_once("-of-")?;
     let (prefix, number) = rest.rsplit_once('-')?;
@@ -49,7 +49,7 @@ pub(crate) fn split_name(name: &str) -> Option<SplitName<'_>> {
     })
 }
 
-/// Reads the model that `files` (numbers of a source's files, at least one) hold together.
+/// Reads the model in `files` (indices of a source's files, at least one).
 pub(crate) async fn open(
     source: &dyn Source,
     files: &[usize],
@@ -126,7 +126,7 @@ fn other_kind(gguf: &Gguf) -> Option<&'static str> {
     }
 }
 
-/// Makes sure that every part is there, and once.
+/// Checks that every part is present exactly once.
 fn refuse_gaps(first: &SplitName<'_>, numbers: &[u32]) -> Result<(), CheckpointError> {
     let mut seen = HashSet::new();
     for &number in numbers {
@@ -157,7 +157,7 @@ async fn join(
     for &(number, file) in parts {
         let gguf = header(source, file).await?;
         let name = source.files().get(file).map_or("", |file| &file.name);
-        // A model in one part is often written without these keys.
+        // Models in one part often lack these keys.
         let count = split_key(&gguf, name, "split.count")?;
         let index = split_key(&gguf, name, "split.no")?;
         let sole = parts.len() == 1 && count.is_none_or(|count| count < 2);
@@ -210,8 +210,8 @@ fn placed(gguf: Gguf, file: usize) -> (Metadata, Vec<Tensor>) {
     (metadata, tensors)
 }
 
-/// Reads the header of file number `file`, no more than it needs, and checks that the data of all
-/// its tensors is there.
+/// Reads the header of file `file`, and little more, and checks that the file holds all its
+/// tensors' data.
 async fn header(source: &dyn Source, file: usize) -> Result<Gguf, CheckpointError> {
     let (name, length) = match source.files().get(file) {
         Some(found) => (found.name.clone(), found.bytes),
@@ -225,8 +225,8 @@ async fn header(source: &dyn Source, file: usize) -> Result<Gguf, CheckpointErro
     let mut wanted = FIRST_PIECE;
     loop {
         let had = bytes.len();
-        // Never more than the longest header, which every machine can address.
-        let end = usize::try_from(wanted.min(length).min(LONGEST_HEADER)).unwrap_or(had);
+        // At most the longest header, which every machine can address.
+        let end = usize::try_from(wanted.min(length).min(MAX_HEADER_BYTES)).unwrap_or(had);
         bytes.resize(end.max(had), 0);
         source.read(file, had as u64, &mut bytes[had..]).await?;
         if had == 0 && !bytes.starts_with(b"GGUF") {
@@ -244,11 +244,11 @@ async fn header(source: &dyn Source, file: usize) -> Result<Gguf, CheckpointErro
                         length,
                     }));
                 }
-                if needed > LONGEST_HEADER {
+                if needed > MAX_HEADER_BYTES {
                     return Err(CheckpointError::LongHeader {
                         file: name,
                         bytes: needed,
-                        limit: LONGEST_HEADER,
+                        limit: MAX_HEADER_BYTES,
                     });
                 }
                 wanted = needed.max(wanted.saturating_mul(2));

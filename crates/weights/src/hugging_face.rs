@@ -1,5 +1,5 @@
-//! A Hugging Face folder: what its JSON files say of a model, and its tensors, in one safetensors
-//! file or in several with an index.
+//! A Hugging Face folder: its JSON files, and its tensors, in one safetensors file or in several
+//! with an index.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -12,11 +12,11 @@ use crate::checkpoint::{list, named, refuse_stand_in};
 use crate::safetensors::{Directory, directory};
 use crate::{CheckpointError, Source, SourceError, json, scales};
 
-/// Limits of the files that are read whole. Real configurations have some kilobytes, Gemma 3's
+/// Limits for files that are read whole. Real configurations have some kilobytes, Gemma 3's
 /// tokenizer settings 1.2 MB, its tokenizer 33 MB.
-const LONGEST_CONFIG: u64 = 4 << 20;
-const LONGEST_TOKENIZER: u64 = 100 << 20;
-const LONGEST_INDEX: u64 = 16 << 20;
+const MAX_CONFIG_BYTES: u64 = 4 << 20;
+const MAX_TOKENIZER_BYTES: u64 = 100 << 20;
+const MAX_INDEX_BYTES: u64 = 16 << 20;
 
 /// UTF-8's.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -27,18 +27,18 @@ pub(crate) const MORE_TEMPLATES: &str = "additional_chat_templates/";
 const WEIGHTS: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
 
-/// What a Hugging Face folder says of its model, apart from the tensors.
+/// A Hugging Face folder's description of its model, without the tensors.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct HuggingFace {
     /// `config.json`: an object.
     pub config: Value,
-    /// `generation_config.json`, where there is one.
+    /// `generation_config.json`, if present.
     pub generation_config: Option<Value>,
     /// `tokenizer.json` as it is.
     pub tokenizer: Option<Vec<u8>>,
-    /// `tokenizer_config.json`, where there is one.
+    /// `tokenizer_config.json`, if present.
     pub tokenizer_config: Option<Value>,
-    /// `chat_template.jinja`, where there is one.
+    /// `chat_template.jinja`, if present.
     pub chat_template: Option<String>,
     /// Chat templates elsewhere, each a text or a list of named ones: of `chat_template.json`,
     /// `processor_config.json` and the folder `additional_chat_templates`.
@@ -46,8 +46,8 @@ pub struct HuggingFace {
 }
 
 impl HuggingFace {
-    /// The method that `config.json` says the weights are quantised by, such as `gptq`. `None`
-    /// where there is none, and where weights are 8-bit floats with scales, which are read.
+    /// The quantisation method in `config.json`, such as `gptq`. `None` without one, and for 8-bit
+    /// floats with scales, which are read.
     pub fn quantised_by(&self) -> Option<String> {
         let settings = self.quantisation()?;
         let word = |key: &str| settings.get(key).and_then(Value::as_str);
@@ -69,19 +69,19 @@ impl HuggingFace {
         Some(named.chars().take(64).collect())
     }
 
-    /// What `config.json` says of how the weights are quantised.
+    /// The entry of `config.json` about the quantisation of weights.
     pub(crate) fn quantisation(&self) -> Option<&Value> {
         let settings = self.config.get("quantization_config")?;
         Some(settings).filter(|settings| !settings.is_null())
     }
 }
 
-/// Whether a source has weights as a Hugging Face folder has them.
+/// Whether a source has a Hugging Face folder's weights.
 pub(crate) fn has_weights(source: &dyn Source) -> bool {
     named(source, WEIGHTS).or(named(source, INDEX)).is_some()
 }
 
-/// Whether a source looks like a folder, if perhaps one that lacks something.
+/// Whether a source looks like a folder, perhaps an incomplete one.
 pub(crate) fn is_folder(source: &dyn Source) -> bool {
     let of_a_folder =
         |name: &str| name.ends_with(".safetensors") || name.ends_with(".json") || is_pickle(name);
@@ -93,7 +93,7 @@ fn is_pickle(name: &str) -> bool {
     matches!(ending, Some("bin" | "pth" | "pt"))
 }
 
-/// Reads a folder's JSON files and its tensors' places.
+/// Reads a folder's JSON files and its tensors' directory.
 pub(crate) async fn open(source: &dyn Source) -> Result<(HuggingFace, Directory), CheckpointError> {
     let mut weights = weights(source).await?;
     let config = settings(source, "config.json").await?;
@@ -103,7 +103,7 @@ pub(crate) async fn open(source: &dyn Source) -> Result<(HuggingFace, Directory)
     let described = HuggingFace {
         config,
         generation_config: settings(source, "generation_config.json").await?,
-        tokenizer: whole(source, "tokenizer.json", LONGEST_TOKENIZER).await?,
+        tokenizer: whole(source, "tokenizer.json", MAX_TOKENIZER_BYTES).await?,
         tokenizer_config: settings(source, "tokenizer_config.json").await?,
         chat_template: template(source, "chat_template.jinja").await?,
         other_templates: other_templates(source).await?,
@@ -113,11 +113,11 @@ pub(crate) async fn open(source: &dyn Source) -> Result<(HuggingFace, Directory)
 }
 
 async fn weights(source: &dyn Source) -> Result<Directory, CheckpointError> {
-    // As transformers does: one file before several.
+    // As in transformers, one file goes before several.
     if let Some(file) = named(source, WEIGHTS) {
         return directory(source, file).await;
     }
-    if let Some(index) = whole(source, INDEX, LONGEST_INDEX).await? {
+    if let Some(index) = whole(source, INDEX, MAX_INDEX_BYTES).await? {
         return shards(source, &index).await;
     }
     if named(source, "adapter_config.json").is_some() {
@@ -207,7 +207,7 @@ struct Index {
     weight_map: WeightMap,
 }
 
-/// Each tensor's file.
+/// Tensor name to file.
 struct WeightMap(HashMap<String, String>);
 
 impl<'de> Deserialize<'de> for WeightMap {
@@ -238,9 +238,9 @@ impl<'de> Deserialize<'de> for WeightMap {
     }
 }
 
-/// A JSON file, which must hold an object; `None` where it is not there.
+/// A JSON file, which must hold an object; `None` if absent.
 async fn settings(source: &dyn Source, name: &str) -> Result<Option<Value>, CheckpointError> {
-    let Some(bytes) = whole(source, name, LONGEST_CONFIG).await? else {
+    let Some(bytes) = whole(source, name, MAX_CONFIG_BYTES).await? else {
         return Ok(None);
     };
     let unsound = |reason| CheckpointError::Json {
@@ -255,14 +255,14 @@ async fn settings(source: &dyn Source, name: &str) -> Result<Option<Value>, Chec
 }
 
 async fn template(source: &dyn Source, name: &str) -> Result<Option<String>, CheckpointError> {
-    let bytes = whole(source, name, LONGEST_CONFIG).await?;
+    let bytes = whole(source, name, MAX_CONFIG_BYTES).await?;
     let text = bytes.map(String::from_utf8).transpose();
     text.map_err(|_| CheckpointError::Utf8 {
         file: name.to_owned(),
     })
 }
 
-/// Chat templates beside those that transformers reads first.
+/// Chat templates other than those that transformers reads first.
 async fn other_templates(source: &dyn Source) -> Result<Vec<Value>, CheckpointError> {
     let mut found = Vec::new();
     for name in ["chat_template.json", "processor_config.json"] {
@@ -282,7 +282,7 @@ async fn other_templates(source: &dyn Source) -> Result<Vec<Value>, CheckpointEr
     Ok(found)
 }
 
-/// A file's bytes, `None` where it is not there.
+/// A file's bytes, `None` if absent.
 async fn whole(
     source: &dyn Source,
     name: &str,

@@ -1,5 +1,5 @@
-//! JSON files that nothing is taken on trust from: sizes, depths and counts have limits, and a key
-//! that occurs twice is an error where serde_json would keep the last.
+//! Strict JSON parsing for untrusted files: sizes, depths and counts are limited, and a duplicate
+//! key is an error (serde_json would keep the last).
 
 use std::cell::Cell;
 use std::fmt;
@@ -8,12 +8,13 @@ use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// Values in one file. Gemma 3's tokenizer settings, the largest in use, have about 50,000.
-const MOST_VALUES: usize = 400_000;
+/// Largest number of values in one file. Gemma 3's tokenizer settings, the largest in use, have
+/// about 50,000.
+const MAX_VALUES: usize = 400_000;
 
-/// Parses a file; the error says what is wrong and where. Depth is limited by serde_json, to 128.
+/// Parses a file; the error names the fault and its position. serde_json limits the depth to 128.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Value, String> {
-    let left = Cell::new(MOST_VALUES);
+    let left = Cell::new(MAX_VALUES);
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let value = Strict { left: &left }
         .deserialize(&mut reader)
@@ -21,7 +22,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Value, String> {
     value.map_err(|error| error.to_string())
 }
 
-/// Builds a value, counting down.
+/// Builds a value, counting down the values left.
 #[derive(Clone, Copy)]
 struct Strict<'a> {
     left: &'a Cell<usize>,
@@ -35,7 +36,7 @@ impl<'de> DeserializeSeed<'de> for Strict<'_> {
             Some(left) => self.left.set(left),
             None => {
                 return Err(D::Error::custom(format!(
-                    "it holds more than {MOST_VALUES} values"
+                    "it holds more than {MAX_VALUES} values"
                 )));
             }
         }
@@ -102,7 +103,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
 mod tests {
     use serde_json::Value;
 
-    use super::{MOST_VALUES, parse};
+    use super::{MAX_VALUES, parse};
 
     #[test]
     fn values_are_those_of_serde_json() {
@@ -120,7 +121,7 @@ mod tests {
         assert!(doubled.contains("`b` occurs twice"), "{doubled}");
         let deep = [b"[".repeat(1000), b"]".repeat(1000)].concat();
         assert!(parse(&deep).unwrap_err().contains("recursion limit"));
-        let many = [b"[0".to_vec(), b",0".repeat(MOST_VALUES), b"]".to_vec()].concat();
+        let many = [b"[0".to_vec(), b",0".repeat(MAX_VALUES), b"]".to_vec()].concat();
         assert!(parse(&many).unwrap_err().contains("more than"));
         for bad in [&b""[..], b"{", b"{} {}", b"\"\xff\"", b"nil", b"{\"a\" 1}"] {
             assert!(parse(bad).is_err(), "{bad:?}");

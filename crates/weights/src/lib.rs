@@ -1,13 +1,13 @@
-//! Model weights as they lie in files: GGUF, single or split, Hugging Face folders with
-//! safetensors, and the block formats of their tensors.
+//! Reads model weights from files: GGUF, single or split, Hugging Face folders with safetensors,
+//! and the block formats of their tensors.
 //!
-//! Nothing in a file is trusted: every length, count, offset and string is checked before it
-//! is used, and a fault is a typed error that names the file, the key or the tensor.
+//! Files are untrusted: every length, count, offset and string is checked before use, and a fault
+//! is a typed error that names the file, the key or the tensor.
 //!
 //! | to do this | use |
 //! |---|---|
 //! | open a model, whatever its files | [`Checkpoint::open`] on a [`Source`]: [`Disk`], [`Memory`], or your own |
-//! | learn what it is | [`Checkpoint::description`]: [`Metadata`] or [`HuggingFace`] |
+//! | read its description | [`Checkpoint::description`]: [`Metadata`] or [`HuggingFace`] |
 //! | find a tensor and read some of its rows | [`Checkpoint::tensor`], [`Checkpoint::read_rows`] |
 //! | turn blocks into numbers and back | [`dequantise`], [`quantise`] |
 //! | turn blocks into blocks of another format | [`convert`], [`Format::on_gpu`] |

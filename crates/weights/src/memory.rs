@@ -1,4 +1,4 @@
-//! Files that are in memory already: for tests, and for models that come as bytes.
+//! Files in memory: for tests, and for models that arrive as bytes.
 
 use std::future::ready;
 
@@ -13,7 +13,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Files with their names.
+    /// A source of several named files.
     pub fn new(files: Vec<(String, Vec<u8>)>) -> Self {
         let (files, contents) = files
             .into_iter()
@@ -25,7 +25,7 @@ impl Memory {
         Self { files, contents }
     }
 
-    /// One file.
+    /// A source of one file.
     pub fn file(name: impl Into<String>, content: Vec<u8>) -> Self {
         Self::new(vec![(name.into(), content)])
     }

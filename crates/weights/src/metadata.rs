@@ -1,5 +1,5 @@
 //! The key–value part of a GGUF header, with accessors that check a value's type and name the key
-//! when it does not fit.
+//! where it does not fit.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,11 +8,11 @@ use crate::cursor::Cursor;
 use crate::{Array, GgufError, Strings, Value};
 
 /// Bytes of the shortest possible entry: an empty key, a type and a one-byte value.
-const SHORTEST_ENTRY: u64 = 8 + 4 + 1;
+const MIN_ENTRY_BYTES: u64 = 8 + 4 + 1;
 
-/// The metadata of a file: keys in alphabetical order, each with its value.
+/// A file's metadata: keys in alphabetical order, each with its value.
 ///
-/// Numbers are found by value, not by width: writers differ in the integer type they choose, so
+/// Integers are matched by value, not by width: writers differ in the integer type they choose, so
 /// `u32` accepts every integer type as long as the value fits.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Metadata {
@@ -42,7 +42,7 @@ impl Metadata {
         self.opt_str(key)?.ok_or_else(|| missing(key))
     }
 
-    /// The string at `key`, or `None` where the key is missing.
+    /// The string at `key`; `None` if absent.
     pub fn opt_str(&self, key: &str) -> Result<Option<&str>, GgufError> {
         self.read(key, "a string", |value| match value {
             Value::String(string) => Some(string.as_str()),
@@ -68,7 +68,7 @@ impl Metadata {
         numbers.ok_or_else(|| missing(key))
     }
 
-    /// The array of integers at `key` as `i32`, or `None` where the key is missing.
+    /// The integers at `key` as `i32`; `None` if absent.
     pub fn opt_i32s(&self, key: &str) -> Result<Option<Cow<'_, [i32]>>, GgufError> {
         self.read(key, "an array of 32-bit integers", |value| match value {
             Value::Array(Array::I32(numbers)) => Some(Cow::Borrowed(numbers.as_slice())),
@@ -82,7 +82,7 @@ impl Metadata {
         self.entries.get(key)
     }
 
-    /// Sets `key`, for metadata that does not come from a GGUF file (and for tests).
+    /// Sets `key`, for metadata from other sources than GGUF files (and for tests).
     pub fn set(&mut self, key: &str, value: Value) {
         self.entries.insert(key.to_owned(), value);
     }
@@ -116,7 +116,7 @@ impl Metadata {
     /// Reads `count` entries.
     pub(crate) fn parse(cursor: &mut Cursor<'_>, count: u64) -> Result<Self, GgufError> {
         cursor.enter("the metadata".to_owned());
-        cursor.expect_items(count, SHORTEST_ENTRY)?;
+        cursor.expect_items(count, MIN_ENTRY_BYTES)?;
         let mut entries = BTreeMap::new();
         for index in 0..count {
             cursor.enter(format!("the key of metadata entry {index}"));

@@ -1,21 +1,22 @@
-//! What a format of quantised blocks is, said once in its file of `formats/`: [`dequantise`], the
-//! products of the CPU and what GPUs are given all follow from it.
+//! Description of a quantised block format, given once in its file of `formats/`: [`dequantise`],
+//! the CPU products and the GPU uploads all follow from it.
 //!
-//! A number is `step · level + minimum`. A *level* is what a *code*, a whole number of a few bits,
-//! stands for; 16 or 32 elements, a *group*, share step and minimum. Elements are told in *runs* of
-//! 32: a block is one of them or eight.
+//! A number is `step · level + minimum`. A *level* is the value of a *code*, an integer of a few
+//! bits; 16 or 32 elements, a *group*, share step and minimum. A *run* is 32 elements: a block is
+//! one run or eight.
 //!
 //! [`dequantise`]: crate::dequantise
 
 use std::fmt::Debug;
 
-use crate::formats::{from_brain, from_half, to_half};
+use crate::formats::{from_bf16, from_half, to_half};
 
 /// Elements of a run.
 pub const RUN: usize = 32;
 
-/// Writes the elements of whole blocks, or names the first block that needs a number too large for
-/// the format. Both slices are for the same number of blocks, and elements are finite.
+/// Writes the elements of whole blocks; the error is the index of the first block that needs a
+/// number too large for the format. Both slices hold the same number of blocks, and elements are
+/// finite.
 pub type Writer = fn(&[f32], &mut [u8]) -> Result<(), usize>;
 
 /// A format of quantised blocks.
@@ -28,27 +29,27 @@ pub trait Quantised: Copy + Debug + Send + Sync + 'static {
     const ELEMENTS: usize;
     /// Bytes in a block.
     const BYTES: usize;
-    /// Where a block has an f16, in bytes: its scale and, behind that, its floor. All else in it
-    /// are whole numbers, of which any bits will do.
+    /// Byte offsets of a block's f16 numbers: its scale, then its floor. All other bits are
+    /// integers, for which any value is sound.
     const HALVES: &'static [usize];
-    /// What codes stand for.
+    /// Levels of the codes.
     const LEVELS: Levels;
-    /// The code book that codes are looked up in, packed as [`Format::grid`](crate::Format::grid)
-    /// says; empty where there is none.
+    /// The code book, packed as [`Format::grid`](crate::Format::grid) describes; empty where there
+    /// is none.
     const GRID: &'static [u16] = &[];
-    /// What a block is taken apart into for a GPU.
+    /// The planes that a block is split into for a GPU.
     const PLANES: &'static [Plane];
-    /// Writes blocks by ggml's reference rules; `None` for formats that are only read.
+    /// Writes blocks by ggml's reference rules; `None` for read-only formats.
     const QUANTISE: Option<Writer> = None;
-    /// How many bits a code has: [`Bits`].
+    /// Bits of a code: [`Bits`].
     type Codes;
-    /// How steps and minima are made.
+    /// Computation of steps and minima.
     type Scaling: Scaling;
 
     /// The codes of a run of a block.
     fn codes(block: &[u8], run: usize) -> [u8; RUN];
 
-    /// The bits of a block's scale and floor; of a floor that it does not have they mean nothing.
+    /// The bits of a block's scale and floor; arbitrary for a floor that the format lacks.
     #[inline(always)]
     fn halves(block: &[u8]) -> [u16; 2] {
         let mut halves = [0; 2];
@@ -58,26 +59,26 @@ pub trait Quantised: Copy + Debug + Send + Sync + 'static {
         halves
     }
 
-    /// Writes scale and floor, as near to what `next` says as they can be, so that any bytes become
-    /// a sound block.
+    /// Writes scale and floor, as near to the numbers of `next` as possible, so that any bytes
+    /// become a sound block.
     fn set_scales(block: &mut [u8], next: &mut dyn FnMut() -> f32) {
         for &at in Self::HALVES {
             block[at..at + 2].copy_from_slice(&to_half(next()).to_le_bytes());
         }
     }
 
-    /// What scale and floor are to be multiplied with in a group.
+    /// Factors of a group on scale and floor.
     #[inline(always)]
     fn steps(_block: &[u8], _group: usize) -> [i8; 2] {
         [1; 2]
     }
 }
 
-/// What codes stand for.
+/// Levels of codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Levels {
-    /// The code less a constant, at most 128.
-    Less(u8),
+    /// The code minus a constant, at most 128.
+    Offset(u8),
     /// An entry of a table.
     Table([i8; 16]),
 }
@@ -85,19 +86,19 @@ pub enum Levels {
 impl Levels {
     /// The level of a code.
     #[inline(always)]
-    pub fn of(self, code: u8) -> i16 {
+    pub fn level(self, code: u8) -> i16 {
         match self {
-            Self::Less(less) => i16::from(code) - i16::from(less),
+            Self::Offset(offset) => i16::from(code) - i16::from(offset),
             Self::Table(levels) => i16::from(levels[usize::from(code & 15)]),
         }
     }
 }
 
-/// Codes of so many bits.
+/// Codes of `BITS` bits.
 #[derive(Debug, Clone, Copy)]
 pub struct Bits<const BITS: usize>;
 
-/// How steps and minima are made of a block's scale and floor and of a group's integers.
+/// Computes steps and minima from a block's scale and floor and a group's integers.
 pub trait Scaling {
     /// Elements that share a step.
     const GROUP: usize;
@@ -105,10 +106,10 @@ pub trait Scaling {
     const MINIMA: bool;
 
     /// Step and minimum.
-    fn of(halves: [u16; 2], steps: [i8; 2]) -> [f32; 2];
+    fn step_and_minimum(halves: [u16; 2], steps: [i8; 2]) -> [f32; 2];
 }
 
-/// One scale a block of 32.
+/// One scale for a block of 32.
 #[derive(Debug, Clone, Copy)]
 pub struct Scale;
 
@@ -116,12 +117,12 @@ impl Scaling for Scale {
     const GROUP: usize = 32;
     const MINIMA: bool = false;
 
-    fn of([scale, _]: [u16; 2], _steps: [i8; 2]) -> [f32; 2] {
+    fn step_and_minimum([scale, _]: [u16; 2], _steps: [i8; 2]) -> [f32; 2] {
         [from_half(scale), 0.0]
     }
 }
 
-/// One scale and one minimum a block of 32.
+/// One scale and one minimum for a block of 32.
 #[derive(Debug, Clone, Copy)]
 pub struct ScaleAndMinimum;
 
@@ -129,12 +130,12 @@ impl Scaling for ScaleAndMinimum {
     const GROUP: usize = 32;
     const MINIMA: bool = true;
 
-    fn of(halves: [u16; 2], _steps: [i8; 2]) -> [f32; 2] {
+    fn step_and_minimum(halves: [u16; 2], _steps: [i8; 2]) -> [f32; 2] {
         halves.map(from_half)
     }
 }
 
-/// One power of two a block of 32, with the range of an f32: the bits of a BF16.
+/// One power of two for a block of 32, with the range of an f32: the bits of a BF16.
 #[derive(Debug, Clone, Copy)]
 pub struct Power;
 
@@ -142,12 +143,12 @@ impl Scaling for Power {
     const GROUP: usize = 32;
     const MINIMA: bool = false;
 
-    fn of([scale, _]: [u16; 2], _steps: [i8; 2]) -> [f32; 2] {
-        [from_brain(scale), 0.0]
+    fn step_and_minimum([scale, _]: [u16; 2], _steps: [i8; 2]) -> [f32; 2] {
+        [from_bf16(scale), 0.0]
     }
 }
 
-/// An integer for each of `GROUPS` groups of a block of 256, times its scale, over 2 to the
+/// An integer for each of `GROUPS` groups of a block of 256, times the block's scale, over 2 to the
 /// `SHIFT`.
 #[derive(Debug, Clone, Copy)]
 pub struct Steps<const GROUPS: usize, const SHIFT: u32 = 0>;
@@ -156,14 +157,14 @@ impl<const GROUPS: usize, const SHIFT: u32> Scaling for Steps<GROUPS, SHIFT> {
     const GROUP: usize = 256 / GROUPS;
     const MINIMA: bool = false;
 
-    fn of([scale, _]: [u16; 2], [step, _]: [i8; 2]) -> [f32; 2] {
-        // A power of two: nothing is rounded.
+    fn step_and_minimum([scale, _]: [u16; 2], [step, _]: [i8; 2]) -> [f32; 2] {
+        // A power of two: exact.
         let part = 1.0 / f32::from(1_u8 << SHIFT);
         [from_half(scale) * f32::from(step) * part, 0.0]
     }
 }
 
-/// The same without a shift, and as many integers which, times the floor, are taken away.
+/// As [`Steps`] without a shift, and as many integers which, times the floor, are subtracted.
 #[derive(Debug, Clone, Copy)]
 pub struct StepsAndMinima<const GROUPS: usize>;
 
@@ -171,7 +172,7 @@ impl<const GROUPS: usize> Scaling for StepsAndMinima<GROUPS> {
     const GROUP: usize = 256 / GROUPS;
     const MINIMA: bool = true;
 
-    fn of([scale, floor]: [u16; 2], [step, minimum]: [i8; 2]) -> [f32; 2] {
+    fn step_and_minimum([scale, floor]: [u16; 2], [step, minimum]: [i8; 2]) -> [f32; 2] {
         let of = |half, integer| from_half(half) * f32::from(integer);
         [of(scale, step), -of(floor, minimum)]
     }
@@ -180,25 +181,25 @@ impl<const GROUPS: usize> Scaling for StepsAndMinima<GROUPS> {
 /// Bytes of a block that lie together on a GPU, whose threads read them at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plane {
-    /// What the block has from these bytes on, as many as these.
+    /// Bytes of the block: offset and length of each piece.
     Stored(&'static [(usize, usize)]),
-    /// Of each run these parts, one behind another.
-    Runs(&'static [Part]),
+    /// These parts of each run, in sequence.
+    Runs(&'static [RunPart]),
 }
 
-/// What a plane has of a run.
+/// A part of a run in a plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
-    /// The low four bits of each code: byte `i` has element `i`'s in its low and element `16 + i`'s
-    /// in its high half.
+pub enum RunPart {
+    /// The low four bits of each code: byte `i` holds element `i`'s low and element `16 + i`'s
+    /// high.
     Nibbles,
-    /// Two bits of each code from this one up: byte `k` of word `w` has those of elements `16 w +
+    /// Two bits of each code, from this bit up: byte `k` of word `w` has those of elements `16 w +
     /// k`, `+ 4`, `+ 8` and `+ 12`, from its lowest bits up.
     Twos(u32),
-    /// This bit of each code: bit `q` of byte `k` is that of element `4 q + k`.
+    /// This bit of each code: bit `q` of byte `k` belongs to element `4 q + k`.
     Ones(u32),
-    /// As many bytes of the block as the second says, for the first run from the first on, for the
-    /// others behind.
+    /// Offset of the first run's bytes in the block, and bytes for each run; runs follow each
+    /// other.
     Stored(usize, usize),
 }
 
@@ -224,7 +225,7 @@ impl Plane {
     }
 }
 
-impl Part {
+impl RunPart {
     const fn bytes(self) -> usize {
         match self {
             Self::Nibbles => RUN / 2,

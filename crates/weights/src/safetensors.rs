@@ -1,5 +1,5 @@
 //! The safetensors container: the length of a JSON header, the header with every tensor's dtype,
-//! shape and range of bytes, and the data, without holes or overlaps. Written from the format's
+//! shape and byte range, and the data, without holes or overlaps. Written from the format's
 //! description in `huggingface/safetensors`.
 
 use std::collections::HashSet;
@@ -13,22 +13,22 @@ use crate::safetensors_error::SafetensorsError;
 use crate::{CheckpointError, Format, Source, SourceError, Tensor};
 
 /// The format's own limit.
-const LONGEST_HEADER: u64 = 100_000_000;
+const MAX_HEADER_BYTES: u64 = 100_000_000;
 
 /// Bytes before the header: its length.
 const LENGTH_BYTES: u64 = 8;
 
-/// A tensor that is there but holds nothing that can be read as numbers: whole numbers, 8-bit
-/// floats without their scales, packed quants, or no elements at all.
+/// A tensor that cannot be read as numbers: integers, 8-bit floats without their scales, packed
+/// quants, or no elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
     /// The tensor's name.
     pub name: String,
-    /// How its elements are stored, as the file has it, such as `F8_E5M2`.
+    /// Its element type as the file names it, such as `F8_E5M2`.
     pub dtype: String,
-    /// What is wrong with the scales of 8-bit floats that could be read otherwise.
+    /// The fault in the scales of 8-bit floats that would otherwise be readable.
     pub problem: Option<String>,
-    /// The file it is in: an index into [`Source::files`].
+    /// Its file: an index into [`Source::files`].
     pub file: usize,
     /// Number of bytes.
     pub bytes: u64,
@@ -41,8 +41,8 @@ pub(crate) struct Directory {
     pub unreadable: Vec<Unreadable>,
 }
 
-/// Reads the header of file number `file`, and checks that every byte of the file belongs to
-/// exactly one tensor.
+/// Reads the header of file `file`, and checks that every byte of the file belongs to exactly one
+/// tensor.
 pub(crate) async fn directory(
     source: &dyn Source,
     file: usize,
@@ -68,17 +68,17 @@ pub(crate) async fn directory(
     let mut length = [0; LENGTH_BYTES as usize];
     length.copy_from_slice(&start[..LENGTH_BYTES as usize]);
     let length = u64::from_le_bytes(length);
-    if length > LONGEST_HEADER {
+    if length > MAX_HEADER_BYTES {
         return Err(named(SafetensorsError::LongHeader {
             bytes: length,
-            limit: LONGEST_HEADER,
+            limit: MAX_HEADER_BYTES,
         }));
     }
     let data_start = LENGTH_BYTES + length;
     if data_start > found.bytes {
         return Err(truncated(data_start));
     }
-    // At most LONGEST_HEADER, which every machine can address, and no more than the file has.
+    // At most MAX_HEADER_BYTES, which every machine can address, and within the file.
     let mut header = vec![0; usize::try_from(length).unwrap_or_default()];
     source.read(file, LENGTH_BYTES, &mut header).await?;
     let Header(entries) = serde_json::from_slice(&header).map_err(|error| {
@@ -97,7 +97,7 @@ pub(crate) async fn directory(
 /// The header's tensors, in its order.
 struct Header(Vec<(String, Entry)>);
 
-/// One tensor in the header; an unknown field is ignored, a doubled one refused.
+/// One tensor in the header; an unknown field is ignored, a duplicate one refused.
 #[derive(Deserialize)]
 struct Entry {
     dtype: String,
@@ -139,10 +139,10 @@ impl<'de> Deserialize<'de> for Header {
     }
 }
 
-/// The data of one file.
+/// Data section of one file.
 struct Data {
     file: usize,
-    /// Where it begins, from the start of the file.
+    /// Its offset in the file.
     start: u64,
     bytes: u64,
 }
@@ -211,7 +211,7 @@ impl Data {
         Ok(directory)
     }
 
-    /// Makes sure that the ranges are sound, lie in the data, and leave no byte to none or to two.
+    /// Checks that the ranges are sound, lie in the data, and cover every byte exactly once.
     fn refuse_gaps(&self, entries: &[(String, Entry)]) -> Result<(), SafetensorsError> {
         let mut in_order: Vec<&(String, Entry)> = entries.iter().collect();
         in_order.sort_by_key(|(_, entry)| entry.data_offsets);

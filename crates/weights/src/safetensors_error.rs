@@ -1,9 +1,9 @@
-//! What can be wrong with a safetensors file.
+//! Faults of a safetensors file.
 
-/// A fault in a safetensors file, with the tensor where there is one.
+/// A fault in a safetensors file, with its tensor where there is one.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SafetensorsError {
-    /// The file ends inside of its header, or of its data.
+    /// The file ends inside its header or its data.
     #[error("the file is truncated: {needed} bytes are needed, it has {length}; download it again")]
     Truncated {
         /// Bytes the file must have.
@@ -16,15 +16,15 @@ pub enum SafetensorsError {
         "its header would take {bytes} bytes, more than the {limit} that safetensors allow; the file is damaged or none of these"
     )]
     LongHeader {
-        /// What the file claims.
+        /// Length in the file.
         bytes: u64,
-        /// What is allowed.
+        /// Longest allowed.
         limit: u64,
     },
-    /// A header that is no JSON, or not of the kind that belongs there.
+    /// A header that does not parse, or holds the wrong kind of value.
     #[error("its header is unsound: {reason}; the file is damaged, download it again")]
     Header {
-        /// What is wrong and where.
+        /// The fault and its position.
         reason: String,
     },
     /// Two tensors of the same name.
@@ -41,7 +41,7 @@ pub enum SafetensorsError {
         /// The dimensions in file order.
         shape: Vec<u64>,
     },
-    /// A range of bytes that is none, or not as long as shape and dtype ask for.
+    /// An impossible byte range, or one whose length does not fit shape and dtype.
     #[error(
         "tensor `{tensor}` lies in bytes {start} to {end}, which is no place for {shape:?} numbers of {dtype}; the file is damaged"
     )]

@@ -1,6 +1,6 @@
-//! Scales of 8-bit floats: tensors beside those that they belong to, as transformers (`fp8`) and
-//! compressed-tensors publish them. An element is its float times the scale of its block, be that
-//! the whole matrix, a row, or a rectangle whose size `config.json` says.
+//! Scales of 8-bit floats: separate tensors, as transformers (`fp8`) and compressed-tensors publish
+//! them. An element is its float times the scale of its block, which is the whole matrix, a row, or
+//! a rectangle of the size in `config.json`.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,17 +10,17 @@ use serde_json::Value;
 use crate::safetensors::{Directory, Unreadable};
 use crate::{CheckpointError, Format, HuggingFace, Tensor};
 
-/// Elements that are multiplied at a time, on the stack.
+/// Elements multiplied at a time, on the stack.
 const PIECE: usize = 128;
 
-/// What may stand behind a tensor's name in that of its scales. Both are factors: `inv` is what the
-/// first to publish them called the inverse of what they had divided by.
+/// Suffixes of the scales' tensor names. Both are factors: `inv` meant the inverse of the divisor
+/// used at quantisation.
 const ENDINGS: [&str; 2] = ["_scale_inv", "_scale"];
 
-/// What a tensor's elements are multiplied by: a number for each block of its rows and columns.
+/// Factors on a tensor's elements: a number for each block of its rows and columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scales {
-    /// The numbers: those of blocks side by side are a row.
+    /// The numbers; a row holds those of blocks side by side.
     pub numbers: Box<Tensor>,
     /// Rows of a block.
     pub rows: u64,
@@ -28,8 +28,8 @@ pub struct Scales {
     pub cols: u64,
 }
 
-/// Gives every tensor of 8-bit floats its scales; those that have none that fit, or are quantised
-/// by a method that is not known, cannot be read.
+/// Attaches scales to every tensor of 8-bit floats. Tensors without fitting scales, or of an
+/// unknown quantisation method, become unreadable.
 pub(crate) fn attach(directory: &mut Directory, described: &HuggingFace) {
     let floats = |tensor: &Tensor| tensor.format == Format::F8E4M3;
     if !directory.tensors.iter().any(floats) {
@@ -37,7 +37,7 @@ pub(crate) fn attach(directory: &mut Directory, described: &HuggingFace) {
     }
     let known = described.quantised_by().is_none();
     let settings = described.quantisation().filter(|_| known);
-    let beside = Beside {
+    let beside = ScaleLookup {
         block: settings.map(block_size),
         tensors: by_name(&directory.tensors, |tensor| &tensor.name),
         unreadable: by_name(&directory.unreadable, |tensor| &tensor.name),
@@ -68,8 +68,7 @@ fn by_name<T>(all: &[T], name: fn(&T) -> &String) -> HashMap<&str, &T> {
     all.iter().map(|one| (name(one).as_str(), one)).collect()
 }
 
-/// Rows and columns of the blocks that `config.json` speaks of, where it does; the error says what
-/// is wrong with them.
+/// Rows and columns of the blocks in `config.json`, if given; the error describes the fault.
 fn block_size(settings: &Value) -> Result<Option<[u64; 2]>, String> {
     let groups = settings.get("config_groups").and_then(Value::as_object);
     let of_groups = groups
@@ -97,16 +96,16 @@ fn block_size(settings: &Value) -> Result<Option<[u64; 2]>, String> {
     Ok(found.map(|size| [0, 1].map(|at| size[at].as_u64().unwrap_or(1))))
 }
 
-/// What a tensor's scales are looked for in.
-struct Beside<'a> {
-    /// The size of blocks; `None` where no known method is named.
+/// Lookup of a tensor's scales.
+struct ScaleLookup<'a> {
+    /// The blocks' size; `None` without a known method.
     block: Option<Result<Option<[u64; 2]>, String>>,
     tensors: HashMap<&'a str, &'a Tensor>,
     unreadable: HashMap<&'a str, &'a Unreadable>,
 }
 
-impl Beside<'_> {
-    /// A tensor's scales. The error is what is wrong with them, where they should be known.
+impl ScaleLookup<'_> {
+    /// A tensor's scales. The error describes the fault, where it is known.
     fn scales_of(&self, tensor: &Tensor) -> Result<Scales, Option<String>> {
         let block = self.block.as_ref().ok_or(None)?;
         let block = block.as_ref().map_err(|problem| Some(problem.clone()))?;
@@ -170,7 +169,7 @@ impl Beside<'_> {
 }
 
 impl Scales {
-    /// The rows of `numbers` that some rows of the tensor need.
+    /// The rows of `numbers` for these rows of the tensor.
     pub(crate) fn rows_for(&self, rows: &Range<u64>) -> Range<u64> {
         rows.start / self.rows..rows.end.div_ceil(self.rows)
     }
@@ -193,12 +192,12 @@ impl Scales {
         }
     }
 
-    /// Makes F32 of the 8-bit floats that lie in the last fourth of `bytes`, the rows of a tensor
-    /// from number `first` on, each of `cols` floats: these times their `factors`, which are those
-    /// of [`Scales::rows_for`]. A float makes four bytes before those of all that follow it.
+    /// Expands 8-bit floats to F32 in place. The floats lie in the last quarter of `bytes`, `cols`
+    /// for each of the tensor's rows from `first` on; `factors` are those of [`Scales::rows_for`].
+    /// The four bytes written for a float lie before all unread floats.
     pub(crate) fn multiply(&self, factors: &[f32], first: u64, cols: usize, bytes: &mut [u8]) {
         let floats = bytes.len() / 4 * 3;
-        // A block may be said to be wider than the row.
+        // A block may be declared wider than the row.
         let width = usize::try_from(self.cols).unwrap_or(cols).min(cols).max(1);
         let across = cols.div_ceil(width).max(1);
         let (mut stored, mut values) = ([0; PIECE], [0.0; PIECE]);

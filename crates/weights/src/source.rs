@@ -1,5 +1,5 @@
-//! Where a model's bytes come from. Everything that reads a model reads it through [`Source`], by
-//! ranges, so that a file need never be whole in memory.
+//! Access to a model's bytes. All readers go through [`Source`], by ranges, so that a file is never
+//! whole in memory.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::pin::Pin;
 /// A file of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceFile {
-    /// Its name, without folders; only a folder's source gives names such as `a/b.json`.
+    /// Its name, without folders; only a folder's source has names such as `a/b.json`.
     pub name: String,
     /// Its length.
     pub bytes: u64,
@@ -16,23 +16,23 @@ pub struct SourceFile {
 /// The files of one model, read by ranges of bytes: a folder on disk, blobs in a page, bytes in
 /// memory.
 pub trait Source {
-    /// The files there are; [`Source::read`] knows them by their index.
+    /// The files; [`Source::read`] takes an index into them.
     fn files(&self) -> &[SourceFile];
 
-    /// Fills `into` with the bytes of file number `file` from `offset` on.
+    /// Fills `into` with the bytes of file `file` from `offset` on.
     ///
     /// # Errors
-    /// The future ends in a [`SourceError`] where the file ends too early or cannot be read.
+    /// [`SourceError`] where the file ends too early or cannot be read.
     fn read<'a>(&'a self, file: usize, offset: u64, into: &'a mut [u8]) -> Reading<'a>;
 }
 
-/// A read under way. Not `Send`: in a page everything lives on one thread.
+/// A pending read. Not `Send`: in a page everything lives on one thread.
 pub type Reading<'a> = Pin<Box<dyn Future<Output = Result<(), SourceError>> + 'a>>;
 
 /// A fault of a source.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
-    /// A file ends before the range that was asked for.
+    /// A file ends before the requested range.
     #[error(
         "{file} has {bytes} bytes where {needed} are needed; it is incomplete, download it again"
     )]
@@ -41,23 +41,23 @@ pub enum SourceError {
         file: String,
         /// Its length.
         bytes: u64,
-        /// Where the range ends.
+        /// End of the range.
         needed: u64,
     },
-    /// The system could not read.
+    /// The system failed to read.
     #[error("cannot read {file}: {reason}; check that it is still there and may be read")]
     Read {
         /// The file's name.
         file: String,
-        /// What the system says.
+        /// The system's message.
         reason: String,
     },
-    /// A file number that the source does not have.
+    /// A file index out of range.
     #[error(
         "the source has no file number {file}; open the model anew from the source that is read"
     )]
     NoFile {
-        /// The number.
+        /// The index.
         file: usize,
     },
 }

@@ -5,10 +5,10 @@ use crate::format::type_name;
 use crate::{Format, GgufError, Scales};
 
 /// Bytes of the shortest possible entry: an empty name, no dimensions, a type and an offset.
-pub(crate) const SHORTEST_TENSOR: u64 = 8 + 4 + 4 + 8;
+pub(crate) const MIN_TENSOR_BYTES: u64 = 8 + 4 + 4 + 8;
 
-/// ggml has four dimensions at most.
-const MOST_DIMENSIONS: u32 = 4;
+/// ggml's maximum number of dimensions.
+const MAX_DIMENSIONS: u32 = 4;
 
 /// A tensor as the file's directory describes it.
 ///
@@ -24,9 +24,9 @@ pub struct Tensor {
     pub shape: Vec<u64>,
     /// How elements are stored.
     pub format: Format,
-    /// What elements are multiplied by as they are read: of 8-bit floats, and of no others.
+    /// Factors on 8-bit floats, applied as they are read; `None` for other formats.
     pub scales: Option<Scales>,
-    /// The file it is in: an index into [`Source::files`](crate::Source::files).
+    /// Its file: an index into [`Source::files`](crate::Source::files).
     pub file: usize,
     /// Offset of the first byte, from the start of that file.
     pub offset: u64,
@@ -50,8 +50,8 @@ impl Tensor {
         self.shape.iter().product()
     }
 
-    /// The format in which [`Checkpoint::read_rows`](crate::Checkpoint::read_rows) gives rows: the
-    /// stored one, or F32 for elements that are multiplied by scales.
+    /// The format of rows from [`Checkpoint::read_rows`](crate::Checkpoint::read_rows): the stored
+    /// one, or F32 for elements with scales.
     pub fn read_as(&self) -> Format {
         match self.scales {
             Some(_) => Format::F32,
@@ -59,7 +59,7 @@ impl Tensor {
         }
     }
 
-    /// Reads the directory's entry number `index`; its offset still counts from the data section.
+    /// Reads entry `index` of the directory; its offset still counts from the data section.
     pub(crate) fn parse(
         cursor: &mut Cursor<'_>,
         index: u64,
@@ -69,14 +69,14 @@ impl Tensor {
         let name = cursor.string()?.to_owned();
         cursor.enter(format!("the entry of tensor `{name}`"));
         let dimensions = cursor.u32()?;
-        if dimensions > MOST_DIMENSIONS {
+        if dimensions > MAX_DIMENSIONS {
             return Err(GgufError::Shape {
                 tensor: name,
                 shape: vec![u64::from(dimensions)],
                 reason: "more than four dimensions; this is their number",
             });
         }
-        let mut shape = Vec::with_capacity(MOST_DIMENSIONS as usize);
+        let mut shape = Vec::with_capacity(MAX_DIMENSIONS as usize);
         for _ in 0..dimensions {
             shape.push(cursor.u64()?);
         }
@@ -129,7 +129,7 @@ impl Tensor {
     }
 }
 
-/// Bytes of a tensor, or the rule its shape breaks.
+/// Bytes of a tensor; the error is the broken rule of its shape.
 pub(crate) fn size(shape: &[u64], format: Format) -> Result<u64, &'static str> {
     if shape.contains(&0) {
         return Err("a dimension is zero");

@@ -1,11 +1,10 @@
-//! Metadata values: every type of the specification, read with the checks that keep a damaged file
-//! from taking memory or stack.
+//! Metadata values: every type of the specification, read with limits on memory and stack.
 
 use crate::GgufError;
 use crate::cursor::Cursor;
 
-/// Arrays within arrays are allowed by the specification but used by no known writer.
-const DEEPEST_ARRAY: usize = 4;
+/// Deepest nesting of arrays; the specification allows nesting, no known writer uses it.
+const MAX_ARRAY_DEPTH: usize = 4;
 
 /// One metadata value.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,7 +68,7 @@ impl Strings {
         self.ends.is_empty()
     }
 
-    /// The string at `index`, if there is one.
+    /// The string at `index`.
     pub fn get(&self, index: usize) -> Option<&str> {
         let end = *self.ends.get(index)?;
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
@@ -132,7 +131,7 @@ impl Value {
         })
     }
 
-    /// The value as an integer, whatever its width.
+    /// The value as an integer of any width.
     pub(crate) fn integer(&self) -> Option<i128> {
         Some(match *self {
             Self::U8(number) => number.into(),
@@ -147,7 +146,7 @@ impl Value {
         })
     }
 
-    /// The value as a 32-bit float; integers count where a writer left out the decimal point.
+    /// The value as a 32-bit float; accepts integers, since some writers omit the decimal point.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss,
@@ -179,10 +178,10 @@ impl Value {
 
 impl Array {
     fn parse(cursor: &mut Cursor<'_>, key: &str, depth: usize) -> Result<Self, GgufError> {
-        if depth > DEEPEST_ARRAY {
+        if depth > MAX_ARRAY_DEPTH {
             return Err(GgufError::TooDeep {
                 key: key.to_owned(),
-                limit: DEEPEST_ARRAY,
+                limit: MAX_ARRAY_DEPTH,
             });
         }
         let type_id = cursor.u32()?;
@@ -274,8 +273,7 @@ impl Array {
     }
 }
 
-/// Reads `count` items of at least `size` bytes; memory is reserved only once they are known to
-/// be there.
+/// Reads `count` items of at least `size` bytes, after checking that the bytes are present.
 fn items<'a, T>(
     cursor: &mut Cursor<'a>,
     count: u64,

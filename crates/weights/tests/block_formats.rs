@@ -6,8 +6,8 @@ const BLOCKS: &[u8] = include_bytes!("../../../tests/fixtures/weights/blocks.ggu
 
 const RANDOM: &[u8] = include_bytes!("../../../tests/fixtures/weights/random_blocks.gguf");
 
-/// The formats of the random file: all but those whose blocks are single IEEE floats, and the one
-/// that GGUF files do not have.
+/// The formats of the random file: all except single IEEE floats and the format that GGUF files
+/// lack.
 fn block_formats() -> impl Iterator<Item = Format> {
     let floats = [Format::F32, Format::F16];
     Format::ALL
@@ -115,7 +115,7 @@ fn exact_conversions_keep_every_bit() {
         );
         assert_eq!(before.len(), after.len());
     }
-    // Every f16 that BF16 can say, and back.
+    // Every f16 that BF16 can represent, and back.
     for bits in 0..=u16::MAX {
         let value = f32::from_bits(u32::from(bits) << 16);
         if value.abs() >= 2.0_f32.powi(-17) && value.abs() < 65536.0 {
@@ -130,7 +130,7 @@ fn other_conversions_come_within_half_a_step() {
     for from in block_formats().filter(|&from| from != Format::BF16) {
         let blocks = random_blocks(from);
         let to = Format::Q8_0;
-        // Numbers that Q8_0 surely holds, with an f16 for a scale: MXFP4 reaches 2^130.
+        // Numbers that Q8_0 can hold, with an f16 scale: MXFP4 reaches 2^130.
         let per_block = from.block_bytes();
         let fits = |block: &&[u8]| {
             let values = dequantised(from, block);
@@ -190,7 +190,7 @@ fn conversions_say_what_cannot_be_done() {
             format: Format::Q4K
         })
     );
-    // The place of a bad number is counted from the first element, beyond the first piece too.
+    // The index of a bad number counts from the first element, beyond the first piece too.
     let mut values = vec![1.0_f32; 4096];
     values[3000] = 1e9;
     let mut bytes = vec![0; 4 * 4096];
@@ -205,7 +205,8 @@ fn conversions_say_what_cannot_be_done() {
     );
 }
 
-/// What makers of random blocks rely on: nothing but the halves can spoil a number, and each does.
+/// The assumption of makers of random blocks: only the halves can make a number unsound, and each
+/// does.
 #[test]
 fn a_block_is_sound_where_its_halves_are() {
     for format in block_formats().filter(|format| !format.halves().is_empty()) {
@@ -218,7 +219,7 @@ fn a_block_is_sound_where_its_halves_are() {
             for &at in format.halves() {
                 put(&mut block, at, 0x3c00);
             }
-            // An 8-bit scale times a 6-bit quant is the most.
+            // Largest: an 8-bit scale times a 6-bit quant.
             let sound = |value: &f32| value.abs() <= 128.0 * 64.0;
             assert!(dequantised(format, &block).iter().all(sound), "{format}");
             for &at in format.halves() {
@@ -254,7 +255,7 @@ fn every_f16_is_read_and_written_exactly() {
     }
 }
 
-/// The packing that `Format::grid` promises, by unpacking blocks that choose each entry in turn.
+/// The packing of `Format::grid`, by unpacking blocks that choose each entry in turn.
 #[test]
 fn grids_are_the_numbers_that_blocks_choose() {
     let (twos, threes) = (&[8, 25, 43][..], &[4, 12, 20, 28, 36, 44, 52, 62][..]);
@@ -270,7 +271,7 @@ fn grids_are_the_numbers_that_blocks_choose() {
         assert_eq!(grid.len(), entries, "{format}");
         for (number, entry) in grid.iter().enumerate() {
             let mut block = vec![0; format.block_bytes()];
-            // 8 is the d that makes a step of one of a scale of 0 in IQ2, 4 in IQ3_XXS.
+            // The d that makes a step of one from a scale of 0: 8 in IQ2, 4 in IQ3_XXS.
             let d: u16 = match format {
                 Format::IQ3S => 0x3c00,
                 Format::IQ3XXS => 0x4400,

@@ -1,4 +1,4 @@
-//! Opens GGUF models that were split into several files, and names the part that is wrong.
+//! Opens split GGUF models, and names the faulty part.
 
 mod fixture;
 
@@ -85,7 +85,7 @@ fn parts_that_do_not_make_a_whole_are_named() {
     assert!(
         matches!(open(beyond).unwrap_err(), CheckpointError::WrongPart { file, .. } if file.contains("00004"))
     );
-    // Five tensors that are said to be six, and a name that occurs in two parts.
+    // Five tensors announced as six, and a name that occurs in two parts.
     let mut parts_with = parts();
     let key = b"split.tensors.count";
     let first = &mut parts_with[0].1;

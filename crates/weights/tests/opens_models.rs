@@ -1,5 +1,5 @@
 //! Opens models of every kind of files, made by `gguf`, `safetensors` and `transformers`
-//! (`tests/fixtures/make_weights_fixtures.py`), and names what is wrong with others.
+//! (`tests/fixtures/make_weights_fixtures.py`), and names the faults of others.
 
 mod fixture;
 

@@ -1,5 +1,5 @@
-//! 8-bit floats and their scales, as safetensors folders have them: against numbers that
-//! `tests/fixtures/make_weights_fixtures.py` made with `ml_dtypes`, and what is refused.
+//! 8-bit floats and their scales in safetensors folders, against numbers that
+//! `tests/fixtures/make_weights_fixtures.py` made with `ml_dtypes`, and the cases that are refused.
 
 mod fixture;
 
@@ -9,7 +9,7 @@ use conclave_weights::{
 use fixture::{Files, files, open, read};
 use pollster::block_on;
 
-/// Tensors of a safetensors file that is made here: name, dtype, shape, bytes.
+/// Tensors of a safetensors file made here: name, dtype, shape, bytes.
 type Made<'a> = [(&'a str, &'a str, &'a [u64], Vec<u8>)];
 
 const BLOCKS: &str = r#"{"quant_method": "fp8", "weight_block_size": [2, 3]}"#;
@@ -43,7 +43,7 @@ fn floats(values: &[f32]) -> Vec<u8> {
         .collect()
 }
 
-/// What becomes of a matrix `[4, 6]` of ones (0x38) beside `scales`.
+/// The numbers of a matrix `[4, 6]` of ones (0x38) beside `scales`.
 fn opened(settings: &str, scales: &Made<'_>) -> Result<Vec<f32>, CheckpointError> {
     let matrix = [("w", "F8_E4M3", &[4, 6][..], vec![0x38; 24])];
     let source = Memory::new(folder(settings, &[&matrix[..], scales].concat()));
@@ -86,7 +86,7 @@ fn scales_of_every_shape_are_multiplied_in() {
             };
             let whole = bits(&read(&checkpoint, &source, tensor));
             assert_eq!(whole, bits(&of_package), "{name} {stem}");
-            // Any rows by themselves are those of the whole.
+            // Rows read alone equal those of the whole.
             let (cols, mut bytes) = (tensor.cols() as usize, vec![1; 7]);
             for start in 0..=tensor.rows() {
                 for end in [start, start + 1, start + 3, tensor.rows()] {
@@ -132,7 +132,7 @@ fn every_float_is_what_the_package_says_and_nan_is_kept_nowhere() {
             "{error}"
         );
     }
-    // Every other is an f16.
+    // Every other one is an f16.
     let finite = [&bytes[..0x7f], &bytes[0x80..0xff]].concat();
     convert(Format::F8E4M3, &finite, Format::F16, &mut out).unwrap();
     let mut halves = vec![0.0; finite.len()];

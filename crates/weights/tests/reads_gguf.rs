@@ -1,5 +1,5 @@
-//! Reads files written by the `gguf` Python package (`tests/fixtures/make_weights_fixtures.py`)
-//! and checks that each way a file can be wrong is told apart and named.
+//! Reads files written by the `gguf` Python package (`tests/fixtures/make_weights_fixtures.py`) and
+//! checks that every kind of fault is distinguished and named.
 
 use conclave_weights::{Array, Format, Gguf, GgufError, Metadata, Tensor, Value};
 
@@ -15,7 +15,7 @@ fn tensor<'a>(gguf: &'a Gguf, name: &str) -> &'a Tensor {
     tensors.find(|tensor| tensor.name == name).unwrap()
 }
 
-/// Where the values file's data begins, in bytes from its start.
+/// Offset of the values file's data.
 fn data_start() -> u64 {
     tensor(&values(), "vector").offset
 }
@@ -282,7 +282,7 @@ fn damage_is_named() {
             key: "test.i64".to_owned()
         }
     );
-    // An array of arrays whose inner types are arrays again, without end.
+    // Arrays whose inner types are arrays again, without end.
     let mut deep = VALUES[..after_key("test.nested")].to_vec();
     deep.extend_from_slice(&9_u32.to_le_bytes());
     for _ in 0..100_000 {

@@ -1,4 +1,4 @@
-//! Names what is wrong with a safetensors file.
+//! Faults of safetensors files are named.
 
 use conclave_weights::{Checkpoint, CheckpointError, Memory, SafetensorsError};
 use pollster::block_on;

@@ -1,5 +1,5 @@
-//! However long a file is, opening it reads its header and little more, and reading rows reads
-//! those rows: nothing is ever whole in memory.
+//! Opening a file of any length reads its header and little more, and reading rows reads those
+//! rows: nothing is ever whole in memory.
 
 mod allocation;
 
@@ -10,7 +10,7 @@ use allocation::measured;
 use conclave_weights::{Checkpoint, CheckpointError, Reading, Source, SourceError, SourceFile};
 use pollster::block_on;
 
-/// A file of any length: some bytes, then zeros. Keeps what was read of it.
+/// A file of any length: some bytes, then zeros. Records the reads.
 struct Long {
     files: Vec<SourceFile>,
     start: Vec<u8>,

@@ -1,6 +1,6 @@
-//! Real models with random damage: the readers must answer every one with a model or an error,
-//! never panic, and never take memory that the bytes present do not justify. These are the first
-//! executions of the long run, `examples/fuzz.rs`.
+//! Randomly damaged real models: the readers answer every one with a model or an error, never
+//! panic, and never take memory that the bytes present do not justify. The first executions of the
+//! long run, `examples/fuzz.rs`.
 
 #[path = "../examples/fuzz.rs"]
 #[allow(dead_code, reason = "the long run counts and prints")]
@@ -16,7 +16,7 @@ fn damaged_models_are_answered_with_an_error_or_a_sound_model() {
     for execution in 0..200_000 {
         let guard = fuzz::Announce(execution);
         let (reader, files) = fuzz::damaged(&models, 1, execution);
-        // What a part of a split model is, it does not say alone.
+        // A part of a split model cannot be checked alone.
         let whole = match &files[..] {
             [(name, bytes)] if reader == "GGUF" && !name.starts_with("split") => {
                 Some(is_whole(bytes))
@@ -32,7 +32,7 @@ fn damaged_models_are_answered_with_an_error_or_a_sound_model() {
 /// Whether it is a GGUF file; its header is read within bounds in any case.
 fn is_whole(bytes: &[u8]) -> bool {
     let (parsed, most) = measured(|| Gguf::parse(bytes));
-    // The directory's entries are some 100 bytes in memory for 24 in the file; all else is less.
+    // A directory entry takes some 100 bytes in memory for 24 in the file; all else less.
     assert!(most <= 16 * bytes.len() + 4096, "{most} bytes held");
     if let Err(GgufError::NeedMore { at_least, .. }) = parsed {
         assert!(at_least > bytes.len() as u64);

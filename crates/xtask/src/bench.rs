@@ -1,9 +1,9 @@
-//! `cargo xtask bench`: members and rounds measured natively, in a browser, and beside other
+//! `cargo xtask bench`: measures members and rounds natively, in a browser, and beside other
 //! engines.
 //!
-//! What measures is elsewhere: `conclave bench` natively, `web/src/bench` in the page;
-//! `web/tests/browser/bench.ts` goes through the workloads, keeps the report and prints the tables
-//! of both. Here is only what they need: models, packages, builds.
+//! The measurements are in `conclave bench` natively and in `web/src/bench` in the page;
+//! `web/tests/browser/bench.ts` runs the workloads, stores the report and prints the tables of
+//! both. This file prepares what they need: models, packages, builds.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use crate::wasm::Module;
 use crate::workspace::Workspace;
 use crate::{demo, models, parity, process, python, setup, wasm};
 
-/// The peers, as they are on npm: transformers.js, and llama.cpp in wasm.
+/// Compared engines on npm: transformers.js, and llama.cpp in wasm.
 const PEERS: [&str; 2] = ["@huggingface/transformers@4.3.1", "@wllama/wllama@3.8.1"];
 
-/// What to measure, and where.
+/// Workloads, and where they run.
 #[derive(Args)]
 pub struct Options {
     /// `bundled`; a shape and a format: SmolLM2-135M:Q4_0, SmolLM2-360M:Q8_0, Qwen2.5-0.5B:Q4_0,
@@ -43,8 +43,8 @@ pub struct Options {
     )]
     ensembles: Vec<usize>,
 
-    /// Who drafts in the rounds, which are measured with each: all members, or the leader alone,
-    /// whom nobody doubts here whatever it says
+    /// Members that draft in the rounds, each measured: all, or the leader alone, which is trusted
+    /// here whatever it drafts
     #[arg(long, value_parser = ["all", "leader"], value_delimiter = ',', default_value = "all")]
     drafting: Vec<String>,
 
@@ -61,12 +61,12 @@ pub struct Options {
     #[arg(long, default_value_t = 10)]
     segment_tokens: usize,
 
-    /// How often each is measured
+    /// Repeats of each measurement
     #[arg(long, default_value_t = 5)]
     repeats: usize,
 
-    /// No repeat of a measurement, ours or another engine's, begins after so many seconds; each is
-    /// done once at least, and what takes another engine longer is cut off and told with a `>`
+    /// Start no repeat of a measurement, ours or another engine's, after so many seconds; each runs
+    /// at least once, and a longer run of another engine is cut off and marked with `>`
     #[arg(long, default_value_t = 300, value_name = "SECONDS")]
     limit_seconds: u32,
 
@@ -74,62 +74,61 @@ pub struct Options {
     #[arg(long, value_enum, default_value = "gpu")]
     on: On,
 
-    /// In the page, in a headless Chromium
+    /// Measure in the page, in a headless Chromium
     #[arg(long)]
     browser: bool,
 
-    /// Beside others, in turn: in the browser transformers.js and, on the CPU, llama.cpp (fetched
-    /// from npm; the one's models are made with Python); natively on the CPU llama.cpp by its
-    /// Python package
+    /// Compare with other engines, in turn: in the browser transformers.js and, on the CPU,
+    /// llama.cpp (fetched from npm; models of the former are made with Python); natively on the CPU
+    /// llama.cpp by its Python package
     #[arg(long)]
     peer: bool,
 
-    /// Runs of each of the two, in turn
+    /// Runs of each engine, in turn
     #[arg(long, default_value_t = 1)]
     turns: usize,
 
-    /// Threads on the CPU, of every engine
+    /// CPU threads of every engine
     #[arg(long, default_value_t = 1)]
     threads: usize,
 
-    /// In the browser: this machine's own GPU, where it is otherwise SwiftShader
+    /// In the browser, use this machine's own GPU instead of SwiftShader
     #[arg(long)]
     hardware: bool,
 
-    /// Where all that was measured goes as JSON, after each workload; what the file has already of
-    /// the same plan is not measured again. Its schema is web/src/bench/report.ts
+    /// Write all measurements to FILE as JSON after each workload; those already in the file, under
+    /// the same plan, are not repeated. The schema is web/src/bench/report.ts
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
-    /// Measure nothing here: make the folder DIR, below 60 MB, that measures on a bare Linux
+    /// Measure nothing here: make the folder DIR, below 60 MB, which measures on a bare Linux
     /// machine with Vulkan, without a network, by its run.sh
     #[arg(long, value_name = "DIR")]
     carry: Option<PathBuf>,
 
-    /// Build nothing: the page in web/dist is measured as it is
+    /// Build nothing: measure the page in web/dist as it is
     #[arg(long)]
     keep: bool,
 
-    /// A Python that has the packages of tests/bench/requirements.txt, or natively those of
+    /// A Python with the packages of tests/bench/requirements.txt, or natively those of
     /// tests/bench/llama-cpp; if not given, they are installed
     #[arg(long, value_name = "PATH")]
     python: Option<PathBuf>,
 
-    /// A built `conclave`, from `cargo build --release -p conclave-cli` say; if not given, it is
-    /// built as for the tests, which optimise what computes but not wgpu: CPU µs a dispatch are
-    /// then too many
+    /// A built `conclave`, such as from `cargo build --release -p conclave-cli`; if not given, it
+    /// is built as for the tests, with optimised computation but not wgpu: its CPU µs per dispatch
+    /// are too high
     #[arg(long, value_name = "PATH")]
     tool: Option<PathBuf>,
 }
 
-/// What runs the members.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum On {
     Gpu,
     Cpu,
 }
 
-/// A shape with a format: random weights.
+/// Random weights of a shape, in a format.
 struct Random<'a> {
     shape: &'a str,
     format: &'a str,
@@ -141,7 +140,7 @@ impl<'a> Random<'a> {
         (shape != "files").then_some(Self { shape, format })
     }
 
-    /// Its GGUF file with this seed, written if it is not there yet.
+    /// Writes its GGUF file with this seed, unless it exists.
     fn gguf(&self, workspace: &Workspace, seed: usize) -> Result<PathBuf> {
         let Self { shape, format } = self;
         let file = workspace
@@ -157,7 +156,7 @@ impl<'a> Random<'a> {
         Ok(file)
     }
 
-    /// The folder of the same weights for transformers.js, made if it is not there yet.
+    /// Makes the folder of the same weights for transformers.js, unless it exists.
     fn onnx(&self, workspace: &Workspace, python: &Path) -> Result<()> {
         let Self { shape, format } = self;
         let folder = workspace
@@ -181,10 +180,6 @@ impl<'a> Random<'a> {
     }
 }
 
-/// Measures and prints tables.
-///
-/// # Errors
-/// When something can't be set up or built, or a run fails.
 pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     if options.peer && !options.browser && options.on == On::Gpu {
         bail!(
@@ -214,7 +209,7 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     process::run(&mut command)
 }
 
-/// The plan as the page's address says it.
+/// The plan as query of the page's address.
 fn plan(options: &Options) -> String {
     let backend = match options.on {
         On::Gpu => "webgpu",
@@ -233,7 +228,7 @@ fn plan(options: &Options) -> String {
     )
 }
 
-/// A program of web/tests/browser.
+/// Command for a program of web/tests/browser.
 fn script(workspace: &Workspace, name: &str) -> Command {
     let mut command = Command::new("node");
     command
@@ -257,7 +252,7 @@ fn in_browser(workspace: &Workspace, options: &Options, command: &mut Command) -
     Ok(())
 }
 
-/// The folder with the peers and their models.
+/// Prepares the folder with the other engines and their models.
 fn peer(workspace: &Workspace, options: &Options) -> Result<PathBuf> {
     let folder = workspace.target.join("bench/peer");
     if !folder.join("node_modules/@wllama/wllama").is_dir() {
@@ -287,8 +282,7 @@ fn natively(workspace: &Workspace, options: &Options, command: &mut Command) -> 
         Some(path) => std::path::absolute(path)?,
         None => parity::built(workspace)?,
     };
-    // Each member has weights of its own: members that draft the same word for word make a round
-    // cheap.
+    // Each member has its own weights: identical drafts would make a round cheap.
     let most = options.ensembles.iter().copied().max().unwrap_or(1);
     for model in options.models.iter().filter_map(|name| Random::named(name)) {
         for seed in 1..=most {

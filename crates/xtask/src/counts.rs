@@ -1,15 +1,13 @@
-//! How many tests passed, read from what the test runners print.
+//! Counts of passed tests, parsed from the output of test runners.
 
 use std::ops::AddAssign;
 
-/// Tests by how they ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Those that passed.
     pub passed: usize,
-    /// Those that failed, or were cancelled.
+    /// Failed or cancelled tests.
     pub failed: usize,
-    /// Those that were not run.
+    /// Tests that were not run.
     pub ignored: usize,
 }
 
@@ -22,8 +20,8 @@ impl AddAssign for Counts {
 }
 
 impl Counts {
-    /// Adds up every summary in a run's output: Rust's (`test result: ok. 3 passed; 0 failed; …`)
-    /// and Node's, in both of its forms (`# pass 3`, `ℹ pass 3`).
+    /// Adds up all summaries in an output: Rust's (`test result: ok. 3 passed; 0 failed; …`) and
+    /// Node's, in both forms (`# pass 3`, `ℹ pass 3`).
     pub fn read(output: &str) -> Self {
         let mut counts = Self::default();
         for line in output.lines() {
@@ -72,7 +70,7 @@ impl Counts {
     }
 }
 
-/// The line without terminal colours (ECMA-48 sequences `ESC [ … letter`).
+/// Removes terminal colours (ECMA-48 sequences `ESC [ … letter`).
 fn plain(line: &str) -> String {
     let mut text = String::with_capacity(line.len());
     let mut characters = line.chars();

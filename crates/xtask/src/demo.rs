@@ -11,13 +11,10 @@ use crate::workspace::Workspace;
 use crate::{policy, process, setup, wasm};
 
 /// Sets up, builds, and serves until Ctrl-C.
-///
-/// # Errors
-/// When anything before serving fails.
 pub fn run(workspace: &Workspace, port: u16, open: bool) -> Result<()> {
     let toolchain = Toolchain::ready(workspace)?;
     setup::web(workspace)?;
-    // Served as it is here, the page is isolated and asks for no other.
+    // Served as here, the page is isolated and requests no other module.
     wasm::build(workspace, &toolchain, Module::SHARED)?;
     wasm::build(workspace, &toolchain, Module::GRAMMAR)?;
     page(workspace)?;
@@ -33,13 +30,13 @@ pub fn run(workspace: &Workspace, port: u16, open: bool) -> Result<()> {
     server.wait()
 }
 
-/// The server of the page, a program of its own that ends with this one.
+/// Server of the page; killed when dropped.
 struct Server {
     program: Child,
-    told: Lines<BufReader<ChildStdout>>,
+    lines: Lines<BufReader<ChildStdout>>,
 }
 
-/// Serves `web/dist` at `port`, or at a free one if that is taken, every answer with `headers`.
+/// Serves `web/dist` at `port`, or at a free port if it is taken, with `headers` on every response.
 fn serve(workspace: &Workspace, port: u16, headers: &[(String, String)]) -> Result<Server> {
     let headers: serde_json::Map<_, _> = headers
         .iter()
@@ -54,17 +51,17 @@ fn serve(workspace: &Workspace, port: u16, headers: &[(String, String)]) -> Resu
         .stdout(Stdio::piped())
         .spawn()
         .context("node does not start")?;
-    let told = program.stdout.take().context("node has no output")?;
+    let lines = program.stdout.take().context("node has no output")?;
     Ok(Server {
         program,
-        told: BufReader::new(told).lines(),
+        lines: BufReader::new(lines).lines(),
     })
 }
 
 impl Server {
-    /// Where it listens.
+    /// Reads the address that it listens at.
     fn address(&mut self) -> Result<String> {
-        for line in &mut self.told {
+        for line in &mut self.lines {
             let line = line?;
             if line.starts_with("http://") {
                 return Ok(line);
@@ -74,7 +71,7 @@ impl Server {
         bail!("the server of the page ended; what it says is above")
     }
 
-    /// Serves until it is ended.
+    /// Serves until the server exits.
     fn wait(&mut self) -> Result<()> {
         let status = self.program.wait()?;
         match status.success() {
@@ -86,16 +83,16 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.program.kill();
     }
 }
 
-/// Builds the open core behind the page that is served already: burn takes some minutes the first
-/// time, and no ordinary visit needs it.
+/// Builds the open core while the page is served: burn takes some minutes the first time, and
+/// ordinary visits don't need it.
 fn open_core(workspace: &Workspace, toolchain: &Toolchain) {
-    println!("The open core (?core=burn) is being built behind it.");
-    // The page anew: its service worker knows every file by its content.
+    println!("The open core (?core=burn) is being built meanwhile.");
+    // Rebuilt, because its service worker knows every file by its content.
     let built = wasm::build(workspace, toolchain, Module::BURN).and_then(|()| page(workspace));
     match built {
         Ok(()) => println!("The open core is there."),
@@ -104,9 +101,6 @@ fn open_core(workspace: &Workspace, toolchain: &Toolchain) {
 }
 
 /// Builds the page into `web/dist`.
-///
-/// # Errors
-/// When npm fails.
 pub fn page(workspace: &Workspace) -> Result<()> {
     process::run(
         Command::new("npm")
@@ -115,7 +109,7 @@ pub fn page(workspace: &Workspace) -> Result<()> {
     )
 }
 
-/// Opens the address where there is a person at a desktop; silently not elsewhere.
+/// Opens the address in a browser on a desktop; elsewhere does nothing.
 fn show(address: &str) {
     let desktop = ["DISPLAY", "WAYLAND_DISPLAY"]
         .iter()

@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: what is published, the page's folder or the package that others embed.
+//! `cargo xtask dist`: makes the published page folder, or the package for embedding.
 
 use std::fmt::Write;
 use std::fs;
@@ -13,14 +13,14 @@ use crate::wasm::Module;
 use crate::workspace::Workspace;
 use crate::{demo, policy, process, setup, wasm};
 
-/// The file in which hosts such as Netlify and Cloudflare Pages look for headers.
+/// Header file of hosts such as Netlify and Cloudflare Pages.
 const HEADERS: &str = "_headers";
 
-/// Makes the folder, checks it, and prints what is in it and what headers to send.
+/// Makes the folder, checks it, and prints its contents and the headers to send.
 ///
 /// # Errors
-/// When a build fails, the page would not work from a sub-path, its policy is not strict,
-/// or `out` holds something else.
+/// If a build fails, the page would not work from a sub-path, its policy is not strict, or `out`
+/// contains something else.
 pub fn make(workspace: &Workspace, out: &Path) -> Result<()> {
     let built = workspace.page();
     let out = std::path::absolute(out)?;
@@ -59,10 +59,7 @@ pub fn make(workspace: &Workspace, out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Packs the package for a registry of npm's kind into the folder `out`, and prints what is in it.
-///
-/// # Errors
-/// When a build fails, or npm can't pack it.
+/// Packs the package for a registry like npm's into the folder `out`, and prints its contents.
 pub fn package(workspace: &Workspace, out: &Path) -> Result<()> {
     let out = std::path::absolute(out)?;
     build(workspace)?;
@@ -78,13 +75,13 @@ pub fn package(workspace: &Workspace, out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Builds the page and the package with modules that have no names in them.
+/// Builds the page and the package with modules stripped of names.
 fn build(workspace: &Workspace) -> Result<()> {
     let toolchain = Toolchain::ready(workspace)?;
     setup::web(workspace)?;
     for module in Module::ALL {
         wasm::build(workspace, &toolchain, module)?;
-        // In its folder of web: the page's build reads how large it is.
+        // In web's folder, since the page's build reads their sizes.
         for file in module.files(workspace) {
             fs::write(&file, without_names(&fs::read(&file)?)?)?;
         }
@@ -92,7 +89,7 @@ fn build(workspace: &Workspace) -> Result<()> {
     demo::page(workspace)
 }
 
-/// A folder is replaced only if an earlier run made it.
+/// Fails unless the folder is empty or was made by an earlier run.
 fn refuse_foreign(out: &Path) -> Result<()> {
     let empty = fs::read_dir(out).map_or(!out.exists(), |mut files| files.next().is_none());
     let ours = out.join(HEADERS).is_file() && out.join("index.html").is_file();
@@ -119,9 +116,9 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Prints every file with its size raw, as gzip and as brotli, largest first.
+/// Prints every file with its raw, gzip and brotli sizes, largest first.
 fn sizes(folder: &Path) -> Result<()> {
-    // Node brings both compressors; gzip at 9 and brotli at 9 are what hosts do on the fly.
+    // Node has both compressors; level 9 is what hosts use on the fly.
     const MEASURE: &str = "
         const zlib = require('node:zlib'), fs = require('node:fs'), path = require('node:path');
         const root = process.argv[1], quality = { [zlib.constants.BROTLI_PARAM_QUALITY]: 9 };
@@ -149,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_of_somebody_else_is_never_replaced() {
+    fn a_foreign_folder_is_never_replaced() {
         let base = std::env::temp_dir().join(format!("conclave-dist-{}", std::process::id()));
         let out = base.join("out");
         refuse_foreign(&out).unwrap();

@@ -1,6 +1,6 @@
-//! Every chore of Conclave behind one command: `cargo xtask`.
+//! All development tasks of Conclave in one command: `cargo xtask`.
 //!
-//! This file holds only the command line; each chore lives in the module of its name.
+//! This file holds the command line; each task is in the module of its name.
 
 mod bench;
 mod counts;
@@ -81,8 +81,7 @@ enum Chore {
         after_help = "Examples: cargo xtask dist --out /srv/www/conclave\n          cargo xtask dist --package"
     )]
     Dist {
-        /// Where the folder goes (web/dist if not given); it is replaced if it was made by an
-        /// earlier run
+        /// Folder to write (web/dist if not given); replaced if it was made by an earlier run
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
 

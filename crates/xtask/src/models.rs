@@ -1,7 +1,7 @@
 //! `cargo xtask models`: the published models that the tests of part `real` run.
 //!
-//! They lie where the tool keeps its models, outside of the repository, so that checkouts share
-//! them and none commits one. `tests/published/models.py` says what they are and fetches them.
+//! They are stored in the tool's cache, outside of the repository, so that checkouts share them and
+//! none is committed. `tests/published/models.py` lists and fetches them.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,23 +11,22 @@ use anyhow::{Context, Result};
 use crate::workspace::Workspace;
 use crate::{process, python};
 
-/// By this variable the tests learn the folder.
+/// Environment variable that gives the tests the folder.
 pub const FOLDER: &str = "CONCLAVE_PUBLISHED";
 
-/// Which of the models are fetched.
+/// Selection of models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// Those that tests run.
+    /// Those used by tests.
     Tested,
-    /// The large one too, which no test runs.
+    /// Also the large one, which no test uses.
     All,
 }
 
-/// Fetches what is not there, checks each file by its SHA-256, prints the paths and returns their
-/// folder.
+/// Fetches missing models, verifies each file's SHA-256, prints the paths and returns the folder.
 ///
 /// # Errors
-/// When one is not there and can't be fetched; the message says what to do.
+/// If one is missing and can't be fetched; the message says what to do.
 pub fn ready(workspace: &Workspace, which: Which) -> Result<PathBuf> {
     let folder = folder(|name| std::env::var_os(name).map(PathBuf::from))?;
     let python = python::plain(workspace)?;
@@ -41,8 +40,8 @@ pub fn ready(workspace: &Workspace, which: Which) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// `published` in the folder of the tool's cache: `CONCLAVE_MODELS`, or `conclave` in the
-/// platform's folder for caches.
+/// `published` in the tool's cache: `CONCLAVE_MODELS`, or `conclave` in the platform's cache
+/// folder.
 fn folder(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf> {
     let named = |name| variable(name).filter(|path| !path.as_os_str().is_empty());
     let caches = || {

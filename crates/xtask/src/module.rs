@@ -1,20 +1,20 @@
-//! What is read of a wasm module: whether its exports are wrapped, what a visit need not download,
-//! and what some browsers do not know.
+//! Checks and rewrites wasm modules: wrapped exports, names that a visit need not download, and
+//! instructions that some browsers lack.
 //!
-//! The dependencies of burn bring static constructors (`inventory`), the fused engine's none. The
-//! linker would take a module that does not call `__wasm_call_ctors` itself for a command and wrap
-//! every export in a function named `….command_export` that runs all constructors again: a call
-//! from JavaScript would cost milliseconds instead of microseconds, and registries grow at each.
+//! burn's dependencies bring static constructors (`inventory`); the fused engine has none. If a
+//! module does not call `__wasm_call_ctors` itself, the linker takes it for a command and wraps
+//! every export in a function `….command_export` that runs all constructors again: a call from
+//! JavaScript would take milliseconds instead of microseconds, and registries would grow each time.
 
 use anyhow::{Result, bail};
 use wasmparser::{KnownCustom, Name, Operator, Parser, Payload};
 
-/// Fails when exports of the module are wrapped, or when its names are gone and nobody could tell.
+/// Fails if exports of the module are wrapped, or if it has no names to tell by.
 ///
-/// `module` is a wasm binary as the linker left it, before bindings are made.
+/// `module` is a wasm binary as linked, before bindings are generated.
 ///
 /// # Errors
-/// When the module is wrapped, has no names, or is no wasm.
+/// If the module is wrapped, has no names, or is not wasm.
 pub fn check_constructors(module: &[u8]) -> Result<()> {
     let names = function_names(module)?;
     if names.is_empty() {
@@ -34,11 +34,8 @@ pub fn check_constructors(module: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The module without its custom sections (WebAssembly core, 5.5.3): the names of its functions,
-/// which only stack traces need.
-///
-/// # Errors
-/// When it is no wasm.
+/// Removes the custom sections (WebAssembly core, 5.5.3): function names, used only in stack
+/// traces.
 pub fn without_names(module: &[u8]) -> Result<Vec<u8>> {
     let mut kept = Vec::new();
     let mut end = 0;
@@ -51,7 +48,7 @@ pub fn without_names(module: &[u8]) -> Result<Vec<u8>> {
                 None => continue,
             },
         };
-        // With its id and length, which stand before it.
+        // Including the id and length before the section.
         if id != Some(0) {
             kept.extend_from_slice(&module[end..range.end]);
         }
@@ -60,16 +57,16 @@ pub fn without_names(module: &[u8]) -> Result<Vec<u8>> {
     Ok(kept)
 }
 
-/// The module for every browser, and for those that have relaxed SIMD.
+/// Returns the module for every browser, and for browsers with relaxed SIMD.
 ///
-/// In the first stands in the place of each product of quads,
-/// `i32x4.relaxed_dot_i8x16_i7x16_add_s`, its first operand; the module sees that and computes
-/// without. Both have `pmin` and `pmax` again: LLVM compiles a whole crate with the features of one
-/// function of it, and takes `relaxed_min` and `relaxed_max` for these, whose operands are the same
-/// but what they make of NaN is not.
+/// In the former, each dot product of quads, `i32x4.relaxed_dot_i8x16_i7x16_add_s`, is replaced by
+/// its first operand; the module detects that and computes without it. In both, `relaxed_min` and
+/// `relaxed_max` become `pmin` and `pmax` again: LLVM compiles a whole crate with the features of
+/// one of its functions and substitutes these, which take the same operands but treat NaN
+/// differently.
 ///
 /// # Errors
-/// When it is no wasm, or has another instruction of relaxed SIMD.
+/// If it is not wasm, or has another instruction of relaxed SIMD.
 pub fn without_and_with_relaxed_simd(module: &[u8]) -> Result<[Vec<u8>; 2]> {
     let mut files = [module.to_vec(), module.to_vec()];
     for payload in Parser::new(0).parse_all(module) {
@@ -80,15 +77,15 @@ pub fn without_and_with_relaxed_simd(module: &[u8]) -> Result<[Vec<u8>; 2]> {
         while !operators.eof() {
             let (operator, at) = operators.read_with_offset()?;
             let bytes = &module[at..operators.original_position()];
-            // As long as what they replace, so that nothing else in the module changes.
+            // As long as the original, so that nothing else in the module moves.
             let others: [[u8; 3]; 2] = match (&operator, bytes) {
-                // Both other operands are dropped.
+                // Drops both other operands.
                 (Operator::I32x4RelaxedDotI8x16I7x16AddS, &[a, b, c]) => {
                     [[0x1a, 0x1a, 0x01], [a, b, c]]
                 }
                 (Operator::F32x4RelaxedMin, [_, _, _]) => [[0xfd, 0xea, 0x01]; 2],
                 (Operator::F32x4RelaxedMax, [_, _, _]) => [[0xfd, 0xeb, 0x01]; 2],
-                // The prefix of SIMD, and from 0x100 on what is relaxed, in LEB128.
+                // The SIMD prefix, then a relaxed instruction (0x100 and up) in LEB128.
                 (_, [0xfd, low, 0x02, ..]) if *low >= 0x80 => {
                     bail!(
                         "nothing is known that could stand in the place of the module's {operator:?}"
@@ -104,7 +101,7 @@ pub fn without_and_with_relaxed_simd(module: &[u8]) -> Result<[Vec<u8>; 2]> {
     Ok(files)
 }
 
-/// Names of the module's functions, from its `name` section.
+/// Function names from the module's `name` section.
 fn function_names(module: &[u8]) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for payload in Parser::new(0).parse_all(module) {
@@ -134,7 +131,7 @@ mod tests {
         [&[u8::try_from(bytes.len()).unwrap()], bytes].concat()
     }
 
-    /// A module with an empty type section and names for as many functions as given.
+    /// Module with an empty type section and the given function names.
     fn module(names: &[&str]) -> Vec<u8> {
         let mut map = vec![u8::try_from(names.len()).unwrap()];
         for (index, name) in names.iter().enumerate() {
@@ -172,7 +169,7 @@ mod tests {
         assert!(without_names(b"GGUF").is_err());
     }
 
-    /// A module with one function of three vectors that gives one; `code` is behind its operands.
+    /// Module with one function of three vectors that returns one; `code` follows its operands.
     fn of_vectors(code: &[u8]) -> Vec<u8> {
         let body = [&[0, 0x20, 0, 0x20, 1, 0x20, 2], code, &[0x0b]].concat();
         let mut bytes = b"\0asm\x01\0\0\0".to_vec();
@@ -183,7 +180,7 @@ mod tests {
 
     #[test]
     fn of_relaxed_simd_products_of_quads_alone_stay_and_in_one_file() {
-        // The same bytes in a number are no product.
+        // The same bytes in a number are not a product.
         let number = [0x41, 0xfd, 0x93, 0x02, 0x1a];
         let with = |product: &[u8], least: &[u8], most: &[u8]| {
             let code = [&number, product, &[0x20, 0], least, &[0x20, 1], most];

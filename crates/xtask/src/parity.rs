@@ -1,7 +1,7 @@
-//! `cargo xtask parity`: random models of every family and format, made with their makers' tools,
-//! and how far the engine's logits are from those of transformers.
+//! `cargo xtask parity`: compares the engine's logits with those of transformers, on random models
+//! of every family and format, made with their makers' tools.
 //!
-//! `tests/parity/make.py` makes the models and says in `models.json` what to compare with what.
+//! `tests/parity/make.py` makes the models and lists the comparisons in `models.json`.
 
 mod comparison;
 mod table;
@@ -19,7 +19,7 @@ use crate::workspace::Workspace;
 use crate::{process, python};
 use comparison::{Comparison, Outcome};
 
-/// What to make and compare.
+/// Models to make and compare.
 #[derive(Args)]
 pub struct Options {
     /// Only these families, or cases of them: llama,gemma3,phi4-mini
@@ -31,11 +31,11 @@ pub struct Options {
     #[arg(long, value_delimiter = ',', value_name = "FORMATS")]
     format: Vec<String>,
 
-    /// Draws the models' shapes, weights and prompts
+    /// Seed of the models' shapes, weights and prompts
     #[arg(long, default_value_t = 0)]
     seed: u64,
 
-    /// Where the engine runs; each as `conclave --device` takes it
+    /// Devices of the engine, each as for `conclave --device`
     #[arg(
         long,
         value_delimiter = ',',
@@ -44,15 +44,15 @@ pub struct Options {
     )]
     device: Vec<String>,
 
-    /// Where models and references go; `parity` in Cargo's target folder if not given
+    /// Folder of models and references; `parity` in Cargo's target folder if not given
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
-    /// Make nothing: compare what an earlier run left in DIR
+    /// Make nothing: compare the models of an earlier run in DIR
     #[arg(long)]
     keep: bool,
 
-    /// A Python that has the packages of tests/parity/requirements.txt; if not given, a virtual
+    /// A Python with the packages of tests/parity/requirements.txt; if not given, a virtual
     /// environment with them is made below Cargo's target folder
     #[arg(long, value_name = "PATH")]
     python: Option<PathBuf>,
@@ -66,15 +66,12 @@ pub struct Options {
     #[arg(long)]
     templates: bool,
 
-    /// How many comparisons run at a time
+    /// Number of concurrent comparisons
     #[arg(long, default_value_t = 2, value_name = "COUNT")]
     jobs: usize,
 }
 
-/// Makes, compares and prints the table. Returns whether every comparison held its limit.
-///
-/// # Errors
-/// When the tools can't be set up, or no model was made.
+/// Makes, compares and prints the table. Returns whether every comparison stayed within its limit.
 pub fn run(workspace: &Workspace, options: &Options) -> Result<bool> {
     let out = match &options.out {
         Some(folder) => folder.clone(),
@@ -107,13 +104,16 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<bool> {
     let outcomes = compared(&comparisons, options, &tool, &out);
     println!("\n{}", table::markdown(&outcomes, &options.device));
     let total = outcomes.len();
-    let missed = outcomes.iter().filter(|(_, found)| !found.held()).count();
+    let missed = outcomes
+        .iter()
+        .filter(|(_, found)| !found.is_within_limit())
+        .count();
     println!("{} comparisons held, {missed} missed", total - missed);
     Ok(missed == 0)
 }
 
-/// Runs every comparison on every device, several at a time: most of each is the start of a
-/// program and of a device. Outcomes come in the order of the comparisons.
+/// Runs every comparison on every device, several at a time, since most of the time is start-up of
+/// programs and devices. Outcomes are in the order of the comparisons.
 fn compared<'a>(
     comparisons: &'a [Comparison],
     options: &Options,
@@ -175,7 +175,7 @@ fn make(workspace: &Workspace, options: &Options, python: &Path, out: &Path) -> 
     process::run(&mut command)
 }
 
-/// Renders published templates here and in transformers. Returns whether all of them agree.
+/// Renders published templates with the engine and with transformers. Returns whether all agree.
 fn templates(workspace: &Workspace, python: &Path) -> Result<bool> {
     let references = workspace.target.join("parity/templates.json");
     let mut command = Command::new(python);
@@ -195,8 +195,8 @@ fn templates(workspace: &Workspace, python: &Path) -> Result<bool> {
     Ok(status.success())
 }
 
-/// Builds the tool, as the tests do: any other selection of crates has other features, and
-/// compiles burn a second time.
+/// Builds the tool with the features of the test build: another selection of crates would compile
+/// burn a second time.
 pub fn built(workspace: &Workspace) -> Result<PathBuf> {
     process::run(
         Command::new(process::cargo())

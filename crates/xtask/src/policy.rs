@@ -1,14 +1,14 @@
-//! The headers a host should send, taken from the one place that states them: the page itself.
+//! HTTP headers that a host should send, derived from the page.
 
 use anyhow::{Result, anyhow, bail};
 
-/// What a browser reads only from a header, added to the page's own policy.
+/// Directive that browsers accept only in a header.
 const HEADER_ONLY: &str = "frame-ancestors 'self'";
 
-/// What a page itself could write code into.
+/// Schemes whose content a page itself can generate.
 const WRITTEN: [&str; 2] = ["data:", "blob:"];
 
-/// Sources that would make the policy worthless.
+/// Sources that would void the policy.
 const FORBIDDEN: [&str; 9] = [
     "*",
     "'unsafe-inline'",
@@ -21,15 +21,14 @@ const FORBIDDEN: [&str; 9] = [
     "filesystem:",
 ];
 
-/// The one directive that may name all of https: visitors fetch models from hosts of their choice,
-/// and let members behind servers of their choice take part. What comes from there is data; no
-/// script, style, frame or image may.
+/// The one directive that may allow all of https: visitors fetch models from, and use members on,
+/// servers of their choice. Those deliver data only; no script, style, frame or image.
 const FETCHING: &str = "connect-src";
 
-/// The page's Content-Security-Policy, from its `<meta http-equiv>`.
+/// Reads the page's Content-Security-Policy from its `<meta http-equiv>`.
 ///
 /// # Errors
-/// When the page has none, or one that is not strict.
+/// If the page has none, or one that is not strict.
 pub fn of_page(html: &str) -> Result<String> {
     let policy = html
         .split("<meta")
@@ -67,7 +66,7 @@ fn check(policy: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether a directive may not have this source. `default-src` stands for those of code, too.
+/// Returns whether a directive may not have this source. `default-src` counts as code, too.
 fn is_forbidden(directive: &str, source: &str) -> bool {
     let of_code = ["default-src", "script-src", "worker-src"]
         .iter()
@@ -76,12 +75,13 @@ fn is_forbidden(directive: &str, source: &str) -> bool {
         || of_code && WRITTEN.contains(&source)
 }
 
-/// All headers to send with the page, from its policy.
+/// All headers to send with the page, given its policy.
 pub fn headers(policy: &str) -> Vec<(String, String)> {
     let policy = format!("{}; {HEADER_ONLY}", policy.trim_end_matches([';', ' ']));
     [
         ("Content-Security-Policy", policy.as_str()),
-        // Isolation: exact clocks for what the page measures, and nobody else in its process.
+        // Isolation: precise clocks for the page's measurements, and no other origin in its
+        // process.
         ("Cross-Origin-Opener-Policy", "same-origin"),
         ("Cross-Origin-Embedder-Policy", "require-corp"),
         ("Cross-Origin-Resource-Policy", "same-origin"),
@@ -92,7 +92,7 @@ pub fn headers(policy: &str) -> Vec<(String, String)> {
     .to_vec()
 }
 
-/// Addresses in the page that begin with `/` and so break when it is served from a sub-path.
+/// Addresses that begin with `/` and so break when the page is served from a sub-path.
 pub fn absolute_addresses(html: &str) -> Vec<String> {
     html.split('<')
         .filter_map(|rest| rest.split('>').next())
@@ -106,7 +106,7 @@ pub fn absolute_addresses(html: &str) -> Vec<String> {
         .collect()
 }
 
-/// The value of a quoted attribute in a tag.
+/// Value of a quoted attribute in a tag.
 fn attribute<'a>(tag: &'a str, name: &str) -> Option<&'a str> {
     let start = tag.match_indices(name).find_map(|(at, _)| {
         let before = tag[..at].chars().next_back();

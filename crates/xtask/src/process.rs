@@ -1,4 +1,4 @@
-//! Running other programs: quietly, with their output shown, or shown and kept.
+//! Runs other programs: silently, with their output shown, or shown and captured.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-/// The Cargo that runs this program, so that a `+toolchain` carries through.
+/// The Cargo that runs this program, which preserves a `+toolchain`.
 pub fn cargo() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// Finds a program by name in `PATH`.
+/// Finds a program in `PATH`.
 pub fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)
@@ -21,7 +21,7 @@ pub fn find(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Says what a command is, as it would be typed.
+/// Formats a command as it would be typed.
 pub fn describe(command: &Command) -> String {
     let program = Path::new(command.get_program())
         .file_name()
@@ -34,9 +34,6 @@ pub fn describe(command: &Command) -> String {
 }
 
 /// Runs a command with its output shown.
-///
-/// # Errors
-/// When it can't start, or ends with anything but success.
 pub fn run(command: &mut Command) -> Result<()> {
     let words = describe(command);
     let status = command
@@ -49,10 +46,7 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command with its output shown, and ends it when it takes longer than `limit`.
-///
-/// # Errors
-/// As [`run`], and when the limit is reached.
+/// Runs a command with its output shown, and kills it after `limit`.
 pub fn run_within(command: &mut Command, limit: Duration) -> Result<()> {
     let words = describe(command);
     let mut child = command
@@ -76,11 +70,10 @@ pub fn run_within(command: &mut Command, limit: Duration) -> Result<()> {
     }
 }
 
-/// Runs a command silently and returns what it wrote to standard output.
+/// Runs a command silently and returns its standard output.
 ///
 /// # Errors
-/// When it can't start, or ends with anything but success; then with what it wrote to standard
-/// error.
+/// If it can't start or does not succeed; includes its standard error.
 pub fn capture(command: &mut Command) -> Result<String> {
     let words = describe(command);
     let output = command
@@ -94,11 +87,11 @@ pub fn capture(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs a command with its output shown as it comes, and returns whether it
-/// succeeded and all it wrote to standard output.
+/// Runs a command with its output shown as it comes; returns whether it succeeded, and its standard
+/// output.
 ///
 /// # Errors
-/// When it can't start or its output can't be read. A failing command is no error here.
+/// If it can't start or its output can't be read. A failing command is not an error.
 pub fn tee(command: &mut Command) -> Result<(bool, String)> {
     let words = describe(command);
     let mut child = command

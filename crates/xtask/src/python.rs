@@ -1,5 +1,5 @@
-//! Pythons in virtual environments below Cargo's target folder: with the packages of a folder of
-//! tests, or with nothing but pip.
+//! Virtual environments below Cargo's target folder: with a test folder's packages, or with pip
+//! only.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,8 @@ use anyhow::{Context, Result};
 use crate::process;
 use crate::workspace::Workspace;
 
-/// The interpreter of the environment for `tests/NAME/requirements.txt`, made on first use and
-/// again when the requirements change.
-///
-/// # Errors
-/// When Python has no `venv`, or pip can't install the packages.
+/// Interpreter of the environment for `tests/NAME/requirements.txt`, made on first use and after
+/// changes of the requirements.
 pub fn ready(workspace: &Workspace, name: &str) -> Result<PathBuf> {
     let wanted = workspace
         .root
@@ -25,7 +22,7 @@ pub fn ready(workspace: &Workspace, name: &str) -> Result<PathBuf> {
         .with_context(|| format!("{} can't be read", wanted.display()))?;
     let folder = workspace.target.join(name).join("python");
     let python = folder.join("bin/python");
-    // What is installed is what this file says, written last.
+    // Written last, so that it lists what is installed.
     let installed = folder.join("requirements.txt");
     if fs::read_to_string(&installed).is_ok_and(|found| found == wanted) {
         return Ok(python);
@@ -43,14 +40,11 @@ pub fn ready(workspace: &Workspace, name: &str) -> Result<PathBuf> {
     Ok(python)
 }
 
-/// The interpreter of an environment with pip alone, made on first use.
-///
-/// # Errors
-/// When Python has no `venv`.
+/// Interpreter of an environment with pip only, made on first use.
 pub fn plain(workspace: &Workspace) -> Result<PathBuf> {
     let folder = workspace.target.join("python");
     let python = folder.join("bin/python");
-    // What is installed last.
+    // Installed last.
     if !folder.join("bin/pip").is_file() {
         environment(&folder)?;
     }

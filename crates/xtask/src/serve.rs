@@ -1,5 +1,4 @@
-//! The tests of `conclave serve`: OpenAI's own clients, for Node and for Python, ask it as they
-//! are.
+//! Tests of `conclave serve` with OpenAI's own clients for Node and Python, unmodified.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -10,25 +9,22 @@ use anyhow::{Context, Result};
 use crate::process;
 use crate::workspace::Workspace;
 
-/// What the clients have to send; a server of this machine only, for some seconds.
+/// Key of the test server, which runs on this machine only, for some seconds.
 pub const KEY: &str = "the-key-of-the-tests";
 
-/// Where the clients of the tests find their server, and its key.
+/// Environment variables that give the clients their server and its key.
 pub const SERVER: &str = "CONCLAVE_SERVER";
 pub const KEY_NAME: &str = "CONCLAVE_KEY";
 
-/// A served ensemble of the bundled members; it ends when this is dropped.
+/// Server of an ensemble of the bundled members; killed when dropped.
 pub struct Server {
     program: Child,
-    /// Its address, as clients want it.
+    /// Base URL for clients.
     pub url: String,
 }
 
 impl Server {
     /// Starts a built `conclave` on a free port.
-    ///
-    /// # Errors
-    /// When it doesn't come up.
     pub fn start(conclave: &Path) -> Result<Self> {
         let mut command = Command::new(conclave);
         command.args(["serve", "--device", "cpu", "--port", "0"]);
@@ -44,7 +40,7 @@ impl Server {
             program,
             url: String::new(),
         };
-        // It says where it is once its members are loaded.
+        // It prints its address once its members are loaded.
         BufReader::new(output).read_line(&mut server.url)?;
         server.url = server.url.trim().to_owned();
         anyhow::ensure!(
@@ -62,10 +58,7 @@ impl Drop for Server {
     }
 }
 
-/// The tool as Cargo builds it for tests; `build` where no other stage has.
-///
-/// # Errors
-/// When it doesn't compile.
+/// Path of the tool as Cargo builds it for tests; builds it first if `build`.
 pub fn tool(workspace: &Workspace, build: bool) -> Result<PathBuf> {
     if build {
         let mut cargo = Command::new(process::cargo());

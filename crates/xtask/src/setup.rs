@@ -1,4 +1,4 @@
-//! What the chores need from the machine, and how to get it.
+//! Checks and installs what the tasks need from the machine.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use crate::process;
 use crate::toolchain::Toolchain;
 use crate::workspace::{Workspace, version};
 
-/// The oldest Node that runs the build and the tests.
+/// Oldest Node version for the build and the tests.
 const NODE: u32 = 20;
 
 /// Software Vulkan for the native GPU tests.
 const VULKAN_PACKAGES: [&str; 2] = ["mesa-vulkan-drivers", "libvulkan1"];
 
-/// Checks and installs everything, and says what is there.
+/// Checks and installs everything, and reports it.
 ///
 /// # Errors
-/// At the first thing that is missing and can't be installed, with its remedy.
+/// At the first thing that is missing and can't be installed, with a remedy.
 pub fn everything(workspace: &Workspace) -> Result<()> {
     let toolchain = Toolchain::ready(workspace)?;
     println!("setup: wasm32 target: {}", toolchain.describe());
@@ -35,10 +35,7 @@ pub fn everything(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// Node, npm and the packages of web/.
-///
-/// # Errors
-/// When Node is missing or too old, or npm fails.
+/// Checks Node and npm, and installs the packages of web/.
 pub fn web(workspace: &Workspace) -> Result<()> {
     let node = process::capture(Command::new("node").arg("--version"))
         .with_context(|| format!("Node {NODE} or newer with npm is needed: https://nodejs.org"))?;
@@ -51,7 +48,7 @@ pub fn web(workspace: &Workspace) -> Result<()> {
     let folder = workspace.web();
     let lock = std::fs::read(folder.join("package-lock.json"))
         .context("web/package-lock.json can't be read")?;
-    // The lock file that node_modules was made from, left there after a complete installation.
+    // Lock file of the installed packages, copied there after a complete installation.
     let installed = folder.join("node_modules/.installed-lock.json");
     if std::fs::read(&installed).is_ok_and(|made_from| made_from == lock) {
         println!("setup: Node {}, packages of web/ are there", node.trim());
@@ -68,10 +65,7 @@ pub fn web(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// Firefox, WebKit's driver with the browser that it drives, and a display for it.
-///
-/// # Errors
-/// When one is missing and can't be installed.
+/// Checks Firefox, WebKit's driver with its browser, and a display for it.
 pub fn other_browsers() -> Result<()> {
     let programs = [
         ("firefox-esr", "firefox-esr"),
@@ -89,10 +83,7 @@ pub fn other_browsers() -> Result<()> {
     Ok(())
 }
 
-/// The Chromium of the browser tests.
-///
-/// # Errors
-/// When there is none and none can be installed.
+/// Finds or installs the Chromium of the browser tests.
 pub fn chromium() -> Result<PathBuf> {
     if let Some(named) = std::env::var_os("CONCLAVE_CHROMIUM") {
         let named = PathBuf::from(named);
@@ -113,17 +104,14 @@ pub fn chromium() -> Result<PathBuf> {
     find().context("no Chromium: install it, or set CONCLAVE_CHROMIUM to one")
 }
 
-/// The Vulkan drivers that tests run on.
+/// Vulkan drivers for tests.
 pub struct Vulkan {
-    /// Description file of Mesa's software driver.
+    /// Manifest of Mesa's software driver.
     pub lavapipe: PathBuf,
 }
 
 impl Vulkan {
     /// Finds lavapipe and the Vulkan loader, or installs them.
-    ///
-    /// # Errors
-    /// When they are missing and can't be installed.
     pub fn ready() -> Result<Self> {
         if !has_loader() || lavapipe().is_none() {
             apt_install(&VULKAN_PACKAGES)?;
@@ -133,7 +121,7 @@ impl Vulkan {
         Ok(Self { lavapipe })
     }
 
-    /// SwiftShader's description file, which lies beside Chromium's own program.
+    /// SwiftShader's manifest, beside Chromium's executable.
     pub fn swiftshader(&self, chromium: &Path) -> Option<PathBuf> {
         let real = std::fs::canonicalize(chromium).ok();
         [
@@ -149,10 +137,10 @@ impl Vulkan {
     }
 }
 
-/// Makes a program see this Vulkan driver and no other.
+/// Restricts a program to this Vulkan driver.
 pub fn use_driver<'a>(command: &'a mut Command, driver: &Path) -> &'a mut Command {
-    // The loader reads both names and prefers the newer one. Mesa's layer that sorts devices asks
-    // the display which it prefers, and where there is none complains of that each time.
+    // The loader reads both names and prefers the newer. Mesa's device-selection layer asks the
+    // display for its preference, and without one complains each time.
     command
         .env("VK_ICD_FILENAMES", driver)
         .env("VK_DRIVER_FILES", driver)
@@ -179,10 +167,10 @@ fn has_loader() -> bool {
         .any(|folder| Path::new(folder).join("libvulkan.so.1").exists())
 }
 
-/// Installs Debian packages where the user may.
+/// Installs Debian packages if the user may.
 ///
 /// # Errors
-/// Where not, or when apt-get fails: one line that names the packages.
+/// If not, or if apt-get fails: one line that names the packages.
 pub fn apt_install(packages: &[&str]) -> Result<()> {
     let names = packages.join(" ");
     let Some(prefix) = privilege().filter(|_| process::find("apt-get").is_some()) else {
@@ -200,7 +188,7 @@ pub fn apt_install(packages: &[&str]) -> Result<()> {
     }
     let install = || process::capture(&mut command());
     if install().is_err() {
-        // Package lists may be missing or old.
+        // Package lists may be missing or outdated.
         process::capture(apt(prefix).arg("update"))
             .and_then(|_| install())
             .with_context(|| format!("missing system packages, please install: {names}"))?;
@@ -208,8 +196,7 @@ pub fn apt_install(packages: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Whether whoever sits there lets a command run as root; where nobody does, sudo's own rules have
-/// said so.
+/// Asks for permission to run a command as root; without a terminal, sudo's own rules have decided.
 fn agreed() -> Result<bool> {
     if !std::io::stdin().is_terminal() {
         return Ok(true);
@@ -222,7 +209,7 @@ fn agreed() -> Result<bool> {
 }
 
 fn apt(prefix: &[&str]) -> Command {
-    // `env` sets the variable behind sudo as well.
+    // `env` sets the variable after sudo as well.
     let words = [
         prefix,
         &["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"],
@@ -233,7 +220,7 @@ fn apt(prefix: &[&str]) -> Command {
     command
 }
 
-/// What to put before a command so that root runs it, if this user can have that unasked.
+/// Prefix that runs a command as root, if the user can do so without a password.
 fn privilege() -> Option<&'static [&'static str]> {
     let user = process::capture(Command::new("id").arg("-u")).ok()?;
     if user.trim() == "0" {
@@ -258,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn apt_runs_unattended_behind_any_prefix() {
+    fn apt_runs_unattended_after_any_prefix() {
         let words = process::describe(apt(&["sudo", "-n"]).arg("update"));
         assert_eq!(
             words,

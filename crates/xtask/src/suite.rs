@@ -16,26 +16,26 @@ use crate::wasm::Module;
 use crate::workspace::Workspace;
 use crate::{demo, models, process, python, serve, setup, wasm};
 
-/// Crates whose tests run on a second Vulkan driver as well: what they assert must not hang on one.
+/// Crates tested on a second Vulkan driver as well: their assertions must not depend on the driver.
 const ON_BOTH_DRIVERS: [&str; 3] = ["conclave-gpu", "conclave-kernels", "conclave-model"];
 
-/// Breaks every kernel in turn, and looks whether the self-test finds it. What is found hangs on
-/// the trials, not on the driver that runs them, and on SwiftShader it takes five minutes: on
-/// lavapipe alone.
+/// Breaks every kernel in turn and checks that the self-test detects it. Detection depends on the
+/// trials, not on the driver, and takes five minutes on SwiftShader: run on lavapipe only.
 const BREAKS_KERNELS: &str = "every_kernel_that_is_wrong_is_found";
 
-/// The programs whose tests run published models: of conclave-member and conclave-rounds.
+/// Test programs with published models, in conclave-member and conclave-rounds.
 const PUBLISHED: &str = "published";
 
-/// By this variable the tests of remote members learn of the Python that has llama.cpp's server.
+/// Environment variable with the Python that has llama.cpp's server, for the tests of remote
+/// members.
 const LLAMA: &str = "CONCLAVE_LLAMA_PYTHON";
 
-/// Why stages were not run.
+/// Reasons why stages were skipped.
 const UNFETCHED: &str = "not run, the models are not there";
 const NO_SWIFTSHADER: &str =
     "Chromium's folder has no vk_swiftshader_icd.json; Debian's chromium has";
 
-/// A part of the tests.
+/// Part of the tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Part {
     /// Rust tests of the crates that need neither burn nor a GPU: seconds
@@ -65,10 +65,10 @@ pub enum Part {
 /// Sets up and runs a part of the tests, or all. Returns whether all passed.
 ///
 /// # Errors
-/// When the set-up fails: then nothing was run.
+/// If the set-up fails; nothing was run then.
 pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
     let wants = |parts: &[Part]| only.is_none_or(|part| parts.contains(&part));
-    // Everything is installed before anything is run: a missing package is named in the first
+    // Everything is installed before anything runs: a missing package is reported in the first
     // minute.
     let in_pages = [Part::Browser, Part::Packages, Part::Browsers, Part::Real];
     if wants(&[Part::Web, Part::Serve]) || wants(&in_pages) {
@@ -94,7 +94,7 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
         llama: None,
         stages: Vec::new(),
     };
-    // Without a network all other tests run none the less.
+    // The other tests need no network.
     if wants(&[Part::Browsers, Part::Real, Part::Remote]) {
         let mut published = None;
         suite.step("published models", || {
@@ -166,10 +166,7 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
     Ok(suite.stages.iter().all(|stage| stage.failure.is_none()))
 }
 
-/// Formatting, clippy; TypeScript's types, Biome, and `docs/library.md`.
-///
-/// # Errors
-/// At the first that has something to say.
+/// Checks formatting, clippy, TypeScript's types, Biome, and `docs/library.md`.
 pub fn lint(workspace: &Workspace) -> Result<()> {
     let cargo = |arguments: &[&str]| {
         process::run(
@@ -202,20 +199,20 @@ pub fn lint(workspace: &Workspace) -> Result<()> {
 
 struct Suite<'a> {
     workspace: &'a Workspace,
-    /// The browser, where a part needs one.
+    /// Browser, if a part needs one.
     chromium: Option<PathBuf>,
-    /// The folder of the published models, where they are there and a part needs them.
+    /// Folder of the published models, if present and needed.
     published: Option<PathBuf>,
-    /// The Python that has llama.cpp's server, where a part needs it.
+    /// Python with llama.cpp's server, if a part needs it.
     llama: Option<PathBuf>,
     stages: Vec<Stage>,
 }
 
 impl Suite<'_> {
-    /// Rust tests that reach the GPU.
+    /// Runs Rust tests that use the GPU.
     ///
-    /// Always the whole workspace is built, whichever part is run: Cargo unites the features of
-    /// what it builds together, and any other selection of crates would compile burn a second time.
+    /// Always builds the whole workspace: Cargo unifies features over what it builds together, so
+    /// another selection of crates would compile burn a second time.
     fn native(&mut self, only: Option<Part>, vulkan: &Vulkan) {
         let mut programs = Vec::new();
         if !self.step("native build", || {
@@ -235,7 +232,7 @@ impl Suite<'_> {
         }
     }
 
-    /// The server, by its own tests where no other part runs them, and by OpenAI's clients.
+    /// Runs the server's own tests, unless another part does, and OpenAI's clients.
     fn served(&mut self, only: Option<Part>) {
         let alone = only == Some(Part::Serve);
         if alone {
@@ -284,14 +281,14 @@ impl Suite<'_> {
         }
     }
 
-    /// Members behind llama.cpp's server. Their tests are left out wherever they are not asked for.
+    /// Runs members behind llama.cpp's server. Their tests are ignored unless requested.
     fn remote(&mut self, only: Option<Part>) {
         let name = "remote members";
         if self.llama.is_none() {
             self.skipped(name, "not run, llama.cpp's server is not there");
             return;
         }
-        // With the whole workspace its features are those that everything is built with already.
+        // The whole workspace has the features that everything is built with already.
         let selection: &[&str] = match only {
             Some(_) => &["--package", "conclave-rounds"],
             None => &["--workspace"],
@@ -306,7 +303,7 @@ impl Suite<'_> {
         self.tests(name, command.current_dir(&self.workspace.root));
     }
 
-    /// All Rust tests or those of a part, and those of kernels and models on a second driver.
+    /// Runs all Rust tests or those of a part, and those of kernels and models on a second driver.
     fn kernels(
         &mut self,
         only: Option<Part>,
@@ -355,8 +352,8 @@ impl Suite<'_> {
         }
     }
 
-    /// Published models on the CPU and on lavapipe, then on SwiftShader. Their tests are left out
-    /// wherever they are not asked for, and say how close they came.
+    /// Runs published models on the CPU and on lavapipe, then on SwiftShader. Their tests are
+    /// ignored unless requested, and report their errors.
     fn published_models(
         &mut self,
         programs: &[TestProgram],
@@ -387,7 +384,7 @@ impl Suite<'_> {
         }
     }
 
-    /// Runs test programs one after the other as one stage.
+    /// Runs test programs in sequence as one stage.
     fn programs(
         &mut self,
         name: &str,
@@ -416,7 +413,7 @@ impl Suite<'_> {
         self.ended(name, start, Some(counts), failure);
     }
 
-    /// An npm script of web/; `counted` where it prints how many tests it ran.
+    /// Runs an npm script of web/; `counted` if it prints the number of tests.
     fn web(&mut self, name: &str, script: &str, counted: bool) {
         let mut command = Command::new("npm");
         command
@@ -430,7 +427,7 @@ impl Suite<'_> {
         }
     }
 
-    /// Tells a command where the browser, the models and llama.cpp's server are.
+    /// Sets the environment variables for the browser, the models and llama.cpp's server.
     fn inform(&self, command: &mut Command) {
         for (variable, place) in [
             ("CONCLAVE_CHROMIUM", &self.chromium),
@@ -443,7 +440,7 @@ impl Suite<'_> {
         }
     }
 
-    /// A command that runs tests and prints how many.
+    /// Runs a command that runs tests and prints their number.
     fn tests(&mut self, name: &str, command: &mut Command) {
         announce(name);
         let start = Instant::now();
@@ -457,7 +454,7 @@ impl Suite<'_> {
         self.ended(name, start, Some(counts), failure);
     }
 
-    /// Something that holds no tests. Returns whether it succeeded.
+    /// Runs a step without tests. Returns whether it succeeded.
     fn step(&mut self, name: &str, work: impl FnOnce() -> Result<()>) -> bool {
         announce(name);
         let start = Instant::now();
@@ -487,8 +484,8 @@ impl Suite<'_> {
     }
 }
 
-/// Why counts that come with a success are none: a runner that ran nothing, or one whose output
-/// is no longer understood, must not pass.
+/// Reason why a success does not count: a runner that ran no tests, or whose output is no longer
+/// understood, must not pass.
 fn hollow(counts: Option<Counts>) -> Option<String> {
     let counts = counts?;
     if counts.failed > 0 {

@@ -1,25 +1,20 @@
-//! The table that ends a test run.
+//! Table at the end of a test run.
 
 use std::fmt::Write;
 use std::time::Duration;
 
 use crate::counts::Counts;
 
-/// One stage of a run, ended.
 pub struct Stage {
-    /// What it was.
     pub name: String,
-    /// Its tests; `None` for a build or a check, which holds none.
     pub counts: Option<Counts>,
-    /// Why it failed, if it did.
     pub failure: Option<String>,
-    /// How long it took.
     pub time: Duration,
 }
 
 impl Stage {
-    /// What it adds to the total. A stage that failed without a failed test (a build, a crash)
-    /// adds one failure, so that no total of a bad run says `0 failed`.
+    /// Contribution to the total. A stage that failed without a failed test (a build, a crash) adds
+    /// one failure, so that a failed run never says `0 failed`.
     pub fn total(&self) -> Counts {
         let mut total = self.counts.unwrap_or_default();
         if self.failure.is_some() && total.failed == 0 {
@@ -29,8 +24,7 @@ impl Stage {
     }
 }
 
-/// All stages as a table, one line a stage, then the reasons of failures, then the total alone on
-/// its line.
+/// Renders a row per stage, the reasons of failures, and the total on its own line.
 pub fn render(stages: &[Stage]) -> String {
     let mut text = String::new();
     let mut total = Counts::default();
@@ -40,7 +34,7 @@ pub fn render(stages: &[Stage]) -> String {
         .max()
         .unwrap_or(0)
         .max("stage".len());
-    // Writing to a String can't fail.
+    // Writing to a `String` can't fail.
     let _ = writeln!(
         text,
         "{:width$}  {:>7} {:>7} {:>7} {:>8}",

@@ -1,4 +1,4 @@
-//! The compiled tests of the workspace, as programs that can be run on another driver.
+//! Compiled tests of the workspace, as programs that can run on another driver.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,21 +9,16 @@ use serde_json::Value;
 use crate::process;
 use crate::workspace::Workspace;
 
-/// A compiled test program and the folder its tests expect to run in.
+/// A compiled test program and its working directory.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TestProgram {
-    /// Of a file of tests its name, of a crate's own tests the crate's.
+    /// Name of the test file, or of the crate for unit tests.
     pub name: String,
-    /// The program.
     pub file: PathBuf,
-    /// The crate's folder.
     pub folder: PathBuf,
 }
 
-/// Builds all tests of the workspace and says where they are.
-///
-/// # Errors
-/// When they do not compile.
+/// Builds all tests of the workspace and returns their programs.
 pub fn built(workspace: &Workspace) -> Result<Vec<TestProgram>> {
     let output = Command::new(process::cargo())
         .args(["test", "--workspace", "--no-run"])
@@ -39,7 +34,7 @@ pub fn built(workspace: &Workspace) -> Result<Vec<TestProgram>> {
     Ok(read_programs(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// Reads Cargo's messages, one JSON object a line, for the test programs it made.
+/// Extracts test programs from Cargo's messages, one JSON object per line.
 fn read_programs(messages: &str) -> Vec<TestProgram> {
     messages
         .lines()

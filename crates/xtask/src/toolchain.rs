@@ -1,5 +1,5 @@
-//! Which Rust builds the wasm module: rustup's, or where rustup can't fetch the wasm32 target the
-//! distribution's current Rust, which compiles the standard library from its own source.
+//! Rust toolchain for the wasm modules: rustup's, or if rustup can't fetch the wasm32 target, the
+//! distribution's current Rust, which compiles the standard library from source.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,18 +11,17 @@ use crate::process;
 use crate::setup::apt_install;
 use crate::workspace::{Workspace, version};
 
-/// The target that browsers run.
+/// Target triple of browsers.
 pub const TARGET: &str = "wasm32-unknown-unknown";
 
-/// Debian's current Rust, kept fresh for its browsers, with the source of its library.
+/// Debian's current Rust, kept up to date for its browsers, with its library's source.
 const DISTRIBUTION_PACKAGES: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
 
-/// The source of rustup's standard library.
+/// rustup's component with the standard library's source.
 const SOURCE: &str = "rust-src";
 
-/// What memory that threads share takes beyond the flags of `.cargo/config.toml`: atomics; memory
-/// that comes from outside, up to all that wasm32 can address; what a thread's own variables are
-/// set up by.
+/// Flags for memory shared between threads, in addition to `.cargo/config.toml`: atomics; imported
+/// memory, up to the limit of wasm32; set-up of thread-local variables.
 const SHARED_MEMORY: [&str; 8] = [
     "-Ctarget-feature=+atomics",
     "-Clink-arg=--shared-memory",
@@ -34,7 +33,7 @@ const SHARED_MEMORY: [&str; 8] = [
     "-Clink-arg=--export=__tls_base",
 ];
 
-/// How long rustup may take for 30 MB before the distribution is asked.
+/// Time limit of rustup for 30 MB before the distribution is used.
 const RUSTUP_PATIENCE: Duration = Duration::from_secs(240);
 
 /// A Rust that can build for [`TARGET`].
@@ -42,22 +41,20 @@ const RUSTUP_PATIENCE: Duration = Duration::from_secs(240);
 pub enum Toolchain {
     /// The running toolchain has the target's standard library.
     Rustup,
-    /// The distribution's Rust builds the standard library in place.
+    /// The distribution's Rust compiles the standard library itself.
     Distribution {
-        /// Its compiler.
         rustc: PathBuf,
-        /// Its Cargo.
         cargo: PathBuf,
-        /// An LLD for wasm, from the running toolchain or the distribution.
+        /// LLD for wasm, from the running toolchain or the distribution.
         linker: PathBuf,
     },
 }
 
 impl Toolchain {
-    /// Finds a toolchain for [`TARGET`], installing what is missing where that is possible.
+    /// Finds a toolchain for [`TARGET`], installing what is missing if possible.
     ///
     /// # Errors
-    /// When there is none, with the packages to install.
+    /// If there is none, with the packages to install.
     pub fn ready(workspace: &Workspace) -> Result<Self> {
         let choice = std::env::var("CONCLAVE_WASM_TOOLCHAIN").unwrap_or_default();
         match choice.as_str() {
@@ -76,7 +73,7 @@ impl Toolchain {
         if has_target() {
             return Ok(Self::Rustup);
         }
-        // Once the distribution's Rust has built here, don't wait for rustup's refusal each time.
+        // Once the distribution's Rust has built here, rustup need not fail first.
         if distribution_folder(workspace).is_dir()
             && let Some(found) = Self::find_distribution(workspace)
         {
@@ -126,8 +123,7 @@ impl Toolchain {
         })
     }
 
-    /// A `cargo build` for [`TARGET`], to which the caller adds packages and profile, and the
-    /// target folder it builds into.
+    /// Returns a `cargo build` for [`TARGET`], without packages and profile, and its target folder.
     pub fn build(&self, workspace: &Workspace) -> (Command, PathBuf) {
         match self {
             Self::Rustup => {
@@ -155,11 +151,8 @@ impl Toolchain {
         }
     }
 
-    /// As [`Self::build`], for memory that threads share: the standard library has to be compiled
-    /// for it.
-    ///
-    /// # Errors
-    /// When the library's source is missing and can't be fetched.
+    /// Like [`Self::build`], for memory shared between threads, which needs its own standard
+    /// library.
     pub fn build_shared(&self, workspace: &Workspace) -> Result<(Command, PathBuf)> {
         let (mut command, _) = self.build(workspace);
         if let Self::Rustup = self {
@@ -171,7 +164,7 @@ impl Toolchain {
                 .arg("-Zbuild-std=std,panic_abort")
                 .env("RUSTC_BOOTSTRAP", "1");
         }
-        // Its own folder: it shares nothing with the other builds.
+        // A separate folder: nothing is shared with other builds.
         let folder = workspace.target.join("shared-memory");
         command.arg("--target-dir").arg(&folder);
         let flags = SHARED_MEMORY.map(|flag| format!("{flag:?}")).join(", ");
@@ -181,7 +174,6 @@ impl Toolchain {
         Ok((command, folder))
     }
 
-    /// What it is, for people.
     pub fn describe(&self) -> &'static str {
         match self {
             Self::Rustup => "the running toolchain",
@@ -190,12 +182,12 @@ impl Toolchain {
     }
 }
 
-/// Its own folder: two compilers in one would rebuild each other's work at every turn.
+/// A separate folder: two compilers sharing one would rebuild each other's work every time.
 fn distribution_folder(workspace: &Workspace) -> PathBuf {
     workspace.target.join("distribution")
 }
 
-/// Takes away what rustup's toolchain put into the environment for itself.
+/// Removes the environment that rustup's toolchain has set for itself.
 fn clean(command: &mut Command) -> &mut Command {
     for name in [
         "RUSTUP_TOOLCHAIN",
@@ -209,7 +201,7 @@ fn clean(command: &mut Command) -> &mut Command {
     command
 }
 
-/// Asks rustup for something, with little patience.
+/// Runs rustup with a time limit.
 fn rustup(arguments: &[&str]) -> Result<()> {
     process::run_within(
         Command::new("rustup")
@@ -220,7 +212,7 @@ fn rustup(arguments: &[&str]) -> Result<()> {
     )
 }
 
-/// Whether the running toolchain has the target's compiled core library.
+/// Returns whether the running toolchain has the target's core library.
 fn has_target() -> bool {
     let printed = process::capture(Command::new("rustc").args([
         "--print",
@@ -236,7 +228,7 @@ fn has_target() -> bool {
     })
 }
 
-/// Whether the running toolchain has the source of its library.
+/// Returns whether the running toolchain has its library's source.
 fn has_source() -> bool {
     process::capture(Command::new("rustc").args(["--print", "sysroot"])).is_ok_and(|sysroot| {
         let library = Path::new(sysroot.trim()).join("lib/rustlib/src/rust/library");
@@ -244,7 +236,7 @@ fn has_source() -> bool {
     })
 }
 
-/// An LLD that links wasm: the running toolchain's own, or one of the distribution's.
+/// LLD that links wasm: the running toolchain's, or the distribution's.
 fn linker() -> Option<PathBuf> {
     let sysroot = process::capture(Command::new("rustc").args(["--print", "sysroot"])).ok();
     let host = process::capture(Command::new("rustc").arg("-vV")).ok();

@@ -12,25 +12,23 @@ use crate::process;
 use crate::toolchain::{TARGET, Toolchain};
 use crate::workspace::Workspace;
 
-/// A module of the page.
+/// Wasm module of the page.
 #[derive(Clone, Copy)]
 pub struct Module {
-    /// The crate it is linked from.
     package: &'static str,
-    /// Cargo's profile for it.
     profile: &'static str,
-    /// What its bindings are called.
+    /// Name of the bindings.
     name: &'static str,
-    /// The folder of `web` that they go to.
+    /// Folder of `web` for the bindings.
     folder: &'static str,
-    /// Several workers can compute on its memory.
+    /// Whether several workers can share its memory.
     shared: bool,
-    /// It has a second file, with relaxed SIMD.
+    /// Whether it has a second file, with relaxed SIMD.
     relaxed: bool,
 }
 
 impl Module {
-    /// `crates/wasm`, which pages start that may not share memory.
+    /// `crates/wasm`, for pages that may not share memory.
     pub const FUSED: Self = Self {
         package: "conclave-wasm",
         profile: "release",
@@ -40,14 +38,14 @@ impl Module {
         relaxed: true,
     };
 
-    /// The same for pages that are isolated from other origins.
+    /// The same for pages isolated from other origins.
     pub const SHARED: Self = Self {
         folder: "pkg-shared",
         shared: true,
         ..Self::FUSED
     };
 
-    /// `crates/wasm-burn`, which is fetched where a member runs on it.
+    /// `crates/wasm-burn`, fetched if a member uses it.
     pub const BURN: Self = Self {
         package: "conclave-wasm-burn",
         profile: "open-core",
@@ -57,7 +55,7 @@ impl Module {
         relaxed: false,
     };
 
-    /// `crates/wasm-grammar`, which is fetched where an answer is to have a form.
+    /// `crates/wasm-grammar`, fetched if an answer must match a schema.
     pub const GRAMMAR: Self = Self {
         package: "conclave-wasm-grammar",
         profile: "grammar",
@@ -67,11 +65,9 @@ impl Module {
         relaxed: false,
     };
 
-    /// All of them.
     pub const ALL: [Self; 4] = [Self::FUSED, Self::SHARED, Self::GRAMMAR, Self::BURN];
 
-    /// The wasm files that its bindings start: the one for every browser, and the one with relaxed
-    /// SIMD where it has that.
+    /// Wasm files of the bindings: the one for every browser, and the one with relaxed SIMD if any.
     pub fn files(self, workspace: &Workspace) -> Vec<PathBuf> {
         let folder = workspace.web().join(self.folder);
         let endings = if self.relaxed {
@@ -84,14 +80,13 @@ impl Module {
     }
 }
 
-/// Of a wasm file for every browser, and of the one with relaxed SIMD.
+/// File name endings: for every browser, and with relaxed SIMD.
 const ENDINGS: [&str; 2] = ["_bg.wasm", "_relaxed_bg.wasm"];
 
-/// Builds a module and makes its bindings in its folder of `web`; does nothing where nothing
-/// changed.
+/// Builds a module and its bindings, unless nothing has changed.
 ///
 /// # Errors
-/// When it does not compile, or its exports are wrapped.
+/// If it does not compile, or its exports are wrapped.
 pub fn build(workspace: &Workspace, toolchain: &Toolchain, module: Module) -> Result<()> {
     let start = Instant::now();
     let (package, name) = (module.package, module.folder);
@@ -112,7 +107,7 @@ pub fn build(workspace: &Workspace, toolchain: &Toolchain, module: Module) -> Re
     let linked = folder.join(TARGET).join(module.profile).join(file);
     let pkg = workspace.web().join(name);
     let files = module.files(workspace);
-    // Which linked module the folder was made from.
+    // Identifies the linked module that the folder was made from.
     let stamp = workspace.target.join(format!("conclave-{name}"));
     let same = |made| Some(made) == state(&linked, &files).ok();
     if std::fs::read_to_string(&stamp).is_ok_and(same) {
@@ -138,8 +133,8 @@ pub fn build(workspace: &Workspace, toolchain: &Toolchain, module: Module) -> Re
 
 /// Makes `NAME.js`, `NAME.d.ts` and `NAME_bg.wasm` for a browser without a bundler.
 ///
-/// Function names stay in the module: a stack trace from a browser test is worth the bytes,
-/// and `dist` takes them out of what is published.
+/// Function names stay, for stack traces of browser tests; `dist` removes them from what is
+/// published.
 fn bind(bindings: Module, module: Vec<u8>, pkg: &Path) -> Result<()> {
     if pkg.exists() {
         std::fs::remove_dir_all(pkg)?;
@@ -148,14 +143,14 @@ fn bind(bindings: Module, module: Vec<u8>, pkg: &Path) -> Result<()> {
     bindgen
         .input_bytes(bindings.name, module)
         .web(true)?
-        // Whoever starts it says where the module lies.
+        // The caller passes the module's location.
         .omit_default_module_path(true)
         .typescript(true)
         .generate(pkg)
         .context("wasm-bindgen could not make the bindings")
 }
 
-/// Changes whenever any of the files does: their paths, lengths and times.
+/// A value that changes with any of the files' paths, lengths or times.
 fn state(linked: &Path, bound: &[PathBuf]) -> Result<String> {
     let mut text = String::new();
     for file in [linked]

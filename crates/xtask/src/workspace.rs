@@ -1,4 +1,4 @@
-//! Where things are in this checkout, and what Cargo knows about its crates.
+//! Paths of this checkout, and Cargo's metadata of its crates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,21 +9,18 @@ use serde_json::Value;
 
 use crate::process;
 
-/// The checkout that `cargo xtask` runs in.
+/// Checkout that `cargo xtask` runs in.
 pub struct Workspace {
-    /// The folder of the root Cargo.toml.
+    /// Folder of the root Cargo.toml.
     pub root: PathBuf,
-    /// Cargo's target folder, wherever the user's settings put it.
+    /// Cargo's target folder, as configured by the user.
     pub target: PathBuf,
-    /// The oldest Rust that builds it, as (major, minor).
+    /// Minimum supported Rust version, as (major, minor).
     pub rust: (u32, u32),
-    /// Every crate of the workspace by its name.
     crates: BTreeMap<String, Crate>,
 }
 
-/// A crate of the workspace.
 struct Crate {
-    /// The folder of its Cargo.toml.
     folder: PathBuf,
     /// Names of its direct dependencies of every kind.
     dependencies: BTreeSet<String>,
@@ -32,11 +29,11 @@ struct Crate {
 impl Workspace {
     /// Asks Cargo about the checkout that `cargo xtask` was called in.
     ///
-    /// Cargo says at run time which it is. What it said at compile time may be another checkout
-    /// that shares the target folder.
+    /// At run time, since the one at compile time may be another checkout with the same target
+    /// folder.
     ///
     /// # Errors
-    /// When Cargo can't read the workspace, with Cargo's own message.
+    /// If Cargo can't read the workspace, with Cargo's message.
     pub fn find() -> Result<Self> {
         let mut command = Command::new(process::cargo());
         command.args(["metadata", "--no-deps", "--format-version", "1"]);
@@ -87,22 +84,22 @@ impl Workspace {
         })
     }
 
-    /// The folder of the TypeScript library and the page.
+    /// Folder of the TypeScript library and the page.
     pub fn web(&self) -> PathBuf {
         self.root.join("web")
     }
 
-    /// Where `npm run build` puts the page.
+    /// Folder that `npm run build` writes the page to.
     pub fn page(&self) -> PathBuf {
         self.web().join("dist")
     }
 
-    /// Where it puts the package.
+    /// Folder that it writes the package to.
     pub fn package(&self) -> PathBuf {
         self.web().join("package")
     }
 
-    /// Crates that reach neither burn nor wgpu: their tests build in seconds and need no GPU.
+    /// Crates without burn and wgpu: their tests build in seconds and need no GPU.
     pub fn pure_crates(&self) -> Vec<&str> {
         self.crates
             .keys()
@@ -111,7 +108,6 @@ impl Workspace {
             .collect()
     }
 
-    /// The folder of a crate, if the workspace has one of this name.
     pub fn folder(&self, name: &str) -> Option<&PathBuf> {
         self.crates.get(name).map(|member| &member.folder)
     }
@@ -128,7 +124,7 @@ impl Workspace {
     }
 }
 
-/// Reads `1.95`, `1.95.0` or `rustc 1.95.0 (…)` as (major, minor).
+/// Parses `1.95`, `1.95.0` or `rustc 1.95.0 (…)` as (major, minor).
 pub fn version(text: &str) -> Option<(u32, u32)> {
     let digits = text
         .split(|c: char| !c.is_ascii_digit() && c != '.')

@@ -1,6 +1,6 @@
-//! The drawing in ARCHITECTURE.md is true: every arrow between crates is a dependency, and every
-//! dependency is an arrow or follows from several. (`web/src/testing/arrows.test.ts` holds the
-//! folders of the page.) And every file that the documents name is there.
+//! Checks the diagram in ARCHITECTURE.md: every arrow between crates is a dependency, and every
+//! dependency is an arrow or follows from several. (`web/src/testing/arrows.test.ts` checks the
+//! page's folders.) Every file that the documents name exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 type Arrows = BTreeSet<(String, String)>;
 
-/// Arrows between crates in a mermaid drawing, by the crates' folders.
+/// Arrows between crates in a mermaid diagram, by the crates' folders.
 fn drawn(text: &str) -> Arrows {
     let drawing = text.split("```mermaid").nth(1).unwrap_or_default();
     let drawing = drawing.split("```").next().unwrap_or_default();
@@ -21,7 +21,7 @@ fn drawn(text: &str) -> Arrows {
         let ends: Vec<String> = line
             .split("-->")
             .map(|end| {
-                // What stands before it on the line is an arrow of another kind.
+                // Text before the id belongs to another kind of arrow.
                 let id = end.split('[').next().unwrap_or_default();
                 let id = id.split_whitespace().last().unwrap_or_default();
                 if let Some((_, label)) = end.split_once("[\"crates/") {
@@ -42,20 +42,19 @@ fn drawn(text: &str) -> Arrows {
         .collect()
 }
 
-/// Dependencies between crates of the workspace, those of tests left out.
+/// Dependencies between crates of the workspace, except those of tests.
 fn built() -> Arrows {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["metadata", "--no-deps", "--format-version", "1"]);
-    let told = cargo.output().expect("cargo runs").stdout;
-    let told: Value = serde_json::from_slice(&told).expect("cargo tells JSON");
+    let output = cargo.output().expect("cargo runs").stdout;
+    let output: Value = serde_json::from_slice(&output).expect("cargo prints JSON");
     let folder = |name: &str| name.strip_prefix("conclave-").map(str::to_owned);
     let mut arrows = Arrows::new();
-    for package in told["packages"].as_array().expect("there are packages") {
+    for package in output["packages"].as_array().expect("there are packages") {
         let from = folder(package["name"].as_str().unwrap_or_default());
         for dependency in package["dependencies"].as_array().into_iter().flatten() {
             let to = folder(dependency["name"].as_str().unwrap_or_default());
-            // What a feature adds is no part of the tool as it is built; what tests need, of
-            // nothing.
+            // Features' dependencies are not in the default tool; tests' dependencies are in none.
             let plain = dependency["kind"].is_null() && dependency["optional"] == false;
             if let (Some(from), Some(to), true) = (from.clone(), to, plain) {
                 arrows.insert((from, to));
@@ -65,7 +64,7 @@ fn built() -> Arrows {
     arrows
 }
 
-/// Whether arrows lead from one to the other.
+/// Returns whether arrows lead from one to the other.
 fn leads(arrows: &Arrows, from: &str, to: &str) -> bool {
     let next = arrows.iter().filter(|(begin, _)| begin == from);
     let mut ends = next.map(|(_, end)| end);
@@ -85,7 +84,7 @@ fn the_drawing_is_true_to_the_crates() {
         .collect();
     assert!(missing.is_empty(), "not drawn: {missing:?}");
     assert!(drawn.len() > 15, "the drawing was found: {drawn:?}");
-    // The tool and the page's first module know nothing of burn.
+    // The tool and the page's main module do not contain burn.
     for from in ["cli", "wasm"] {
         assert!(!leads(&built, from, "burn"), "{from} has burn in it");
     }
@@ -114,8 +113,10 @@ fn files_named(text: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn the_documents_name_files_that_are_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let docs = std::fs::read_dir(root.join("docs")).expect("there are docs");
-    let files = docs.map(|file| file.expect("it can be read").path());
+    let folders = [root.join("docs"), root.join("docs/architecture")];
+    let docs = folders.map(|folder| std::fs::read_dir(folder).expect("there are docs"));
+    let files = docs.into_iter().flatten();
+    let files = files.map(|file| file.expect("it can be read").path());
     let documents = files.filter(|file| file.extension().is_some_and(|ending| ending == "md"));
     let first = [
         "README.md",
@@ -127,7 +128,7 @@ fn the_documents_name_files_that_are_there() {
     let mut seen = 0;
     for document in documents {
         let text = std::fs::read_to_string(&document).expect("it is text");
-        // Links of a document are from its own folder.
+        // Links in a document are relative to its folder.
         let here = document.parent().expect("it is in a folder");
         for file in files_named(&text) {
             seen += 1;
@@ -138,19 +139,19 @@ fn the_documents_name_files_that_are_there() {
     assert!(seen > 60, "{seen} files are named");
 }
 
-/// What the documents state as a number or word by word, beside what it is.
+/// Numbers and quotations in the documents match their sources.
 #[test]
 fn the_documents_state_what_is_so() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let read = |file: &str| std::fs::read_to_string(root.join(file)).expect("it is text");
-    let between = |file: &str, before: &str, behind: &str| {
+    let between = |file: &str, before: &str, after: &str| {
         let text = read(file);
         let (_, text) = text.split_once(before).expect(before);
-        let (text, _) = text.split_once(behind).expect(behind);
+        let (text, _) = text.split_once(after).expect(after);
         text.to_owned()
     };
     let families = std::fs::read_dir(root.join("crates/model/src/families"));
-    // Beside one file a family there is the list of them.
+    // One file per family, and the list of them.
     assert_eq!(families.expect("it is a folder").count() - 1, 22);
     let rust = between("Cargo.toml", "rust-version = \"", "\"");
     let node = between("web/package.json", "\"node\": \">=", "\"");

@@ -1,6 +1,6 @@
 
-// A quad of a query's attention out of what its chunks of keys left behind `first`: each chunk's
-// sum of values and its sum of exponentials, both relative to its highest score, and that.
+// A quad of a query's attention from the results of its chunks after `first`: each chunk's sum of
+// values and its sum of exponentials, both relative to its highest score, and that score.
 fn joined(first: u32, chunks: u32, quads: u32, column: u32) -> vec4<f32> {
     var top = -3.0e38;
     for (var i = 0u; i < chunks; i++) {

@@ -1,2 +1,2 @@
 // Heads of up to 256 numbers.
-const MOST_QUADS: u32 = 64u;
+const MAX_QUADS: u32 = 64u;

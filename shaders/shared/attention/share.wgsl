@@ -1,8 +1,7 @@
-// What a share of masked attention is: four queries of a key head, and the keys of one chunk. A
-// query sees the rows of the prefix and, of what lies behind it, only its own candidate up to
-// itself; so one kernel verifies in line, decodes and prefills.
-// Where few queries meet a long prefix, its keys are shared out in chunks, which leave partial
-// results to be joined.
+// A share of masked attention: four queries of a key head, and the keys of one chunk. A query sees
+// the rows of the prefix and, after it, only its own candidate up to itself; so one kernel verifies
+// in line, decodes and prefills. Where few queries meet a long prefix, its keys are divided into
+// chunks, whose partial results are then joined.
 struct Params {
     heads: u32,
     kv_heads: u32,
@@ -15,16 +14,18 @@ struct Params {
 }
 
 @group(0) @binding(0) var<storage, read> q: array<vec4<f32>>;                // [m, heads, quads]
-@group(0) @binding(3) var<storage, read> tokens: array<vec4<u32>>;           // [m] position, row, start, prefix
+// [m] position, row, start, prefix
+@group(0) @binding(3) var<storage, read> tokens: array<vec4<u32>>;
 @group(0) @binding(4) var<storage, read> counts: array<u32>;                 // [2] m, chunks
 @group(0) @binding(5) var<storage, read_write> out: array<vec4<f32>>;        // [m, heads, quads]
-@group(0) @binding(6) var<storage, read_write> partials: array<vec4<f32>>;   // [m, heads, chunks, quads + 1]
+// [m, heads, chunks, quads + 1]
+@group(0) @binding(6) var<storage, read_write> partials: array<vec4<f32>>;
 @group(0) @binding(7) var<uniform> params: Params;
 
 const QUERIES: u32 = 4u;
 const LOWEST: f32 = -3.0e38;
 
-// The rows a query sees: [seen, prefix) and [begin, row].
+// The rows visible to a query: [seen, prefix) and [begin, row].
 struct Sight {
     seen: u32,
     prefix: u32,
@@ -34,7 +35,7 @@ struct Sight {
 
 fn sight(token: u32) -> Sight {
     let place = tokens[token];
-    // Whatever the buffer says, no row outside the cache is read.
+    // With any content of the buffer, no row outside the cache is read.
     let row = min(place.y, params.capacity - 1u);
     let start = min(place.z, row);
     let prefix = min(place.w, start);
@@ -63,10 +64,10 @@ struct Share {
     s1: Sight,
     s2: Sight,
     s3: Sight,
-    // All rows that any of the four sees, [low, low + behind) and [begin, …), are numbered as
+    // All rows visible to any of the four, [low, low + prefix_rows) and [begin, …), are numbered as
     // keys; those of this chunk are [from_key, to_key).
     low: u32,
-    behind: u32,
+    prefix_rows: u32,
     begin: u32,
     from_key: u32,
     to_key: u32,
@@ -87,21 +88,21 @@ fn share_of(kv_head: u32, first: u32, count: u32, chunk: u32, tile: u32) -> Shar
     let low = min(min(min(s0.seen, s1.seen), min(s2.seen, s3.seen)), min(earliest, top));
     let begin = max(earliest, top);
     let end = max(max(s0.row, s1.row), max(s2.row, s3.row)) + 1u;
-    let behind = top - low;
-    let all = behind + max(end, begin) - begin;
+    let prefix_rows = top - low;
+    let all = prefix_rows + max(end, begin) - begin;
     let chunks = counts[1];
     let span = ((all + chunks - 1u) / chunks + tile - 1u) / tile * tile;
     let from_key = min(chunk * span, all);
     let to_key = min(from_key + span, all);
-    return Share(token, head, s0, s1, s2, s3, low, behind, begin, from_key, to_key);
+    return Share(token, head, s0, s1, s2, s3, low, prefix_rows, begin, from_key, to_key);
 }
 
 // The row of a key.
 fn row_of(share: Share, key: u32) -> u32 {
-    return select(share.begin + key - share.behind, share.low + key, key < share.behind);
+    return select(share.begin + key - share.prefix_rows, share.low + key, key < share.prefix_rows);
 }
 
-// Which of the four queries see a row.
+// Whether each of the four queries sees a row.
 fn seen_by(share: Share, row: u32) -> vec4<bool> {
     return vec4<bool>(sees(share.s0, row), sees(share.s1, row), sees(share.s2, row), sees(share.s3, row));
 }
@@ -114,8 +115,8 @@ fn capped(dots: vec4<f32>) -> vec4<f32> {
     return dots;
 }
 
-// Writes a quad of the sum over the values of a head's query, or what is to be joined with other
-// chunks.
+// Writes a quad of the sum over the values of a head's query, or the partial result to be joined
+// with other chunks.
 fn put(into: u32, chunk: u32, column: u32, sum: vec4<f32>, weight: f32, highest: f32) {
     let quads = params.quads;
     if (counts[1] == 1u) {

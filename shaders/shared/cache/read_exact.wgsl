@@ -11,7 +11,7 @@ fn key_quad(at: u32, i: u32) -> vec4<f32> {
     return keys[at + i];
 }
 
-// What a product with the quads of a key is to be multiplied by.
+// Factor on a product with the quads of a key.
 fn key_unit(at: u32) -> f32 {
     return 1.0;
 }
@@ -20,7 +20,7 @@ fn value_quad(at: u32, i: u32) -> vec4<f32> {
     return values[at + i];
 }
 
-// What the quads of a value are to be multiplied by.
+// Factor on the quads of a value.
 fn value_unit(at: u32) -> f32 {
     return 1.0;
 }

@@ -1,6 +1,7 @@
 
-@group(0) @binding(1) var<storage, read> keys: array<vec2<u32>>;     // [capacity, kv_heads, quads + 1]
-@group(0) @binding(2) var<storage, read> values: array<vec2<u32>>;   // [capacity, kv_heads, quads + 1]
+@group(0) @binding(1) var<storage, read> keys: array<vec2<u32>>;  // [capacity, kv_heads, quads + 1]
+// [capacity, kv_heads, quads + 1]
+@group(0) @binding(2) var<storage, read> values: array<vec2<u32>>;
 
 // Elements of a head in the caches.
 fn elements_of_head() -> u32 {
@@ -16,7 +17,7 @@ fn key_quad(at: u32, i: u32) -> vec4<f32> {
     return shares(keys[at + i]);
 }
 
-// What a product with the quads of a key is to be multiplied by.
+// Factor on a product with the quads of a key.
 fn key_unit(at: u32) -> f32 {
     return bitcast<f32>(keys[at + params.quads].x);
 }
@@ -25,7 +26,7 @@ fn value_quad(at: u32, i: u32) -> vec4<f32> {
     return shares(values[at + i]);
 }
 
-// What the quads of a value are to be multiplied by.
+// Factor on the quads of a value.
 fn value_unit(at: u32) -> f32 {
     return bitcast<f32>(values[at + params.quads].x);
 }

@@ -1,5 +1,5 @@
 
-// A head of the cache: pairs of shares, the unit, a zero.
+// A head of the cache: pairs of fractions, the scale, a zero.
 fn words_of_head() -> u32 {
     return params.width / 2u + 2u;
 }

@@ -1,6 +1,6 @@
-// A sweep of four weight rows with four rows of x, `lanes` threads sharing their units: of what a
-// thread reads and dequantises, each number is used four times. With two weight rows it took 1.2
-// to 1.5 times as long on software adapters.
+// A sweep of four weight rows with four rows of x, by `lanes` threads that share their units: each
+// number read and dequantised is used four times. With two weight rows it took 1.2 to 1.5 times as
+// long on software adapters.
 const BLOCK: u32 = 4u;
 
 // The sums of four rows of x with each of four weight rows.

@@ -1,5 +1,5 @@
-// x behind its RMS norm. The weight is multiplied in on the way; the root of the mean
-// square is known when the sweep is over, and divides the sum.
+// x after its RMS norm. The sweep multiplies by the norm's weight; the root of the mean square is
+// known at its end, and divides the sum.
 @group(0) @binding(5) var<storage, read> norm: array<vec4<f32>>;  // [units * QUADS]
 @group(0) @binding(6) var<uniform> params: Params;
 

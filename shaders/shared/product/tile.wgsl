@@ -1,7 +1,7 @@
-// A tile of a product: 32 rows of x with 32 pairs of weight rows, by 64 threads, each of
-// which makes four rows of four pairs. Both pass through workgroup memory, 32 columns at a
-// time, so that a number is read and dequantised once for 32 uses. With half as many pairs
-// it took 1.3 times as long or more on software adapters.
+// A tile of a product: 32 rows of x with 32 pairs of weight rows, by 64 threads, each of which
+// computes four rows of four pairs. Both pass through workgroup memory, 32 columns at a time, so
+// that a number is read and dequantised once for 32 uses. With half as many pairs it took 1.3 times
+// as long or more on software adapters.
 const TILE: u32 = 32u;       // rows of x
 const PAIRS: u32 = 32u;      // of weight rows
 const COLUMNS: u32 = 8u;     // columns of a step, in quads
@@ -11,8 +11,8 @@ const SHARE: u32 = 4u;       // quads of a row that a thread brings
 var<workgroup> tile_x: array<vec4<f32>, 256>;  // [COLUMNS, TILE]
 var<workgroup> tile_w: array<vec4<f32>, 512>;  // [COLUMNS, 2, PAIRS]
 
-// Of rows 8i + down of x, i in 0..4, with pairs 8j + across of weight rows, j in 0..4: the
-// sums of the first weight rows are a to d, those of the second e to h.
+// Sums of rows 8i + down of x, i in 0..4, with pairs 8j + across of weight rows, j in 0..4: a to d
+// for the first weight rows, e to h for the second.
 struct Tile {
     across: u32,
     down: u32,
@@ -34,7 +34,7 @@ fn dots(w: vec4<f32>, x0: vec4<f32>, x1: vec4<f32>, x2: vec4<f32>, x3: vec4<f32>
 // The tile of rows `top`.. of m rows of x and of pairs `first`.. . Rows and pairs past the end
 // repeat the last one.
 fn tile(first: u32, top: u32, m: u32, local: u32) -> Tile {
-    // What a thread brings: half the columns of a row of x and of a pair.
+    // A thread loads half the columns of a row of x and of a pair.
     let row = local / 2u;
     let share = local % 2u * SHARE;
     let quads = params.units * QUADS;

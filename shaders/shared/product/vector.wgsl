@@ -1,6 +1,5 @@
-// A sweep of four weight rows with one row of x, `lanes` threads sharing their units. The rows are
-// swept together so that a quad of x is read once for four; with two it took up to 1.4 times as
-// long on software adapters.
+// A sweep of four weight rows with one row of x, by `lanes` threads that share their units. A quad
+// of x is read once for four rows; with two it took up to 1.4 times as long on software adapters.
 struct Swept {
     sums: vec4<f32>,  // of the weight rows
     squares: f32,     // of x
@@ -43,7 +42,7 @@ fn sweep(near: vec2<u32>, far: vec2<u32>, x_row: u32, lane: u32, lanes: u32) -> 
             unit_at(far.y, unit),
         );
         let at = unit * QUADS;
-        // No loop: a unit's quads are picked by constants.
+        // Unrolled: a unit's quads are selected by constants.
         let v0 = x[base + at];
         sum += multiply(units, taken(v0, at), 0u);
         squared += square(v0);

@@ -1,6 +1,6 @@
-// Threads that draw a token where a CPU plays GPU: it switches between them at every barrier. Fewer
-// would have loops of more than 65,535 iterations over large vocabularies, where lavapipe ends
-// them.
+// Threads that draw a token on a CPU emulating a GPU, which switches threads at every barrier.
+// Fewer would have loops of more than 65,535 iterations over large vocabularies, where lavapipe
+// ends them.
 const WORKGROUP: u32 = 64u;
 
 @compute @workgroup_size(64)

@@ -3,9 +3,9 @@
     measure.py MODEL.gguf [--prefixes 128,1024] [--segment-tokens 10] [--repeats 5]
         [--threads 1] [--limit-seconds 300]
 
-Prints a JSON list, one object a prefix: PeerSeries of web/src/bench/report.ts. A decode step is one
-`llama_decode` of one token and the draw of the most probable one, as ours is; a prompt is run in
-batches of 512. There are no rounds: it has no scores of a given text.
+Prints a JSON list, one object per prefix: PeerSeries of web/src/bench/report.ts. A decode step is one
+`llama_decode` of one token and the choice of the most probable one, like ours; a prompt is run in
+batches of 512. No rounds: it does not score given texts.
 """
 
 import argparse
@@ -13,12 +13,12 @@ import json
 import sys
 import time
 
-# What the bench's vocabularies have for any shape.
+# Token ids that the bench's vocabularies have for every shape.
 FIRST_TOKEN, TOKENS = 300, 600
 
 
 def engine(path, context, threads):
-    """The model, and what runs tokens behind those that ran and returns the most probable next one."""
+    """Loads the model; returns it with a function that runs tokens and returns the most probable next one."""
     try:
         import numpy as np
         from llama_cpp import Llama, llama_get_logits_ith
@@ -38,12 +38,12 @@ def engine(path, context, threads):
 
 
 def prompt(length, repeat):
-    """Another one every time, so that nothing of the last can be used again."""
+    """A prompt that differs in every repeat, so that no cached state is reused."""
     return [FIRST_TOKEN + (index * 7 + repeat) % TOKENS for index in range(length)]
 
 
 def once(model, run, tokens, segment_tokens):
-    """Milliseconds of a prompt, and of each decode step behind it."""
+    """Milliseconds of a prompt, and of each decode step after it."""
     model.reset()
     times = [time.perf_counter()]
     token = run(tokens)
@@ -56,7 +56,7 @@ def once(model, run, tokens, segment_tokens):
 
 
 def series(model, run, prefix, options):
-    """The first time is not counted, unless it alone takes longer than the limit."""
+    """The first run is not counted, unless it alone exceeds the limit."""
     prefill, steps, spent, cold = [], [], 0.0, False
     for repeat in range(options.repeats + 1):
         started = time.perf_counter()

@@ -1,6 +1,6 @@
 /**
- * Gets the logits that the check compares: every bundled member on both engines, in one thread of
- * its own.
+ * Computes the logits that the check compares: every bundled member on both engines, in this
+ * thread.
  */
 import * as glue from "engine-glue";
 import * as openGlue from "open-core-glue";
@@ -42,9 +42,9 @@ async function run(): Promise<void> {
   const entries = await readManifest(list);
   const steps = ways.length * entries.length;
   let done = 0;
-  const tell = (what: string): void =>
+  const report = (what: string): void =>
     scope.postMessage({ type: "progress", what, done: done++, total: steps });
-  tell("Fetching both engines…");
+  report("Fetching both engines…");
   const { engine, openCore } = places();
   const [fused, burn] = await Promise.all([
     compileModule("fused", engine.wasm).then((compiled) =>
@@ -72,11 +72,11 @@ async function run(): Promise<void> {
       scope.postMessage({ type: "surroundings", surroundings: found });
     }
     for (const entry of entries) {
-      tell(
+      report(
         `${entry.name} by ${way === "fused" ? "the fused kernels" : way === "burn" ? "burn on the GPU" : "burn on the CPU"}`,
       );
       const files = await readSource(sourceOf(entry, list), {});
-      // It lives here, in no thread of its own.
+      // It runs in this thread.
       const member = (await engine.load(
         entry.name,
         files,

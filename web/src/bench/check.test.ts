@@ -30,7 +30,7 @@ test("what is no number agrees with nothing", () => {
 });
 
 test("the verdict names the engine that is wrong, in any member", () => {
-  const of = (fused: number | null, burn: number | null): Check => {
+  const check = (fused: number | null, burn: number | null): Check => {
     const right = {
       name: "Ada",
       tokens: 1,
@@ -41,9 +41,9 @@ test("the verdict names the engine that is wrong, in any member", () => {
     };
     return { adapter: "a GPU", members: [right, { ...right, fused, burn }] };
   };
-  assert.match(verdict(of(2e-3, 1e-4)), /computes rightly/);
-  assert.match(verdict(of(3e-3, 1e-4)), /fused engine's kernels are wrong/);
-  assert.match(verdict(of(1e-4, null)), /open core is wrong/);
-  assert.match(verdict(of(null, 1)), /driver computes wrongly, or a kernel that they share/);
+  assert.match(verdict(check(2e-3, 1e-4)), /computes correctly/);
+  assert.match(verdict(check(3e-3, 1e-4)), /fused engine's kernels are wrong/);
+  assert.match(verdict(check(1e-4, null)), /open core is wrong/);
+  assert.match(verdict(check(null, 1)), /driver computes wrongly, or a kernel that they share/);
   assert.throws(() => verdict({ adapter: "a GPU", members: [] }), RangeError);
 });

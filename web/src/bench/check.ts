@@ -1,18 +1,15 @@
 /**
- * Whether a GPU computes rightly: the next token's logits of the bundled members by the fused
- * kernels, by burn on the same GPU, and by burn on the CPU, which has neither kernel nor driver in
- * common with them. Pure: `check-worker.ts` gets the numbers, `page.ts` shows them.
+ * Checks a GPU: the next token's logits of the bundled members by the fused kernels, by burn on the
+ * same GPU, and by burn on the CPU, which shares neither kernels nor driver with them. Pure:
+ * `check-worker.ts` computes the logits, `page.ts` shows the result.
  */
 import { figure, type Table } from "./tables.ts";
 
-/**
- * What computes: the fused engine's kernels, the open core on the same GPU, the open core on the
- * CPU.
- */
+/** The fused engine's kernels, the open core on the same GPU, the open core on the CPU. */
 export const ways = ["fused", "burn", "cpu"] as const;
 export type Way = (typeof ways)[number];
 
-/** One member's next token by all of them. */
+/** One member's next token by all three. */
 export interface CheckedMember {
   name: string;
   /** Tokens of the conversation before it. */
@@ -22,8 +19,8 @@ export interface CheckedMember {
   /** The likeliest token's id by each. */
   likeliest: Record<Way, number>;
   /**
-   * The largest difference of any logit from burn's on the CPU, as a share of the largest; null
-   * where some are no numbers.
+   * Largest difference of any logit from burn's on the CPU, relative to the largest logit; null if
+   * any is NaN.
    */
   fused: number | null;
   burn: number | null;
@@ -35,13 +32,14 @@ export interface Check {
 }
 
 /**
- * Differences up to this share of the largest logit are those of rounding: caches have 16 bits, and
- * adapters add up in any order.
+ * Largest relative difference that is due to rounding: caches have 16 bits, and adapters add in any
+ * order.
  */
 const tolerance = 2e-3;
 
 /**
- * Compares one member's logits, one list a way. Throws a RangeError for lists of different lengths.
+ * Compares one member's logits, one list for each way. Throws a RangeError for lists of different
+ * lengths.
  */
 export function compared(
   name: string,
@@ -72,19 +70,18 @@ export function compared(
   };
 }
 
-/** Whether a way's logits are the CPU's but for rounding. */
+/** Whether the logits equal the CPU's except for rounding. */
 const agrees = (apart: number | null): boolean => apart !== null && apart <= tolerance;
 
 /**
- * What it comes to, in a sentence that says what to do next. Throws a RangeError where nothing was
- * compared.
+ * The result in a sentence that says what to do next. Throws a RangeError if nothing was compared.
  */
 export function verdict({ members }: Check): string {
   if (members.length === 0) throw new RangeError("No member was compared. Reload the page.");
   const fused = members.every((member) => agrees(member.fused));
   const burn = members.every((member) => agrees(member.burn));
   if (fused && burn)
-    return "This GPU computes rightly: both engines agree with the CPU but for rounding.";
+    return "This GPU computes correctly: both engines agree with the CPU except for rounding.";
   if (burn)
     return "The fused engine's kernels are wrong on this GPU. Run members on the open core (?core=burn) or on the CPU (?backend=cpu), and please report this with the JSON below.";
   if (fused)

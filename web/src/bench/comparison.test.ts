@@ -7,9 +7,7 @@ import type { MemberReport, PeerSeries, RoundReport, Run } from "./report.ts";
 
 const exactly = (ms: number) => ({ median: ms, low: ms, high: ms, count: 1 });
 
-/**
- * A run of ours with a step of `step` ms and a round of `round` ms, and what another engine took.
- */
+/** A run of ours with a step of `step` ms and a round of `round` ms, and another engine's times. */
 function run(turn: number, step: number, round: number, theirs: PeerSeries): Run {
   const member = {
     name: "a",

@@ -1,9 +1,9 @@
-/** Our times beside another engine's in the same run, and how many times as long theirs are. */
+/** Our times beside another engine's in the same run, with the ratio of theirs to ours. */
 import type { Counts, MemberReport, PeerSeries, Run } from "./report.ts";
 import { median } from "./statistics.ts";
 import { figure, type Table } from "./tables.ts";
 
-/** Of one measure: the median, or the least it can be where it was cut off. */
+/** One measure: the median, or a lower bound if it was cut off. */
 interface Taken {
   value: number;
   cutOff: boolean;
@@ -14,15 +14,15 @@ function taken(values: readonly number[], atLeast: number | undefined): Taken | 
   return atLeast === undefined ? undefined : { value: atLeast, cutOff: true };
 }
 
-/** All of the prefix run: what a published template begins with every time was kept. */
+/** Time to run the whole prefix: the constant beginning of a published template was cached. */
 function prefillMs(member: MemberReport | undefined): number | undefined {
   if (!member?.prefill.ms) return undefined;
   return (member.prefill.ms.median * member.prefix) / member.prefill.tokens;
 }
 
 /**
- * The runs of one workload, one a turn; a row for each prefix and measure. A ratio is the median
- * over the turns, with the least and the most; `>` stands before what was cut off in any of them.
+ * Runs of one workload, one a turn; a row for each prefix and measure. A ratio is the median over
+ * the turns, with minimum and maximum; `>` marks one that was cut off in any turn.
  */
 export function compared(name: string, engine: string, runs: readonly Run[]): Table {
   const rows: string[][] = [];
@@ -80,8 +80,8 @@ export function compared(name: string, engine: string, runs: readonly Run[]): Ta
       (run) => round(run)?.ms?.median,
       ({ roundMs, atLeastMs }) => taken(roundMs, atLeastMs.round),
     );
-    const counted = (what: keyof Counts, of: Counts | null): Taken | undefined =>
-      of?.[what] === undefined ? undefined : { value: of[what], cutOff: false };
+    const counted = (what: keyof Counts, counts: Counts | null): Taken | undefined =>
+      counts?.[what] === undefined ? undefined : { value: counts[what], cutOff: false };
     if (backend === "webgpu") {
       for (const what of ["dispatches", "readbacks", "readBytes", "buffers"] as const) {
         add(

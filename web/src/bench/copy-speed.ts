@@ -1,5 +1,5 @@
 /**
- * How fast an adapter copies memory: what a product that reads all weights once can reach at best.
+ * Memory copy bandwidth of an adapter: an upper bound for a product that reads all weights once.
  */
 
 /** The part of WebGPU that copying needs. */
@@ -30,7 +30,7 @@ const copyTarget = 8;
 const bytes = 128 << 20;
 const longEnoughMs = 100;
 
-/** Bytes read plus bytes written a second; null where there is no adapter. */
+/** Bytes read plus bytes written a second; null without an adapter. */
 export async function copyBytesPerSecond(gpu: CopyingGpu | undefined): Promise<number | null> {
   const adapter = await gpu
     ?.requestAdapter({ powerPreference: "high-performance" })

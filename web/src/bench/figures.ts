@@ -1,21 +1,20 @@
 /**
- * What follows from a workload's times and counts: ratios that mean the same on every machine, each
- * with its target. The formulas are here alone; pages and native runs are judged by them alike.
+ * Figures derived from a workload's times and counts: machine-independent ratios, each with its
+ * target. The only place of the formulas, for pages and native runs alike.
  */
 import type { Counts, Figure, Loaded, RoundReport, WorkloadReport } from "./report.ts";
 
 /**
- * What GPU memory may be beyond weights, keys and values: a share of them, and what is the same for
- * every model.
+ * Limit on GPU memory relative to weights, keys and values, and a constant added for every model.
  */
 const memoryShare = 1.15;
 const memoryFixed = 64e6;
 
 /**
- * Bytes that a decode step behind `rows` tokens reads: all weights, the head's among them, and the
- * keys and values of those tokens. Estimates, from what a model takes on the device: a model whose
- * head is not its embedding reads one row of the latter, but all of it is counted; norms, the
- * rotary table and activations are small. On the CPU weights take about what they take on a GPU.
+ * Bytes read by a decode step after `rows` tokens: all weights including the head, and those
+ * tokens' keys and values. An estimate from the model's device memory: a model with a separate head
+ * reads one row of its embedding, but all of it is counted; norms, the rotary table and activations
+ * are small. On the CPU weights take about as much as on a GPU.
  */
 export function stepBytes(
   { weights, kvRow }: Pick<Loaded, "weights" | "kvRow">,
@@ -25,9 +24,9 @@ export function stepBytes(
 }
 
 /**
- * Bytes that members read in a round behind a prefix: in each of L − 1 decode steps the weights and
- * the keys and values of a row more, from the prefix on; in the verify pass the weights once, and
- * once the keys and values of the prefix and of the tokens in line.
+ * Bytes that members read in a round after a prefix: in each of L − 1 decode steps the weights and
+ * one more row of keys and values than before; in the verify pass once the weights, and the keys
+ * and values of the prefix and of the tokens in line.
  */
 export function roundBytes(
   members: readonly Pick<Loaded, "weights" | "kvRow">[],
@@ -43,7 +42,7 @@ export function roundBytes(
   return bytes;
 }
 
-/** Bytes that a measured round read; its tokens in line are those that were run and not drafted. */
+/** Bytes read by a measured round; its tokens in line are those run but not drafted. */
 function bytesOf(round: RoundReport, loaded: readonly Loaded[], segmentTokens: number): number {
   return roundBytes(
     loaded.slice(0, round.members),
@@ -53,14 +52,14 @@ function bytesOf(round: RoundReport, loaded: readonly Loaded[], segmentTokens: n
   );
 }
 
-/** An ensemble in tables: how many they are, and where not all of them draft. */
+/** Name of an ensemble in tables: its size, and whether only the leader drafts. */
 export const ensembleOf = ({
   members,
   drafting,
 }: Pick<RoundReport, "members" | "drafting">): string =>
   `${members} members${drafting === "all" ? "" : ", one drafts"}`;
 
-/** All that can be said of a workload. `copyBytesPerSecond`: the adapter's, where it is known. */
+/** All figures of a workload. `copyBytesPerSecond`: the adapter's, if known. */
 export function figuresOf(
   workload: Omit<WorkloadReport, "figures">,
   segmentTokens: number,
@@ -81,7 +80,7 @@ export function figuresOf(
   const step = (name: string, prefix: number): number =>
     members.find((each) => each.name === name && each.prefix === prefix)?.draftStep.ms?.median ??
     NaN;
-  // The CPU asks nothing of a GPU: of nothing nothing follows.
+  // Without GPU work, as on the CPU, there are no figures.
   const asked = (counts: Counts | null): Counts | null =>
     counts && counts.dispatches > 0 ? counts : null;
 
@@ -105,8 +104,8 @@ export function figuresOf(
       copyBytesPerSecond && (1000 * weights) / ms / copyBytesPerSecond,
       "0.6 of a 1B model on a GPU",
     );
-    // Around the layers: embedding, norm, head, draw, the state that is left, and of the first
-    // token's three a share, at most one from L = 4 on.
+    // Outside the layers: embedding, norm, head, draw, copying the state, and a share of the first
+    // token's three, at most one from L = 4 on.
     const counts = asked(draftStep.counts);
     add(
       "dispatches a step / (8 a layer + 6 around them)",
@@ -125,7 +124,7 @@ export function figuresOf(
   }
   for (const round of rounds) {
     const led = round.drafting === "leader";
-    const of = ensembleOf(round);
+    const ensemble = ensembleOf(round);
     const counts = asked(round.counts);
     const own = loaded
       .slice(0, round.members)
@@ -133,7 +132,7 @@ export function figuresOf(
     if (!led)
       add(
         "round / the members' own L decode steps",
-        of,
+        ensemble,
         round.prefix,
         (round.ms?.median ?? NaN) / own,
         "≤ 1.20 on a GPU",
@@ -141,35 +140,41 @@ export function figuresOf(
     const first = segmentTokens * stepNear(workload, loaded[0]?.name ?? "", round.prefix);
     add(
       "round / L decode steps of the first member",
-      of,
+      ensemble,
       round.prefix,
       (round.ms?.median ?? NaN) / first,
       led ? "≤ 1.6 of 3 on the CPU" : "≤ 4.0 of 3 on the CPU",
     );
-    // The last token of a draft has not run; a candidate that keeps it runs it in line.
+    // A draft's last token has not been run; a candidate that keeps it runs it in line.
     add(
       "tokens run / those due",
-      of,
+      ensemble,
       round.prefix,
       round.tokensRun / round.tokensDue,
       "≤ 1, + 1 token",
     );
-    add("read-backs a round", of, round.prefix, counts?.readbacks, "2");
+    add("read-backs a round", ensemble, round.prefix, counts?.readbacks, "2");
     add(
       "dispatches a submit",
-      of,
+      ensemble,
       round.prefix,
       counts && counts.dispatches / counts.submits,
       "64; 32 for the first of a wait",
     );
     add(
       "buffers, bind groups and pipelines made a round",
-      of,
+      ensemble,
       round.prefix,
       counts && counts.buffers + counts.bindGroups + counts.pipelines,
       "0",
     );
-    add("CPU µs a dispatch, all of a round", of, round.prefix, ownMicroseconds(counts), "≤ 3");
+    add(
+      "CPU µs a dispatch, all of a round",
+      ensemble,
+      round.prefix,
+      ownMicroseconds(counts),
+      "≤ 3",
+    );
   }
   const full = rounds.filter((round) => round.drafting === "all");
   for (const size of new Set(full.map((round) => round.members))) {
@@ -206,16 +211,13 @@ export function figuresOf(
   return figures;
 }
 
-/** CPU time of our own code for a dispatch; NaN where none was counted. */
+/** CPU time of our own code for a dispatch; NaN if none was counted. */
 export function ownMicroseconds(counts: Counts | null): number {
   const { recordMs = NaN, callMs = NaN, dispatches = NaN } = counts ?? {};
   return (1000 * (recordMs - callMs)) / dispatches;
 }
 
-/**
- * A member's decode step at the prefix nearest to this: members of other vocabularies count it
- * otherwise.
- */
+/** A member's decode step at the nearest prefix: other vocabularies count it differently. */
 function stepNear(
   { members }: Pick<WorkloadReport, "members">,
   name: string,

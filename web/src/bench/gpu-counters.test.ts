@@ -75,7 +75,7 @@ test("the time of the calls and the time between them are told apart", () => {
   queue.submit([]);
   const { recordMs, callMs } = counters.read();
   assert.ok(callMs >= 40 && recordMs - callMs >= 30, `${callMs} of ${recordMs} ms`);
-  // A machine under load may add to either, though hardly so much.
+  // A loaded machine may add to either, though hardly this much.
   assert.ok(callMs < 400 && recordMs - callMs < 400, `${callMs} of ${recordMs} ms`);
 });
 

@@ -1,10 +1,10 @@
 /**
- * Counts what an engine asks of WebGPU, from outside: it wraps the prototypes of the scope it runs
- * in (a page or a worker) before anything uses them. Counts are the same on every machine, whatever
- * its speed; the engine's own word is not taken for any of them.
+ * Counts an engine's WebGPU calls from outside: wraps the prototypes of a page's or worker's scope
+ * before they are used. Counts are independent of the machine's speed and of the engine's own
+ * reports.
  */
 
-/** What was asked for since the page began; {@link since} makes a difference of two. */
+/** Counts since the page began; {@link since} gives the difference of two. */
 export interface GpuCounts {
   /** Buffers mapped for reading, and the bytes mapped. */
   readbacks: number;
@@ -23,15 +23,15 @@ export interface GpuCounts {
   bindGroups: number;
   pipelines: number;
   shaders: number;
-  /** `onSubmittedWorkDone`, `popErrorScope`: waits for the GPU that read nothing. */
+  /** `onSubmittedWorkDone`, `popErrorScope`: waits for the GPU without reading. */
   waits: number;
   /**
-   * Milliseconds from the first to the last WebGPU call of each task, summed: what it takes to say
-   * all this, not what it takes to run it.
+   * Milliseconds from the first to the last WebGPU call of each task, summed: the time to record
+   * the work, not to run it.
    */
   recordMs: number;
   /**
-   * Of those, within the calls themselves: the browser's part. What is left is the engine's own.
+   * Of those, the time in the calls themselves, which is the browser's; the rest is the engine's.
    */
   callMs: number;
 }
@@ -61,13 +61,13 @@ export class GpuCounters {
     recordMs: 0,
     callMs: 0,
   };
-  /** Bytes of a buffer that are still to be given back; 0 once it was destroyed. */
+  /** Bytes of a buffer still allocated; 0 after it was destroyed. */
   readonly #left = new WeakMap<object, { bytes: number }>();
   readonly #collected = new FinalizationRegistry<{ bytes: number }>(
     (left) => (this.#liveBytes -= left.bytes),
   );
   #liveBytes = 0;
-  /** The burst of calls of this task. */
+  /** This task's burst of calls. */
   #first = 0;
   #last = 0;
   #open = false;
@@ -75,11 +75,11 @@ export class GpuCounters {
 
   private constructor() {
     this.#turn.port1.onmessage = () => this.#closeBurst();
-    // Node, where the tests run, waits for open ports; no browser does.
+    // Node, where the tests run, waits for open ports; browsers do not.
     (this.#turn.port1 as { unref?: () => void }).unref?.();
   }
 
-  /** Wraps the scope's WebGPU; undefined where it has none. */
+  /** Wraps the scope's WebGPU; undefined without one. */
   static install(scope: object = globalThis): GpuCounters | undefined {
     if (!("GPUDevice" in scope)) return undefined;
     const counters = new GpuCounters();
@@ -93,7 +93,7 @@ export class GpuCounters {
     return { ...this.#counts };
   }
 
-  /** Bytes of buffers that are there now: made, and neither destroyed nor seen collected. */
+  /** Bytes of buffers that exist now: neither destroyed nor known to be collected. */
   get liveBytes(): number {
     return this.#liveBytes;
   }
@@ -168,7 +168,7 @@ export class GpuCounters {
     wrap("GPUDevice", ["popErrorScope"], () => counts.waits++);
   }
 
-  /** A call begins; its task's burst begins with the first. */
+  /** Begins a call; a task's first begins its burst. */
   #enter(): void {
     if (this.#open) return;
     this.#open = true;
@@ -197,9 +197,7 @@ export class GpuCounters {
   }
 }
 
-/**
- * Bytes of a `writeBuffer`: offset and size count elements of a typed array, and bytes of a buffer.
- */
+/** Bytes of a `writeBuffer`: offset and size count elements of a typed array, bytes of a buffer. */
 function written(data: unknown, offset: number, size: unknown): number {
   const { byteLength, BYTES_PER_ELEMENT = 1 } = data as {
     byteLength: number;
@@ -210,7 +208,7 @@ function written(data: unknown, offset: number, size: unknown): number {
     : byteLength - offset * BYTES_PER_ELEMENT;
 }
 
-/** What was asked for between two readings. */
+/** Difference of two readings. */
 export function since(before: GpuCounts, after: GpuCounts): GpuCounts {
   const difference = { ...after };
   for (const key of Object.keys(difference) as (keyof GpuCounts)[]) difference[key] -= before[key];

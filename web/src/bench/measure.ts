@@ -1,7 +1,7 @@
 /**
- * Times members and rounds through the same surface that answers use: `Member` for a member alone,
- * `rounds` for an ensemble. Repeats go around all prefixes in turn, so that a machine that grows
- * warm or busy does so for all of them.
+ * Times members and rounds through the interfaces that answers use: `Member` for a member alone,
+ * `rounds` for an ensemble. Each repeat visits all prefixes, so that heat and load of the machine
+ * affect all of them.
  */
 import {
   defaultRule,
@@ -21,7 +21,7 @@ import { Repeats } from "./repeats.ts";
 import { median, spread } from "./statistics.ts";
 import { othersTexts, textOf } from "./words.ts";
 
-/** What every measurement needs. */
+/** Context of every measurement. */
 export interface Bench {
   module: EngineModule;
   counters: GpuCounters | undefined;
@@ -29,32 +29,32 @@ export interface Bench {
   segmentTokens: number;
   repeats: number;
   limitSeconds: number;
-  /** Hears of every step that is done. */
+  /** Called after every step. */
   tell: (what: string) => void;
 }
 
 /**
- * Rounds of an ensemble that are run in a row; the first is not counted, as it may make what later
- * ones use.
+ * Consecutive rounds of an ensemble; the first is not counted, as it may allocate what later ones
+ * use.
  */
 const roundsInARow = 3;
 
 /**
- * A conversation of about `tokens` tokens for this member; exactly so many in the vocabularies of
- * the bench. Each begins with other words than the last ones: members keep those, and would run no
- * more than what is new.
+ * Makes a conversation of about `tokens` tokens for this member, exactly so many in the bench's
+ * vocabularies. Each begins with other words than the last ones: members would only run the new
+ * part after a common prefix.
  */
 export type Conversation = (member: Member, tokens: number) => Promise<Message[]>;
 
 const user = (content: string): Message[] => [{ role: "user", content }];
 
-/** For vocabularies of the bench's own making. */
+/** For the bench's own vocabularies. */
 export const exact = (): Conversation => {
   let asked = 0;
   return async (_, tokens) => user(textOf(tokens, asked++));
 };
 
-/** For other vocabularies: a text as long as it takes, found by trying. */
+/** For other vocabularies: finds the length of a text by trial. */
 export const fitted = (sampling: Sampling): Conversation => {
   let asked = 0;
   const text = (sentences: number): string =>
@@ -78,7 +78,7 @@ async function timed<T>(task: () => Promise<T>): Promise<{ result: T; ms: number
   return { result, ms: performance.now() - started };
 }
 
-/** One member at each of the prefixes: prompt, draft, verify, keep, over and over. */
+/** Measures one member at each prefix: prompt, draft, verify, keep, repeatedly. */
 export async function measureMember(
   bench: Bench,
   member: Member,
@@ -120,7 +120,7 @@ export async function measureMember(
       at.prefix = prompt.result.prefix;
       at.prefilled = prompt.result.run;
       at.prefill.push(prompt.ms);
-      // A short draft says too much: it draws once more than it steps.
+      // A short draft overstates the step: it draws once more than it steps.
       if (2 * steps >= segmentTokens) at.step.push(draft.ms / steps);
       at.verify.push(verify.ms);
       at.verified = verified.verifyTokens - drafted.verifyTokens;
@@ -152,12 +152,12 @@ export async function measureMember(
 }
 
 /**
- * A leader that nobody doubts: what it drafts costs what it costs where members agree, whatever
- * these say.
+ * A leader that no member doubts: its drafts cost what they cost when members agree, whatever these
+ * write.
  */
 const undoubted = { doubt: 1000 };
 
-/** An ensemble at each of the prefixes. */
+/** Measures an ensemble at each prefix. */
 export async function measureRounds(
   bench: Bench,
   members: readonly Member[],
@@ -185,7 +185,14 @@ export async function measureRounds(
     for (const at of series.filter(({ repeats }) => repeats.due)) {
       const messages = await conversation(members[0]!, at.asked);
       const whole = performance.now();
-      const query = new module.Query(members.length, settings);
+      const machine = new module.Rounds({
+        settings,
+        strengths: members.map(() => Number.NaN),
+        chats: members.map(() => true),
+        turns: [],
+        limits: {},
+        onOneDevice: false,
+      });
       const [times, counts] = [[] as RoundTimes[], [] as GpuCounts[]];
       try {
         let started = performance.now();
@@ -193,7 +200,7 @@ export async function measureRounds(
           member.begin(messages, sampling, stream),
         );
         at.prefix = Math.max(...begun.map((member) => member.prefix));
-        const run = rounds([...members], query, module.cut, settings, new AbortController().signal);
+        const run = rounds(members, machine, settings, new AbortController().signal);
         let [before, ran] = [counters?.read(), runSoFar(members)];
         for (let step = await run.next(); !step.done; step = await run.next()) {
           const round = step.value;
@@ -216,7 +223,7 @@ export async function measureRounds(
           started = performance.now();
         }
       } finally {
-        query.free();
+        machine.free();
       }
       bench.tell(`${ensembleOf({ members: members.length, drafting })}, prefix ${at.asked}`);
       if (!at.repeats.counts(performance.now() - whole)) continue;
@@ -251,7 +258,7 @@ export async function measureRounds(
 /** A verifier's score, with the candidate's length in its own tokens. */
 type Verified = Score & { tokens: number };
 
-/** One round in numbers; `run` and `due` are tokens of all members. */
+/** Measurements of one round; `run` and `due` are tokens of all members. */
 interface RoundTimes {
   ms: number;
   draft: number;
@@ -261,7 +268,7 @@ interface RoundTimes {
   due: number;
 }
 
-/** Tokens that went through these members since they were loaded. */
+/** Tokens run by these members since they were loaded. */
 function runSoFar(members: readonly Member[]): number {
   return members.reduce((sum, member) => {
     const { prefillTokens, draftTokens, verifyTokens } = member.counters();
@@ -270,9 +277,9 @@ function runSoFar(members: readonly Member[]): number {
 }
 
 /**
- * Tokens that the members of a round have to run in all: each drafter L − 1 of its own, and
- * everyone the candidates of the others in its own count. `drafters[j]`: who drafted candidate j;
- * `scores[i][j]`: verifier i's of it.
+ * Minimum number of tokens that the members of a round run: each drafter L − 1 of its own, and each
+ * member the others' candidates in its own tokens. `drafters[j]`: drafter of candidate j;
+ * `scores[i][j]`: verifier i's score of it.
  */
 export function tokensDue(
   drafters: readonly number[],

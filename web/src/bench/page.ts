@@ -112,7 +112,7 @@ function draw(plan: Plan): void {
   );
 }
 
-/** What is ticked now. Throws a RangeError that says what is missing. */
+/** The ticked plan. Throws a RangeError that says what is missing. */
 function ticked(): Plan {
   const query = new URLSearchParams();
   for (const name of new Set(
@@ -140,9 +140,9 @@ function weigh(): void {
   byId("size", HTMLParagraphElement).textContent = text;
 }
 
-/** A table under its caption and note; one that is wider than the page scrolls by itself. */
+/** A table with caption and note; scrolls by itself if wider than the page. */
 function drawn({ caption, note, head, rows }: Table): HTMLElement {
-  // Columns of numbers line up on the right.
+  // Numeric columns are right-aligned.
   const numbers = head.map((_, column) =>
     rows.every((row) => /^($|[\d–])/.test(row[column] ?? "")),
   );
@@ -160,12 +160,12 @@ function drawn({ caption, note, head, rows }: Table): HTMLElement {
     el("thead", {}, line("th", head)),
     el("tbody", {}, ...rows.map((row) => line("td", row))),
   );
-  const told = note ? [el("p", { class: "hint" }, note)] : [];
+  const notes = note ? [el("p", { class: "hint" }, note)] : [];
   const shown =
     rows.length > 0
       ? [el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": caption }, table)]
       : [];
-  return el("section", {}, el("h2", {}, caption), ...told, ...shown);
+  return el("section", {}, el("h2", {}, caption), ...notes, ...shown);
 }
 
 function fail(message: string): void {
@@ -173,7 +173,7 @@ function fail(message: string): void {
   failure.hidden = false;
 }
 
-/** The worker with the engine that this page can start. */
+/** The worker of the engine build for this page. */
 const workerOf = (part: "bench" | "check"): string =>
   new URL(`./${part}-worker${mayShareMemory() ? "-shared" : ""}.js`, document.baseURI).href;
 
@@ -184,19 +184,19 @@ function measure(plan: Plan): void {
   worker.postMessage({ type: "run", plan } satisfies BenchRequest);
 }
 
-/** Compares what both engines compute on this GPU. */
+/** Compares the results of both engines on this GPU. */
 function check(): void {
   const worker = startWorker(workerOf("check"), "conclave check");
   run({ made: new Date().toISOString(), plan: null, surroundings: null, workloads: [] }, worker);
   worker.postMessage(undefined);
 }
 
-/** Follows a worker to its end, a failure or a cancellation; what it told up to then stays. */
+/** Runs a worker until its end, failure or cancellation; its results so far are kept. */
 function run(report: Report, worker: Worker): void {
-  const finish = (state: "done" | "failed", told: string): void => {
+  const finish = (state: "done" | "failed", message: string): void => {
     worker.terminate();
     window.removeEventListener("beforeunload", hold);
-    if (state === "failed") report.failure = told;
+    if (state === "failed") report.failure = message;
     const json = JSON.stringify(report, undefined, 1);
     byId("report", HTMLPreElement).textContent = json;
     byId("raw", HTMLDetailsElement).hidden = false;
@@ -205,11 +205,11 @@ function run(report: Report, worker: Worker): void {
     download.download = `conclave-bench-${report.made.slice(0, 19).replaceAll(":", "-")}.json`;
     download.hidden = report.workloads.length === 0 && !report.check;
     start.disabled = checking.disabled = false;
-    // The two buttons take each other's place: so does the focus.
+    // The two buttons replace each other, and the focus follows.
     if (document.activeElement === cancel) start.focus();
     cancel.hidden = bar.hidden = true;
     status.textContent = state === "done" ? "Done." : "";
-    if (state === "failed") fail(told);
+    if (state === "failed") fail(message);
     document.body.dataset["state"] = state;
   };
   const hold = (event: Event): void => event.preventDefault();
@@ -276,6 +276,6 @@ start.addEventListener("click", () => {
     fail((error as Error).message);
   }
 });
-// A driver has no hand to press the button with; it may also ask for what is not on the list.
+// A driver can't press the button; it may also request what is not on the list.
 if (query.has("start") && failure.hidden) measure(asked);
 else if (query.has("check")) check();

@@ -1,7 +1,7 @@
-/** What is told of other engines while they are measured, and kept where one of them is left. */
+/** Reports of other engines during their measurement, kept if one is cut off. */
 import type { PeerSeries } from "./report.ts";
 
-/** What was measured up to now, and what is under way. */
+/** Measurements so far, and the one under way. */
 export interface PeerNews {
   series: PeerSeries[];
   doing: { prefix: number; what: "load" | "prefill" | "step" | "round" };
@@ -19,7 +19,7 @@ export const emptySeries = (prefix: number): PeerSeries => ({
   atLeastMs: {},
 });
 
-/** What an engine had measured that was left after it had been `ms` at what it did last. */
+/** Measurements of an engine that was cut off `ms` into its last step. */
 export function leftAt({ series, doing: { prefix, what } }: PeerNews, ms: number): PeerSeries[] {
   const failure = `left after ${Math.round(ms / 1000)} s of ${what === "load" ? "loading" : `a ${what}`}`;
   return series.map((at) => {

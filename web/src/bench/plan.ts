@@ -1,4 +1,4 @@
-/** The plan of a run: what a visitor ticks, or what the page's address says (`?models=…&start`). */
+/** The plan of a run: ticked by a visitor, or in the page's address (`?models=…&start`). */
 import type { Backend } from "../protocol/engine.ts";
 import type { Drafting, Models, Plan } from "./report.ts";
 import { shapes, weightBytes, type BlockFormat } from "./shapes.ts";
@@ -51,7 +51,7 @@ function modelsNamed(name: string): Models {
   const known = formats.find((candidate) => candidate === format);
   if (!known || !shapes.some((candidate) => candidate.name === shape)) {
     throw new RangeError(
-      `There is no model ${name}. Take "bundled", "files:NAME.gguf", or one of ${shapes.map((candidate) => candidate.name).join(", ")} with ":Q4_0" or ":Q8_0" behind it.`,
+      `There is no model ${name}. Take "bundled", "files:NAME.gguf", or one of ${shapes.map((candidate) => candidate.name).join(", ")} with ":Q4_0" or ":Q8_0" after it.`,
     );
   }
   return { kind: "random", shape: shape!, format: known };
@@ -59,13 +59,14 @@ function modelsNamed(name: string): Models {
 
 function draftingNamed(name: string): Drafting {
   const known = draftings.find((candidate) => candidate === name);
-  if (!known) throw new RangeError(`Nobody drafts by ${name}. Take ${draftings.join(" or ")}.`);
+  if (!known)
+    throw new RangeError(`There is no kind of drafting ${name}. Take ${draftings.join(" or ")}.`);
   return known;
 }
 
 /**
- * Reads a plan from an address; what it leaves out is as in {@link defaultPlan}. Throws a
- * RangeError that says what is wrong.
+ * Parses a plan in an address, with defaults from {@link defaultPlan}. Throws a RangeError that
+ * says what is wrong.
  */
 export function planFrom(query: URLSearchParams): Plan {
   const whole = (name: string, text: string, least: number, most: number): number => {
@@ -106,7 +107,7 @@ export function planFrom(query: URLSearchParams): Plan {
   };
 }
 
-/** The address that {@link planFrom} reads as this plan. */
+/** The address that {@link planFrom} parses as this plan. */
 export function queryOf({
   backend,
   models,
@@ -135,8 +136,8 @@ export function queryOf({
 }
 
 /**
- * Bytes of weights that are loaded at a time at most; the bundled members are too small to count,
- * and files tell theirs when they come.
+ * Maximum bytes of weights loaded at a time; excludes the small bundled members, and files, whose
+ * size is not known yet.
  */
 export function largestLoad({ models, ensembles }: Plan): number {
   const sizes = models.map((each) => {

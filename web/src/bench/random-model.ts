@@ -1,6 +1,6 @@
 /**
- * A GGUF file of random weights that exists nowhere: any range of it is computed when it is read.
- * The same shape, format and seed give the same bytes on every machine.
+ * A virtual GGUF file of random weights: any range is computed when it is read. The same shape,
+ * format and seed give the same bytes on every machine.
  */
 import type { ModelFiles } from "../protocol/model-files.ts";
 import {
@@ -13,21 +13,21 @@ import {
 } from "./shapes.ts";
 import { words } from "./words.ts";
 
-/** GGUF's numbers of the types of values and tensors. */
+/** GGUF's numbers of value and tensor types. */
 const valueType = { u32: 4, f32: 6, flag: 7, text: 8, list: 9 } as const;
 const tensorType = { F32: 0, Q4_0: 2, Q8_0: 8 } as const;
 const alignment = 32;
 
-/** Longest context the file claims. */
+/** Longest context that the file claims. */
 const contextTokens = 8192;
 
 /**
- * Standard deviation of a block's whole numbers when all are as likely: weights are scaled by it.
+ * Standard deviation of a block's integers if all are equally likely, by which weights are scaled.
  */
 const spread: Readonly<Record<BlockFormat, number>> = { Q4_0: 4.61, Q8_0: 73.9 };
 
 interface Placed extends ShapedTensor {
-  /** From the beginning of the file. */
+  /** Offset from the beginning of the file. */
   start: number;
   bytes: number;
   seed: number;
@@ -72,16 +72,15 @@ export class RandomModel implements ModelFiles {
   close(): void {}
 }
 
-/** Fills in what a tensor holds from its byte `from` on. */
+/** Fills in a tensor's content from its byte `from` on. */
 function fill(bytes: Uint8Array, { name, format, seed, scale }: Placed, from: number): void {
   if (format === "F32") {
-    // Norms leave all as it is, and biases add nothing: neither changes what a pass costs.
+    // Norms of 1 and biases of 0 change nothing, at the same cost.
     const value = new Uint8Array(new Float32Array([name.endsWith(".bias") ? 0 : 1]).buffer);
     for (let i = 0; i < bytes.length; i++) bytes[i] = value[(from + i) % 4]!;
     return;
   }
-  // Every 32-bit word of the tensor has a number of its own, so that any range can be computed
-  // alone.
+  // Every 32-bit word of the tensor has its own counter, so that any range can be computed alone.
   const first = Math.floor(from / 4);
   const drawn = new Uint32Array(Math.ceil((from + bytes.length) / 4) - first);
   for (let i = 0; i < drawn.length; i++) drawn[i] = mix(seed + first + i);
@@ -95,7 +94,7 @@ function fill(bytes: Uint8Array, { name, format, seed, scale }: Placed, from: nu
   }
 }
 
-/** A 32-bit number that looks random (the finaliser of MurmurHash3). */
+/** A pseudo-random 32-bit number (the finaliser of MurmurHash3). */
 function mix(value: number): number {
   let hash = value | 0;
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
@@ -111,7 +110,7 @@ export function halfBits(value: number): number {
 
 const aligned = (bytes: number): number => Math.ceil(bytes / alignment) * alignment;
 
-/** The file up to its weights: settings, tokenizer, chat template, and where each tensor lies. */
+/** The file up to its weights: settings, tokenizer, chat template, and the tensors' offsets. */
 function head(shape: Shape, tensors: readonly ShapedTensor[]): Uint8Array {
   const { tokens, merges } = words(shape.vocabulary);
   const out = new Writer();
@@ -176,7 +175,7 @@ function head(shape: Shape, tensors: readonly ShapedTensor[]): Uint8Array {
   return out.padded(alignment);
 }
 
-/** Grows as it is written; numbers are little-endian. */
+/** A growing buffer; numbers are little-endian. */
 class Writer {
   #bytes = new Uint8Array(1 << 16);
   #length = 0;

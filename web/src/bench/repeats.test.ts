@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Repeats } from "./repeats.ts";
 
-/** Which of the repeats that take these milliseconds count, and whether they are cold. */
+/** Which repeats of these durations count, and whether they are cold. */
 function counted(count: number, limitSeconds: number, times: number[]): [boolean[], boolean] {
   const repeats = new Repeats(count, limitSeconds);
   const counts: boolean[] = [];

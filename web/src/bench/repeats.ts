@@ -1,7 +1,6 @@
 /**
- * Repeats of one measurement: how many are left, and whether its time is up. The first time makes
- * what later ones use, and is not counted; where it alone takes longer than the limit it is all
- * that is measured, and told as cold.
+ * Repeats of one measurement: how many are left, and the time limit. The first is a warm-up and not
+ * counted; if it alone exceeds the limit it is the only one, and reported as cold.
  */
 export class Repeats {
   #left: number;
@@ -20,7 +19,7 @@ export class Repeats {
     return this.#first || this.#left > 0;
   }
 
-  /** Hears that one took `ms`; says whether it counts. */
+  /** Records a repeat of `ms`; returns whether it counts. */
   counts(ms: number): boolean {
     this.#spentMs += ms;
     const late = this.#spentMs > this.#limitMs;

@@ -1,8 +1,8 @@
 /**
- * What a run of the bench is asked for, and what it tells: the schema of the JSON that a visitor
- * downloads ({@link Report}), and of what `cargo xtask bench --report` keeps (a list of {@link
- * Run}). `conclave bench --json` prints `{surroundings, workload}` of the same types. Times are in
- * milliseconds, sizes in bytes; null is what is not known there.
+ * Requests and reports of the bench: the schema of the JSON that a visitor downloads ({@link
+ * Report}), and of what `cargo xtask bench --report` writes (a list of {@link Run}). `conclave
+ * bench --json` prints `{surroundings, workload}` of the same types. Times are in milliseconds,
+ * sizes in bytes; null means unknown.
  */
 import type { Backend, Sampling } from "../protocol/engine.ts";
 import type { Check } from "./check.ts";
@@ -10,19 +10,13 @@ import type { GpuCounts } from "./gpu-counters.ts";
 import type { BlockFormat } from "./shapes.ts";
 import type { Spread } from "./statistics.ts";
 
-/**
- * The models of one workload: the members that come with the page, random weights of one shape, or
- * GGUF files.
- */
+/** Models of one workload: the bundled members, random weights of one shape, or GGUF files. */
 export type Models =
   | { kind: "bundled" }
   | { kind: "random"; shape: string; format: BlockFormat }
   | { kind: "files"; names: string[] };
 
-/**
- * Who drafts in a round: all members, or the leader alone, whom nobody doubts here whatever it
- * says.
- */
+/** Drafters of a round: all members, or the leader alone, which here no member doubts. */
 export type Drafting = "all" | "leader";
 
 export interface Plan {
@@ -39,18 +33,15 @@ export interface Plan {
   segmentTokens: number;
   repeats: number;
   /**
-   * No repeat of a measurement begins after so many seconds. Each is done at least once: where the
-   * first time, which is not counted otherwise, takes longer, it is all there is, and `cold`.
+   * No repeat of a measurement begins after so many seconds. The first, a warm-up otherwise, always
+   * runs; if it takes longer it is the only one, and `cold`.
    */
   limitSeconds: number;
   /** Threads on the CPU, of every engine; a page that is not isolated has one for its own. */
   threads: number;
 }
 
-/**
- * What was asked of the GPU: exact on any adapter. Natively some of the page's counts are not
- * known.
- */
+/** GPU calls: exact on any adapter. Some of the page's counts are unknown natively. */
 export type Counts = Pick<
   GpuCounts,
   | "readbacks"
@@ -72,9 +63,9 @@ export interface MemberReport {
   cold: boolean;
   prefill: { tokens: number; ms: Spread | null; tokensPerSecond: number };
   /**
-   * One decode step of a draft, and what one asks of the GPU. Microseconds a dispatch are the
-   * CPU's: in the page of our own code, from the first to the last WebGPU call of each task without
-   * those calls; natively all until the draft first waits.
+   * One decode step of a draft, and its GPU calls. Microseconds a dispatch are CPU time: in the
+   * page of our own code, from the first to the last WebGPU call of each task without those calls;
+   * natively all until the draft first waits.
    */
   draftStep: {
     ms: Spread | null;
@@ -83,7 +74,7 @@ export interface MemberReport {
     dispatchesPerLayer: number | null;
     microsecondsPerDispatch: Spread | null;
   };
-  /** A pass over the candidates of two others; `tokens` are those that were run. */
+  /** A pass over the candidates of two others; `tokens` counts those run. */
   verify: { tokens: number; ms: Spread | null; counts: Counts | null };
 }
 
@@ -94,24 +85,21 @@ export interface RoundReport {
   prefix: number;
   cold: boolean;
   /**
-   * A round after the first. Members draft and verify side by side, but natively on the CPU one
-   * after the other.
+   * A round after the first. Members draft and verify concurrently, but in turn natively on the
+   * CPU.
    */
   ms: Spread | null;
   draftMs?: Spread | null;
   verifyMs?: Spread | null;
-  /** From the question to the first segment, all of the conversation run anew. */
+  /** From the question to the first segment, running the whole conversation. */
   firstSegmentMs: Spread | null;
-  /** Accepted tokens of the answer, in the winner's count. */
+  /** Accepted tokens of the answer, by the winner's tokenizer. */
   tokensPerSecond: number;
   /** Tokens that a member ran in a round, the mean over members and rounds. */
   tokensRun: number;
-  /**
-   * Those that it had to run: L − 1 where it drafted, and the candidates of the others in its own
-   * count.
-   */
+  /** Minimum of those: L − 1 if it drafted, and the others' candidates in its own tokens. */
   tokensDue: number;
-  /** What a later round asks of the GPU; null on the CPU. */
+  /** GPU calls of a later round; null on the CPU. */
   counts: Counts | null;
   gpuBytes: number | null;
 }
@@ -122,10 +110,7 @@ export interface Loaded {
   layers: number;
   /** Read of its files. */
   bytes: number;
-  /**
-   * What it takes on a GPU, as the engine foretells it: weights, keys and values of the context,
-   * scratch.
-   */
+  /** GPU memory as the engine predicts it: weights, keys and values of the context, scratch. */
   weights: number;
   kv: number;
   scratch: number;
@@ -133,7 +118,7 @@ export interface Loaded {
   kvRow: number;
 }
 
-/** A ratio that means the same on every machine, and what it should be. */
+/** A machine-independent ratio, and its target. */
 export interface Figure {
   what: string;
   of: string;
@@ -148,16 +133,16 @@ export interface WorkloadReport {
   format: string;
   sampling: Omit<Sampling, "seed">;
   loaded: Loaded[];
-  /** Prefixes that are too long for the context of a member; natively they are an error. */
+  /** Prefixes too long for a member's context; natively they are an error. */
   leftOut?: number[];
   /** In buffers once all have run. */
   gpuBytes: number | null;
-  /** Taken from the driver, with what it rounds up; natively only. */
+  /** Allocated from the driver, including its rounding; natively only. */
   gpuBytesReserved?: number | null;
   loadMs: number;
   members: MemberReport[];
   rounds: RoundReport[];
-  /** What follows from all that: figures.ts says how. */
+  /** Derived figures; see figures.ts. */
   figures: Figure[];
 }
 
@@ -166,11 +151,11 @@ export interface Surroundings {
   /** null natively. */
   browser: string | null;
   cores: number;
-  /** The page is alone in its process: clocks are exact to microseconds. */
+  /** Whether the page is cross-origin isolated, with clocks exact to microseconds. */
   isolated: boolean;
   backend: Backend;
   adapter: { name: string; software: boolean };
-  /** Which kernels ran where there is a choice, in words; natively only, null on the CPU. */
+  /** Chosen kernels, for display; natively only, null on the CPU. */
   kernels?: string | null;
   /** Bytes read and written a second when a GPU buffer is copied; null on the CPU. */
   copyBytesPerSecond: number | null;
@@ -178,17 +163,17 @@ export interface Surroundings {
 
 export interface Report {
   made: string;
-  /** null where the GPU was checked and nothing measured. */
+  /** null if the GPU was checked and nothing measured. */
   plan: Plan | null;
   surroundings: Surroundings | null;
   workloads: WorkloadReport[];
-  /** Logits by both engines, where that was asked for instead. */
+  /** Logits by both engines, if requested instead. */
   check?: Check;
-  /** Why it ended before its time; the workloads up to then are whole. */
+  /** Why it ended early; the workloads up to then are complete. */
   failure?: string;
 }
 
-/** A report of what was measured. */
+/** A report of measurements. */
 export type Measured = Report & { plan: Plan };
 
 /** Another engine at one prefix. */
@@ -198,12 +183,12 @@ export interface PeerSeries {
   prefillMs: number[];
   stepMs: number[];
   stepCounts: Counts | null;
-  /** Of an ensemble's round; empty where there is one member. */
+  /** For an ensemble's round; empty for one member. */
   roundMs: number[];
   roundCounts: Counts | null;
-  /** How long what was cut off had taken by then. */
+  /** Time so far of a measurement that was cut off. */
   atLeastMs: { prefill?: number; step?: number; round?: number };
-  /** Why there is no more. */
+  /** Why it ended early. */
   failure?: string;
 }
 

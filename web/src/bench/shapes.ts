@@ -1,7 +1,4 @@
-/**
- * The shapes of small published models, for random weights: their sizes are real, their words are
- * not.
- */
+/** Shapes of small published models for random weights: real sizes, meaningless words. */
 
 /** A decoder's sizes, and what its family adds. Numbers are those of the makers' `config.json`. */
 export interface Shape {
@@ -18,11 +15,11 @@ export interface Shape {
   ropeBase: number;
 }
 
-/** The GGUF formats that random weights come in. */
+/** The GGUF formats of random weights. */
 export type BlockFormat = "Q4_0" | "Q8_0";
 
 /**
- * `tiny` is for trying the bench itself. Llama 3.2's stretched frequencies are left out: they cost
+ * `tiny` is for trying the bench itself. Llama 3.2's RoPE frequency scaling is left out: it costs
  * nothing.
  */
 export const shapes: readonly Shape[] = [
@@ -100,7 +97,7 @@ export const shapes: readonly Shape[] = [
   },
 ];
 
-/** A tensor of a GGUF file. `columns` is what a product sums over; vectors have one row. */
+/** A tensor of a GGUF file. A product sums over `columns`; vectors have one row. */
 export interface ShapedTensor {
   name: string;
   columns: number;
@@ -108,7 +105,7 @@ export interface ShapedTensor {
   format: BlockFormat | "F32";
 }
 
-/** All tensors of a model of this shape, whose head is its embedding, in the order of the file. */
+/** All tensors of a model of this shape with a tied head, in the order of the file. */
 export function tensorsOf(shape: Shape, format: BlockFormat): ShapedTensor[] {
   const { hidden, heads, kvHeads, headDim, feedForward, vocabulary } = shape;
   const [queries, keys] = [heads * headDim, kvHeads * headDim];

@@ -1,11 +1,11 @@
-/** What a run of the bench ran on. */
+/** Environment of a run of the bench. */
 import { adapterName, isSoftware, type Gpu } from "../protocol/backend.ts";
 import type { Adapter, Backend } from "../protocol/engine.ts";
 import { copyBytesPerSecond, type CopyingGpu } from "./copy-speed.ts";
 import type { Surroundings } from "./report.ts";
 
-/** `told`: what the engine says of its adapter; a browser may say more. */
-export async function surroundings(backend: Backend, told: Adapter): Promise<Surroundings> {
+/** `reported`: the engine's adapter; a browser may know more. */
+export async function surroundings(backend: Backend, reported: Adapter): Promise<Surroundings> {
   const { userAgent, hardwareConcurrency, gpu } = navigator as Navigator & {
     gpu?: Gpu & CopyingGpu;
   };
@@ -20,8 +20,8 @@ export async function surroundings(backend: Backend, told: Adapter): Promise<Sur
     isolated: globalThis.crossOriginIsolated,
     backend,
     adapter: {
-      name: found ? adapterName(found) : told.name,
-      software: told.software || (found ? isSoftware(found) : false),
+      name: found ? adapterName(found) : reported.name,
+      software: reported.software || (found ? isSoftware(found) : false),
     },
     copyBytesPerSecond: backend === "webgpu" ? await copyBytesPerSecond(gpu) : null,
   };

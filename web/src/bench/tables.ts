@@ -1,17 +1,17 @@
-/** A workload's report as rows of text: the same tables on the page and in a terminal. */
+/** A workload's report as text tables, for the page and a terminal. */
 import { ensembleOf } from "./figures.ts";
 import type { Counts, WorkloadReport } from "./report.ts";
 import type { Spread } from "./statistics.ts";
 
 export interface Table {
   caption: string;
-  /** What else there is to say of it. */
+  /** Further remarks. */
   note?: string;
   head: string[];
   rows: string[][];
 }
 
-/** Three digits that mean something. */
+/** Three significant digits. */
 export function figure(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   return Math.abs(value) >= 100 || Number.isInteger(value)
@@ -23,13 +23,11 @@ const times = (spread: Spread | null | undefined): string =>
   spread ? `${figure(spread.median)} (${figure(spread.low)}–${figure(spread.high)})` : "–";
 const megabytes = (bytes: number | null): string =>
   bytes === null ? "–" : `${figure(bytes / 1e6)} MB`;
-/**
- * A measurement for which there was time but once: it also made what later ones would have used.
- */
+/** Marks a measurement made only once, which includes the warm-up. */
 const repeats = (cold: boolean, spread: Spread | null): string =>
   cold ? "cold" : figure(spread?.count ?? 0);
 
-/** Members alone, rounds, what they asked of the GPU, and what follows. */
+/** Tables of single members, rounds, their GPU calls, and derived figures. */
 export function tablesOf(workload: WorkloadReport): Table[] {
   const {
     models,
@@ -53,7 +51,7 @@ export function tablesOf(workload: WorkloadReport): Table[] {
   const missing =
     leftOut.length === 0
       ? ""
-      : ` Prefixes of ${leftOut.map(figure).join(" and ")} tokens were left out: with the rounds behind them they are longer than the smallest context of a member.`;
+      : ` Prefixes of ${leftOut.map(figure).join(" and ")} tokens were left out: with the rounds after them they are longer than the smallest context of a member.`;
   const tables: Table[] = [
     {
       caption: `${title}: each member alone`,
@@ -136,7 +134,7 @@ export function tablesOf(workload: WorkloadReport): Table[] {
     });
   }
   const asked: string[][] = [];
-  const add = (of: string, what: string, prefix: number, counts: Counts | null): void => {
+  const add = (subject: string, what: string, prefix: number, counts: Counts | null): void => {
     if (!counts) return;
     const {
       readbacks,
@@ -150,7 +148,7 @@ export function tablesOf(workload: WorkloadReport): Table[] {
       pipelines,
     } = counts;
     asked.push([
-      of,
+      subject,
       what,
       figure(prefix),
       ...[
@@ -171,7 +169,7 @@ export function tablesOf(workload: WorkloadReport): Table[] {
     add(name, "verify", prefix, verify.counts);
   }
   for (const round of rounds) add(ensembleOf(round), "round", round.prefix, round.counts);
-  // The CPU asks nothing of a GPU.
+  // Omitted on the CPU, without GPU calls.
   if (asked.some((row) => row.slice(3).some((cell) => cell !== "0"))) {
     tables.push({
       caption: `${title}: what they ask of the GPU`,

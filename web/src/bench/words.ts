@@ -1,13 +1,13 @@
 /**
  * A byte-level BPE vocabulary of any size in which every word of up to three letters with its space
- * is one token, and as many of four letters as there is room for. Text made of such words has as
- * many tokens in every vocabulary, so that members of other sizes read each other's candidates
- * alike.
+ * is one token, and as many of four letters as there is room for. Text of such words has the same
+ * number of tokens in every vocabulary, so that members of other sizes read each other's candidates
+ * at the same length.
  */
 
 const letters = "abcdefghijklmnopqrstuvwxyz";
 
-/** What GPT-2's byte-level encoding writes for each byte; `Ġ` is the space. */
+/** GPT-2's byte-level symbol for each byte; `Ġ` is the space. */
 function byteSymbols(): string[] {
   let next = 256;
   return Array.from({ length: 256 }, (_, byte) => {
@@ -19,11 +19,11 @@ function byteSymbols(): string[] {
 export interface Words {
   /** By id; the last ends an answer. */
   tokens: string[];
-  /** In the order in which they are applied: `left right`. */
+  /** In order of application: `left right`. */
   merges: string[];
 }
 
-/** What ends an answer. */
+/** Token that ends an answer. */
 const endToken = "<|im_end|>";
 
 /** A vocabulary of exactly `size` tokens; at least 1,000. */
@@ -60,7 +60,7 @@ export function textOf(count: number, from = 0): string {
 
 /**
  * Candidates of two others, of ten tokens each in the bundled vocabularies and in {@link words}:
- * single letters with their spaces are a token in about every vocabulary. What white space stands
- * before an answer is each member's own. The native bench has the same.
+ * single letters with their spaces are a token in almost every vocabulary. Each member writes its
+ * own white space before an answer. The native bench has the same texts.
  */
 export const othersTexts = ["a b c d e f g h i j", "j i h g f e d c b a"] as const;

@@ -1,4 +1,4 @@
-/** The bench's worker: runs a plan on an engine of its own and tells what it measured. */
+/** The bench's worker: runs a plan on an engine of its own and reports the results. */
 import * as glue from "engine-glue";
 import { places } from "../library/places.ts";
 import type { Engine, EngineModule, Member, Sampling } from "../protocol/engine.ts";
@@ -26,7 +26,7 @@ const scope = globalThis as unknown as {
 /** Rows of a cache beyond the context, for candidates in line: crates/model/src/pass.rs. */
 const rowsInLine = 512;
 
-/** Room behind the longest prefix, for drafts, candidates in line and rounds in a row. */
+/** Room after the longest prefix, for drafts, candidates in line and consecutive rounds. */
 const roomBehindPrefix = 256;
 
 scope.onmessage = ({ data: { plan } }) => {
@@ -52,8 +52,8 @@ async function run(plan: Plan): Promise<void> {
       compiled,
       memory,
     }).want(plan.threads - 1);
-  const told = await surroundings(plan.backend, engine.adapter());
-  scope.postMessage({ type: "surroundings", surroundings: told });
+  const environment = await surroundings(plan.backend, engine.adapter());
+  scope.postMessage({ type: "surroundings", surroundings: environment });
   const most = Math.max(...plan.ensembles);
   // Each member alone at every prefix, then every ensemble; each once more than counted.
   const rounds = plan.drafting.length * plan.ensembles.filter((size) => size > 1).length;
@@ -61,15 +61,15 @@ async function run(plan: Plan): Promise<void> {
   let done = 0;
   for (const models of plan.models) {
     const greedy = models.kind === "random";
-    // Random weights make every word about as probable: greedy is the only sampling that costs what
-    // it does in earnest.
+    // Random weights make all words almost equally probable: only greedy sampling has a realistic
+    // cost.
     const sampling: Sampling = {
       temperature: greedy ? 0 : 0.6,
       topP: greedy ? 1 : 0.9,
       topK: 0,
       seed: 1,
     };
-    const tell = (what: string) =>
+    const report = (what: string) =>
       scope.postMessage({
         type: "progress",
         what: `${titleOf(models)}: ${what}`,
@@ -85,7 +85,7 @@ async function run(plan: Plan): Promise<void> {
         segmentTokens,
         repeats,
         limitSeconds,
-        tell,
+        tell: report,
       },
       engine,
       models,
@@ -94,7 +94,7 @@ async function run(plan: Plan): Promise<void> {
     );
     const workload = {
       ...measured,
-      figures: figuresOf(measured, segmentTokens, told.copyBytesPerSecond),
+      figures: figuresOf(measured, segmentTokens, environment.copyBytesPerSecond),
     };
     scope.postMessage({ type: "workload", workload });
   }
@@ -164,7 +164,7 @@ async function measure(
         kvRow: memory.kv / (context + rowsInLine),
       })),
       leftOut: plan.prefixes.filter((prefix) => !fits(prefix)),
-      // Keys and values are there once all have run.
+      // Keys and values are allocated once all have run.
       gpuBytes: bench.counters?.liveBytes ?? null,
       loadMs,
       members: alone.flat(),

@@ -1,4 +1,4 @@
-/** An ensemble as a model of the AI SDK, asked by the SDK itself over scripted members. */
+/** The AI SDK itself asks an ensemble of scripted members. */
 import type { LanguageModelV4CallOptions, LanguageModelV4StreamPart } from "@ai-sdk/provider";
 import { generateText, jsonSchema, Output, streamText, type ModelMessage } from "ai";
 import assert from "node:assert/strict";
@@ -30,7 +30,7 @@ async function all<T>(stream: AsyncIterable<T>): Promise<T[]> {
   return parts;
 }
 
-// The SDK writes warnings to the console as well, unless it is told not to.
+// The SDK writes warnings to the console by default.
 Object.assign(globalThis, { AI_SDK_LOG_WARNINGS: false });
 
 test("generateText gets the answer, its usage and who wrote what", async () => {
@@ -256,7 +256,7 @@ test("who stops gets what there was, and the members stop", async () => {
   }
   assert.equal(kinds.at(-1), "abort");
   assert.equal(reasons.length, 1);
-  await conclave.measure([{ role: "user", content: "hello" }]); // in its turn behind the answer
+  await conclave.measure([{ role: "user", content: "hello" }]); // Runs after the answer.
   const drafts = journal.filter((entry) => entry.startsWith("Ada draft")).length;
   assert.ok(drafts < 10, `${drafts} drafts`);
   await assert.rejects(
@@ -268,7 +268,7 @@ test("who stops gets what there was, and the members stop", async () => {
     { name: "AbortError" },
   );
 
-  // Who leaves the stream stops the answer as well.
+  // Leaving the stream stops the answer.
   const { stream } = await conclaveModel(conclave).doStream({
     prompt: [{ role: "user", content: [{ type: "text", text: "hello" }] }],
   });
@@ -278,7 +278,7 @@ test("who stops gets what there was, and the members stop", async () => {
   await conclave.measure([{ role: "user", content: "hello" }]);
 });
 
-test("a failure in mid-answer is told as such, behind the text so far", async () => {
+test("a failure in mid-answer is reported after the text so far", async () => {
   const failure = {
     move: "draft",
     call: 2,

@@ -1,5 +1,5 @@
 /**
- * An ensemble as a model of the AI SDK, for code that is written against that:
+ * An ensemble as a model of the AI SDK:
  *
  * ```ts
  * import { streamText } from "ai";
@@ -9,11 +9,10 @@
  * for await (const text of textStream) show(text);
  * ```
  *
- * It is a language model of the specification's version 4 (`ai` 7). What an ensemble can't honour
- * of a call's settings is told in the call's warnings; a message that it can't read is refused. Who
- * wrote each segment, and how the members voted, is in `providerMetadata.conclave`;
- * `providerOptions.conclave` takes what {@link ConclaveModelOptions} takes, for one call. What
- * members think before they answer comes as reasoning.
+ * Implements version 4 of the language model specification (`ai` 7). Unsupported call settings are
+ * reported in the call's warnings; an unreadable message is refused. `providerMetadata.conclave`
+ * holds the writers of each segment and the votes; `providerOptions.conclave` takes
+ * {@link ConclaveModelOptions} for one call. Members' thoughts arrive as reasoning.
  */
 import type {
   JSONObject,
@@ -40,17 +39,14 @@ import { answerFields, checked, checkedOptions, ensemble } from "./options.ts";
 
 export type { SegmentVote } from "./answer.ts";
 
-/** How the ensemble answers, where a call has no setting of that kind. */
+/** Defaults for calls that leave a setting out. */
 export interface ConclaveModelOptions
   extends Pick<AskOptions, "rule" | "settings" | "members" | "thinking" | "overflow"> {
-  /** Told in responses and in telemetry; `ensemble` if left out. */
+  /** Reported in responses and telemetry; `ensemble` by default. */
   modelId?: string;
 }
 
-/**
- * A model whose answers are those of these members, which its caller goes on to own. Throws as
- * `Conclave.ask` does.
- */
+/** Makes a model of these members, which the caller still owns. Throws as `Conclave.ask` does. */
 export function conclaveModel(
   conclave: Conclave,
   options: ConclaveModelOptions = {},
@@ -102,11 +98,11 @@ export function conclaveModel(
 
     async doStream(call) {
       const cancelled = new AbortController();
-      const { abortSignal: given } = call;
+      const { abortSignal: callerSignal } = call;
       const warnings = warningsOf(call);
       const request = asked(
         call,
-        given ? AbortSignal.any([given, cancelled.signal]) : cancelled.signal,
+        callerSignal ? AbortSignal.any([callerSignal, cancelled.signal]) : cancelled.signal,
       );
       const stream = new ReadableStream<LanguageModelV4StreamPart>({
         async start(controller) {
@@ -133,7 +129,7 @@ export function conclaveModel(
   };
 }
 
-/** A call, as the ensemble takes it. */
+/** A call in the ensemble's terms. */
 interface Asked {
   conclave: Conclave;
   messages: Message[];
@@ -146,8 +142,8 @@ type Said = Extract<LanguageModelV4Content, { type: "text" | "reasoning" }>;
 const thoughtId = (member: string): string => `thought of ${member}`;
 
 /**
- * The parts of an answer: each segment is a delta of one text, and each member's thought a
- * reasoning of its own.
+ * Yields the parts of an answer: each segment is a delta of one text, each member's thought a
+ * reasoning.
  */
 async function* partsOf({
   conclave,
@@ -197,7 +193,7 @@ async function* partsOf({
     } else if (event.type === "end") {
       if (event.stop === "stopped") signal?.throwIfAborted();
       for (const member of thinking) yield { type: "reasoning-end", id: thoughtId(member) };
-      // What was held back, since it might have begun a text to stop before.
+      // Text withheld because it could begin a stop text.
       yield* delta(event.text.slice(text?.length ?? 0));
       if (text !== undefined) yield { type: "text-end", id };
       const finishReason: LanguageModelV4FinishReason = {
@@ -221,7 +217,9 @@ async function* partsOf({
 }
 
 const unfinished = (): BadSettings =>
-  new BadSettings("The answer has no end. Close no engine that answers.");
+  new BadSettings(
+    "The answer has no end: its engine was closed. Keep the engine open until the answer is complete.",
+  );
 
 function optionsOf(call: LanguageModelV4CallOptions): AskOptions {
   const {
@@ -254,12 +252,12 @@ function optionsOf(call: LanguageModelV4CallOptions): AskOptions {
       ...(seed !== undefined && { seed }),
     },
     ...(reasoning !== "provider-default" && { thinking: reasoning === "none" ? "off" : "on" }),
-    // Whether there is such a rule `ask` says.
+    // `ask` checks the rule.
     ...(own as AskOptions),
   };
 }
 
-/** What of a call is not honoured. Headers are for models behind HTTP alone. */
+/** Lists the unsupported settings of a call. Headers only concern HTTP models. */
 function warningsOf({
   tools,
   presencePenalty,
@@ -271,10 +269,8 @@ function warningsOf({
     void warnings.push({ type: "unsupported", feature, details });
   if (tools && tools.length > 0)
     unsupported("tools", "The members call no tools: they answer in words alone.");
-  if (presencePenalty)
-    unsupported("presencePenalty", "Nothing is taken off for what was said before.");
-  if (frequencyPenalty)
-    unsupported("frequencyPenalty", "Nothing is taken off for what was said before.");
+  if (presencePenalty) unsupported("presencePenalty", "Repetition is not penalised.");
+  if (frequencyPenalty) unsupported("frequencyPenalty", "Repetition is not penalised.");
   if (reasoning !== undefined && !["provider-default", "none"].includes(reasoning)) {
     warnings.push({
       type: "compatibility",
@@ -292,7 +288,7 @@ function messageOf({ role, content }: LanguageModelV4Message): Message {
   let text = "";
   for (const part of content) {
     if (part.type === "text") text += part.text;
-    // What was thought is no part of the next question.
+    // Thoughts are not part of the next question.
     else if (part.type !== "reasoning")
       throw new BadSettings(
         `The members read text alone, and a message has a part of type ${JSON.stringify(part.type)}. Leave it out.`,
@@ -302,8 +298,8 @@ function messageOf({ role, content }: LanguageModelV4Message): Message {
 }
 
 /**
- * Tokens of the conversation, in the member that has the most, and of the answer, each segment's in
- * its writer's own.
+ * Input tokens, by the member that counts the most; output tokens, each segment by its writer's
+ * tokenizer.
  */
 function usageOf(
   usage: EndEvent["usage"] | undefined,

@@ -1,4 +1,4 @@
-/** What the interfaces of other clients tell of a round. */
+/** Reports of a round in the interfaces of other clients. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { RoundEvent } from "./conclave.ts";

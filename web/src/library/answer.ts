@@ -1,28 +1,24 @@
 /**
- * What the interfaces of other clients tell of an answer: who wrote each segment, and why it is
- * over.
+ * Facts about an answer for the interfaces of other clients: writers of each segment, finish
+ * reason.
  */
 import type { RoundEvent, StopReason } from "./conclave.ts";
 
-/** Why an answer is over: `length` by a limit, of the caller or of the members' room. */
+/** Reason that an answer ended: `length` is a limit set by the caller or the members' context. */
 export type FinishReason = "stop" | "length";
 
-/** What the members did for a segment of the answer. */
+/** Votes for one segment of the answer. */
 export interface SegmentVote {
-  /** The segment, as far as it is in the answer. */
+  /** Accepted text of the segment. */
   text: string;
-  /** Who drafted it, by name. */
+  /** Names of its drafters. */
   writers: string[];
-  /**
-   * What each candidate got of the weighted votes, by its drafter's name; empty where there was no
-   * vote.
-   */
+  /** Share of the weighted votes per candidate, by the drafter's name; empty without a vote. */
   votes: Record<string, number>;
   /**
-   * How likely each member that scored it found it, by the member's name: the mean log-probability
-   * of its tokens in the member's own tokenizer, at temperature 1, behind what was accepted before;
-   * where it ends the answer, its end counts as one. Empty where nobody scored it, and with
-   * settings that score by logits.
+   * Mean log-probability of the segment's tokens per scoring member, by name: in the member's own
+   * tokenizer, at temperature 1, given the text accepted before; an end of the answer counts as one
+   * token. Empty if no member scored it, and with settings that score by logits.
    */
   logprobs: Record<string, number>;
 }
@@ -30,7 +26,7 @@ export interface SegmentVote {
 export const finishOf = (stop: StopReason): FinishReason =>
   stop === "ended" || stop === "stop" || stop === "silence" ? "stop" : "length";
 
-/** `members`: those of the answer, as its `begin` names them. */
+/** `members`: members of the answer, as in its `begin` event. */
 export function voteOf(
   { text, candidates, writers, totals, active, scores, winner }: RoundEvent,
   members: readonly string[],

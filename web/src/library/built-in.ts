@@ -1,7 +1,7 @@
 /**
- * The browser's own language model (the Prompt API), as far as a judge needs it: a session for as
- * long as its member is there, and a line on which the engine's worker asks it. It is the
- * browser's, and what it hears stays with it.
+ * The browser's own language model (the Prompt API) as a judge: a session that lives as long as its
+ * member, and a port on which the engine's worker asks it. The model is the browser's; questions
+ * stay there.
  */
 import { parseAsked, type Said } from "../protocol/built-in.ts";
 import {
@@ -13,11 +13,11 @@ import {
 } from "../protocol/errors.ts";
 import type { Progress } from "../protocol/messages.ts";
 
-/** Whether it can be had; `unavailable` also where the browser has none. */
+/** Availability of the model; `unavailable` also in browsers without one. */
 export type Availability = "unavailable" | "downloadable" | "downloading" | "available";
 
 interface Session {
-  /** Tokens that a session has room for. */
+  /** Size of the context in tokens. */
   readonly contextWindow?: number;
   prompt(
     question: string,
@@ -43,7 +43,7 @@ interface LanguageModel {
   ): Promise<Session>;
 }
 
-/** A letter, and the same one again. Browsers that know no modes of sampling pass over that. */
+/** A letter is wanted, the same each time. Browsers without sampling modes ignore the option. */
 const needs: Needs = {
   expectedOutputs: [{ type: "text", languages: ["en"] }],
   samplingMode: "most-predictable",
@@ -52,7 +52,7 @@ const needs: Needs = {
 const own = (): LanguageModel | undefined =>
   (globalThis as { LanguageModel?: LanguageModel }).LanguageModel;
 
-/** Asks the browser; nothing is downloaded for it. */
+/** Asks the browser; downloads nothing. */
 export async function availability(): Promise<Availability> {
   return (await own()?.availability(needs)) ?? "unavailable";
 }
@@ -60,7 +60,7 @@ export async function availability(): Promise<Availability> {
 export class BuiltIn {
   readonly #session: Session;
   readonly #line: MessagePort;
-  /** The worker's end of the line. */
+  /** The worker's end of the port. */
   readonly port: MessagePort;
   /** Questions under way. */
   readonly #asked = new Map<number, AbortController>();
@@ -74,8 +74,8 @@ export class BuiltIn {
   }
 
   /**
-   * Gets a session; where the model is not there yet, the browser downloads it, which takes a
-   * visitor's press. Throws Remote, or the signal's reason.
+   * Creates a session. If the model is missing, the browser downloads it, which needs a user
+   * gesture. Throws Remote, or the signal's reason.
    */
   static async create(
     name: string,
@@ -90,7 +90,7 @@ export class BuiltIn {
         );
       if (found !== "available" && globalThis.navigator?.userActivation?.isActive === false)
         throw new RemoteFailure(
-          `The browser has to download its language model for ${name}, which it does where somebody asks for it. Add it on a press of a button.`,
+          `The browser has to download its language model for ${name}, which needs a user action. Add it on a press of a button.`,
         );
       const monitor = (monitor: EventTarget): void =>
         monitor.addEventListener("downloadprogress", (event) => {
@@ -115,12 +115,12 @@ export class BuiltIn {
     }
   }
 
-  /** Tokens that it has room for; 0 where it does not tell. */
+  /** Size of its context in tokens; 0 if unknown. */
   get context(): number {
     return this.#session.contextWindow ?? 0;
   }
 
-  /** Ends the session, and whatever is asked of it. */
+  /** Ends the session and aborts its questions. */
   close(): void {
     for (const stop of this.#asked.values()) stop.abort();
     this.#line.close();
@@ -141,11 +141,11 @@ export class BuiltIn {
     if (!stop.signal.aborted) this.#line.postMessage(answer);
   }
 
-  /** In a session of its own: no question knows of another. */
+  /** Uses a new session for each question, so that none sees another. */
   async #answer(question: string, letters: string[], signal: AbortSignal): Promise<string> {
     const session = await this.#session.clone({ signal });
     try {
-      // The question says already what is to be named.
+      // The question already says what to name.
       return await session.prompt(question, {
         responseConstraint: { type: "string", enum: letters },
         omitResponseConstraintInput: true,
@@ -160,7 +160,7 @@ export class BuiltIn {
 const reason = (error: unknown): string =>
   error instanceof Error ? error.message || error.name : String(error);
 
-/** Why it has not answered. */
+/** Error that says why it has not answered. */
 function failed(error: unknown): ConclaveError {
   if (error instanceof Error && error.name === "QuotaExceededError")
     return new ContextFull(

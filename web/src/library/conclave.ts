@@ -8,19 +8,16 @@
  * }
  * ```
  */
-import type { BackendChoice } from "../protocol/backend.ts";
 import type {
   About,
   Adapter,
   Backend,
-  Core,
   Message,
   Ranges,
   Rule,
   Rules,
   Sampling,
   Settings,
-  Thinking,
 } from "../protocol/engine.ts";
 import {
   BadSettings,
@@ -30,8 +27,6 @@ import {
   toRecord,
   typed,
 } from "../protocol/errors.ts";
-import { startWorker } from "../protocol/start-worker.ts";
-import { readManifest, sourceOf } from "../store/load.ts";
 import { text } from "../protocol/check.ts";
 import {
   sampling as wholeSampling,
@@ -47,8 +42,28 @@ import {
   type Stored,
   type Usage,
 } from "../protocol/messages.ts";
-import { BuiltIn } from "./built-in.ts";
+import type { BuiltIn } from "./built-in.ts";
+import {
+  defaultSampling,
+  type AddOptions,
+  type AskOptions,
+  type BeginOptions,
+  type LoadOptions,
+  type MeasureOptions,
+  type OpenOptions,
+} from "./call-options.ts";
 import { Conversation } from "./conversation.ts";
+import {
+  added,
+  definedFields,
+  isHandheld,
+  listed,
+  opened,
+  unexpected,
+  workerAt,
+  type Answer,
+  type Unnumbered,
+} from "./engine-requests.ts";
 import {
   addFields,
   askFields,
@@ -60,230 +75,44 @@ import {
   messages as messageList,
   openFields,
 } from "./options.ts";
-import { places, toys } from "./places.ts";
-import { schemaOf, type ResponseFormat } from "./response-format.ts";
+import { places } from "./places.ts";
+import { schemaOf } from "./response-format.ts";
 import { Share } from "./share.ts";
 import { Wire, type Port } from "./wire.ts";
 
-export type { BackendChoice } from "../protocol/backend.ts";
-export type {
-  About,
-  Adapter,
-  Backend,
-  Candidate,
-  Core,
-  Draft,
-  ExitSettings,
-  FormatInMemory,
-  LeaderSettings,
-  Memory,
-  Message,
-  Ranges,
-  RemoteAbout,
-  Rule,
-  Rules,
-  Sampling,
-  Score,
-  SettingRange,
-  Settings,
-  Thinking,
-  VerifiedScore,
-} from "../protocol/engine.ts";
-export * from "../protocol/errors.ts";
-export { remoteAddress, type Capability } from "../protocol/remote.ts";
-export { readManifest, sourceOf, type ManifestEntry } from "../store/load.ts";
-export type {
-  BeginEvent,
-  ConclaveEvent,
-  EndEvent,
-  LeftEvent,
-  Measured,
-  MemberSource,
-  Plan,
-  Progress,
-  ReadingEvent,
-  ReopenedEvent,
-  RoundCounters,
-  RoundEvent,
-  StopReason,
-  Stored,
-  StoredModel,
-  ThinkingEvent,
-  ThoughtEvent,
-} from "../protocol/messages.ts";
 export {
-  parseReference,
-  referenceName,
-  referenceText,
-  type Reference,
-} from "../store/reference.ts";
+  defaultContextTokens,
+  defaultSampling,
+  type AddOptions,
+  type AskOptions,
+  type BeginOptions,
+  type LoadOptions,
+  type MeasureOptions,
+  type OpenOptions,
+} from "./call-options.ts";
 export { Conversation } from "./conversation.ts";
-export type { ResponseFormat } from "./response-format.ts";
 export type { Port } from "./wire.ts";
-
-/** How an engine is started. */
-export interface OpenOptions {
-  /** `auto` (the default) takes WebGPU where a hardware adapter answers, else the CPU. */
-  backend?: BackendChoice;
-  /** The hub that `hf:` references go to, if not huggingface.co: a mirror, or a test's own. */
-  hub?: string;
-  /**
-   * The most threads that members run on with the CPU backend: a member on each, and in a page that
-   * is isolated from other origins the rest of them helping; as many as the machine has cores if
-   * left out. With 1 all run in one worker, one after the other.
-   */
-  threads?: number;
-  /**
-   * What members run on: `fused`, this engine's own kernels, or `burn`, the open core, which says
-   * the same decoder in burn tensor operations. That is a module of its own, fetched when the first
-   * member needs it, and its members share one thread; they take part beside the others, since only
-   * text and scores cross. Left out, a member runs on the fused core, or on the open one where the
-   * fused has no plan for its model; a core that is named is taken, or the load fails. A member's
-   * own `core` goes before this one, and {@link About} tells which it was.
-   */
-  core?: Core;
-  /**
-   * Whether the system prompt of a conversation is kept in the origin's private files as members
-   * have read it, so that the next visit need not read it again (the default); without one, what a
-   * model's template begins with. What is kept are numbers made of that alone, never of a question
-   * or an answer; see {@link Conclave.deletePrompts}.
-   */
-  keepPrompts?: boolean;
-  /**
-   * Where the package's files lie, if not beside its scripts: the address of a folder that has them
-   * as the package does, on this origin or on another that lets pages read them.
-   */
-  assets?: string | URL;
-  /** Stops the start, or the loading. */
-  signal?: AbortSignal;
-}
-
-/** How a member is loaded. */
-export interface AddOptions {
-  /** Room for the conversation, in the member's tokens; at most what the model was trained for. */
-  contextTokens?: number;
-  /**
-   * The member that the new one takes the place of, once it is loaded; there must be one of this
-   * name.
-   */
-  replace?: string;
-  /** Hears how far each member is. */
-  onProgress?: (progress: Progress & { member: string }) => void;
-  /** Stops the download or the loading; what was downloaded stays. */
-  signal?: AbortSignal;
-}
-
-/** How an engine is started and its members are loaded. */
-export interface LoadOptions extends OpenOptions, Omit<AddOptions, "replace"> {
-  /** The members, or the address of a list of them; the bundled ones if left out. */
-  members?: MemberSource[] | string | URL;
-  /**
-   * Hears which share of the load is done, from 0 to 1: the engine's module, the downloads, and
-   * their way to the engine. It never falls, comes ten times a second at most, and is 1 when all is
-   * there.
-   */
-  onShare?: (share: number) => void;
-}
-
-/** How a question is answered. */
-export interface AskOptions {
-  /** Stops the answer; the text so far stays, and the last event says `stopped`. */
-  signal?: AbortSignal;
-  /**
-   * A preset of all settings: `harmonic`, the default, which does best where it was measured;
-   * `leader`, the same where one member drafts for all while nobody doubts it; or `paper`, the
-   * method as its authors published it.
-   */
-  rule?: Rule;
-  /** What differs from the rule's settings ({@link Conclave.rules}). */
-  settings?: Partial<Settings>;
-  /** What differs from {@link defaultSampling}; without a seed every answer has its own. */
-  sampling?: Partial<Sampling>;
-  /** Names of the members that take part; all of them if left out. */
-  members?: string[];
-  /**
-   * Whether members that can think aloud do so before they answer: `off` (the default), `on`, or
-   * `auto`, as each model's chat template has it. What they think comes as events, each member's
-   * own: it is no part of the answer, no other member sees it, and it is not in the next question.
-   */
-  thinking?: Thinking;
-  /**
-   * The most tokens of the answer, each segment's counted in its writer's own; the answer ends as
-   * `tokens`.
-   */
-  maxTokens?: number;
-  /**
-   * Texts that the answer ends before, as `stop`. What may begin one is told a round later, or in
-   * `end`.
-   */
-  stop?: string[];
-  /**
-   * What becomes of a conversation that is too long for a member: `error` (the default) throws
-   * ContextFull; `drop-oldest` leaves out as many of the oldest questions with their answers as it
-   * takes for the answer to have a quarter of the context (or `maxTokens`, where that is less),
-   * never the system's message nor the last question, and tells how many messages in `begin`.
-   */
-  overflow?: "error" | "drop-oldest";
-  /**
-   * What the answer is to be as a whole: `text` (the default), `json_object`, or `json_schema` with
-   * a `schema`. What holds members to it is a module of its own, fetched for the first such answer.
-   * Throws Settings where a schema can't be honoured, with the part of it and why. On the GPU every
-   * token then waits for the CPU.
-   */
-  responseFormat?: ResponseFormat;
-}
-
-/** How a conversation is begun whose rounds the caller drives. */
-export type BeginOptions = Pick<
-  AskOptions,
-  "signal" | "rule" | "settings" | "sampling" | "members" | "responseFormat"
->;
-
-/** Of which conversation the length is asked. */
-export interface MeasureOptions {
-  /** Names of the members that are asked; all of them if left out. */
-  members?: string[];
-  /** As in {@link AskOptions}. */
-  thinking?: Thinking;
-}
-
-/** The paper's sampling. */
-export const defaultSampling: Omit<Sampling, "seed"> = { temperature: 0.6, topP: 0.9, topK: 0 };
-/** Room for the conversation where `add` and `load` are not told, in a member's tokens. */
-export const defaultContextTokens = 1024;
-
-const openRequest = (
-  id: number,
-  { backend = "auto", hub, threads, core, assets, keepPrompts }: OpenOptions,
-): Request => ({
-  type: "open",
-  id,
-  backend,
-  places: places(assets),
-  ...(hub === undefined ? {} : { hub }),
-  ...(threads === undefined ? {} : { threads }),
-  ...(core === undefined ? {} : { core }),
-  ...(keepPrompts === undefined ? {} : { keepPrompts }),
-});
+export type { ResponseFormat } from "./response-format.ts";
+export * from "./reexports.ts";
 
 /** An engine in a worker with its members. All failures are {@link ConclaveError}s. */
 export class Conclave {
   /**
-   * Resolves once the engine is open. Rejects with NoGpu, Download, Engine; `plan`, `models`,
-   * `deleteModel` and `latestCommit`, which need no engine, work all the same until `close`.
+   * Resolves once the engine is open. Rejects with NoGpu, Download, Engine. `plan`, `models`,
+   * `deleteModel` and `latestCommit` need no engine and work in any case until `close`.
    */
   readonly ready: Promise<this>;
   readonly #options: OpenOptions;
-  /** Starts a worker in the place of a failed one. */
+  /** Starts a worker that replaces a failed one. */
   readonly #startPort: (() => Port) | undefined;
   readonly #members = new Map<string, About>();
-  /** What they were loaded from. */
+  /** Sources and options of the members, for loading them again. */
   readonly #sources = new Map<
     string,
     { source: MemberSource; options: AddOptions; builtIn: BuiltIn | undefined }
   >();
   #wire: Wire;
-  /** The opening of the last engine that took the place of a failed one, under way or over. */
+  /** The last reopening of a failed engine, under way or complete. */
   #reopening: Promise<boolean> | undefined;
   #closed = false;
   #opened: Answer<"opened"> | undefined;
@@ -299,13 +128,13 @@ export class Conclave {
       this.#opened = reply;
       return this;
     });
-    // Told to whoever waits for it, and by what needs an engine.
+    // Reported to callers that await it and by methods that need an engine.
     this.ready.catch((error: unknown) => (this.#unopened = typed(error)));
   }
 
   /**
-   * Starts an engine and does not wait for it: members can be added at once, their files are
-   * fetched while it opens. What it runs on is known when `ready` resolves.
+   * Starts an engine without waiting: members can be added at once, and their files are fetched
+   * while it opens. The backend is known once `ready` resolves.
    */
   static start(options: OpenOptions = {}, port?: Port | (() => Port)): Conclave {
     options = checkedOptions("open", options, openFields);
@@ -319,7 +148,7 @@ export class Conclave {
   }
 
   /**
-   * Starts an engine without members, and waits until it is open. Throws NoGpu, Download, Engine.
+   * Starts an engine without members and waits until it is open. Throws NoGpu, Download, Engine.
    */
   static async open(options: OpenOptions = {}, port?: Port | (() => Port)): Promise<Conclave> {
     const conclave = Conclave.start(options, port);
@@ -330,14 +159,14 @@ export class Conclave {
   }
 
   /**
-   * Starts an engine and loads the members, all or none: files are fetched while the engine opens.
+   * Starts an engine and loads the members, all or none; files are fetched while the engine opens.
    * Throws as `open` and `add` do.
    */
   static async load(options: LoadOptions = {}, port?: Port | (() => Port)): Promise<Conclave> {
     options = checkedOptions("load", options, loadFields) as LoadOptions;
     const { backend, hub, threads, core, assets, keepPrompts, signal } = options;
     const conclave = Conclave.start(
-      given({ backend, hub, threads, core, assets, keepPrompts, signal }),
+      definedFields({ backend, hub, threads, core, assets, keepPrompts, signal }),
       port,
     );
     const { contextTokens, onProgress, onShare } = options;
@@ -350,7 +179,7 @@ export class Conclave {
       const add = async (source: MemberSource): Promise<About> => {
         const about = await conclave.add(
           source,
-          given({ contextTokens, onProgress: onStep, signal }),
+          definedFields({ contextTokens, onProgress: onStep, signal }),
         );
         share.added(source.name);
         return about;
@@ -361,50 +190,51 @@ export class Conclave {
         return Promise.all(sources.map(add));
       };
       const [abouts] = await Promise.all([adding(), conclave.ready.then(() => share.opened())]);
-      // Downloads end in any order, but ties and random streams go by this one.
+      // Downloads end in any order, but ties and random streams depend on the members' order.
       conclave.#members.clear();
       for (const about of abouts) conclave.#members.set(about.name, about);
       share.done();
       return conclave;
     } catch (error) {
-      conclave.close(); // ends all that is still being fetched
+      conclave.close(); // Aborts all downloads.
       throw error;
     }
   }
 
   /**
-   * Where the members run. This and what follows throws Engine before `ready`, or why it rejected.
+   * Backend that the members run on. This and the following properties throw Engine before `ready`,
+   * or the reason it rejected.
    */
   get backend(): Backend {
-    return this.#told.backend;
+    return this.#openReply.backend;
   }
 
-  /** The adapter they run on. */
+  /** Adapter that they run on. */
   get adapter(): Adapter {
-    return this.#told.adapter;
+    return this.#openReply.adapter;
   }
 
-  /** In plain words, why this backend was taken. */
+  /** Reason for the choice of backend, for display. */
   get why(): string {
-    return this.#told.why;
+    return this.#openReply.why;
   }
 
-  /** The method's settings when `ask` is given none. */
+  /** Settings that `ask` uses by default. */
   get defaults(): Readonly<Settings> {
-    return this.#told.settings;
+    return this.#openReply.settings;
   }
 
-  /** The method's settings under each rule. */
+  /** Settings of each rule. */
   get rules(): Readonly<Rules> {
-    return this.#told.rules;
+    return this.#openReply.rules;
   }
 
-  /** What each number of the settings may be, by its name: `exit.warmup` within `exit`. */
+  /** Valid range of each numeric setting, by its name: `exit.warmup` for `warmup` in `exit`. */
   get ranges(): Readonly<Ranges> {
-    return this.#told.ranges;
+    return this.#openReply.ranges;
   }
 
-  get #told(): Answer<"opened"> {
+  get #openReply(): Answer<"opened"> {
     if (this.#opened) return this.#opened;
     throw (
       this.#unopened ?? new EngineFailure("The engine is not open yet. Wait for `ready` first.")
@@ -412,30 +242,30 @@ export class Conclave {
   }
 
   /**
-   * Bytes of the wasm modules' memory, in all threads, after the last member came or went; weights
-   * on a GPU are not in it.
+   * Bytes of wasm memory in all threads, measured when a member was last added or removed; excludes
+   * weights on a GPU.
    */
   get heapBytes(): number {
     return this.#usage.heap;
   }
 
   /**
-   * Threads that the members run on: on the CPU one a member while there are cores, and one for all
-   * on the open core.
+   * Threads that the members run on: on the CPU one for each member while there are cores, and one
+   * for all on the open core.
    */
   get threads(): number {
     return this.#usage.threads;
   }
 
-  /** The members in the order they were added. */
+  /** Members in the order in which they were added. */
   get members(): About[] {
     return [...this.#members.values()];
   }
 
   /**
-   * Loads one member; a `ref` is downloaded first, unless it is stored. Throws Download, Storage,
-   * Remote, Reference, ModelFile, NoPlan, OutOfMemory, Settings; members already loaded stay, and
-   * so does what was downloaded.
+   * Loads one member; a `ref` is downloaded first unless it is stored. Throws Download, Storage,
+   * Remote, Reference, ModelFile, NoPlan, OutOfMemory, Settings; loaded members and downloaded data
+   * are kept.
    */
   async add(source: MemberSource, options: AddOptions = {}): Promise<About> {
     source = checked("a member", source, memberSource);
@@ -445,14 +275,14 @@ export class Conclave {
     this.#members.set(source.name, about);
     this.#sources.set(source.name, {
       source,
-      options: given({ contextTokens: options.contextTokens }),
+      options: definedFields({ contextTokens: options.contextTokens }),
       builtIn,
     });
     this.#usage = usage;
     return about;
   }
 
-  /** Takes a member out and frees its memory. Throws Settings where there is none of this name. */
+  /** Removes a member and frees its memory. Throws Settings if there is none of this name. */
   async remove(name: string): Promise<void> {
     checked("name", name, text);
     const wire = await this.#live();
@@ -469,8 +299,8 @@ export class Conclave {
   }
 
   /**
-   * What downloading a model would take. Asks its host for names and sizes, unless the model is
-   * stored whole. Throws Download, Reference.
+   * Sizes of a model's files and how much is missing. Asks the host, unless the whole model is
+   * stored. Throws Download, Reference.
    */
   async plan(ref: string, signal?: AbortSignal): Promise<Plan> {
     checked("ref", ref, text);
@@ -479,7 +309,7 @@ export class Conclave {
     return reply.plan;
   }
 
-  /** The models stored on this machine, whole and partial, and the room left. Makes no request. */
+  /** Models stored on this machine, complete and partial, and the free space. Makes no request. */
   async models(): Promise<Stored> {
     const reply = await this.#wire.request({ type: "models", id: this.#wire.id() });
     if (reply.type !== "models") throw unexpected(reply, "models");
@@ -487,23 +317,23 @@ export class Conclave {
   }
 
   /**
-   * Deletes a stored model, or what is there of it, with the system prompts it has read; members
-   * that were loaded from it stay. Throws Storage while a tab downloads or loads it.
+   * Deletes a stored model, complete or partial, and its kept system prompts; members loaded from
+   * it stay. Throws Storage while a tab downloads or loads it.
    */
   async deleteModel(ref: string): Promise<void> {
     checked("ref", ref, text);
     await this.#wire.request({ type: "deleteModel", id: this.#wire.id(), ref });
   }
 
-  /** Deletes all system prompts that are kept as members have read them, whatever model it was. */
+  /** Deletes the kept system prompts of all models. */
   async deletePrompts(): Promise<void> {
     await this.#wire.request({ type: "deletePrompts", id: this.#wire.id() });
   }
 
   /**
-   * Asks the hub which commit a reference stands for now; where it is not the stored one, delete
-   * the model and add it again to update it. Nothing else asks: a stored model is used as it is.
-   * Null for an address.
+   * Asks the hub for the commit that a reference names now; null for an address. To update a stored
+   * model with another commit, delete it and add it again. No other method asks: a stored model is
+   * used as it is.
    */
   async latestCommit(ref: string, signal?: AbortSignal): Promise<string | null> {
     checked("ref", ref, text);
@@ -516,18 +346,21 @@ export class Conclave {
   }
 
   /**
-   * Answers the last of `messages`. Yields `reading` as the members take it in, `begin`, `thinking`
-   * and `thought` where they think first, one `round` for every accepted segment, `end`. A member
-   * that fails in mid-answer is told in `left`, and the others go on; where the context of the last
-   * one is full, the answer ends as `context`. A stop is heard within a step of the reading, of
-   * which nothing is lost, and within a round; stopped while they read, the answer has no `begin`.
-   * An engine that fails (a lost device, a dead worker) is opened anew once an answer, with its
-   * members, which is told as `reopened`; they read the conversation again and go on from the text
-   * so far. On phones an answer waits between its rounds while the page is out of sight. The texts
-   * of the rounds joined are the answer, byte for byte (with `stop` its end may come in `end`
-   * alone). Messages that continue an earlier conversation run only what is new. Throws ContextFull
-   * (before anything is read), DeviceLost, OutOfMemory, Template, Engine, Settings; the error's
-   * `partial` is the text so far.
+   * Answers the last of `messages`. Yields `reading` while the members read them, `begin`,
+   * `thinking` and `thought` if they think first, a `round` for each accepted segment, and `end`.
+   *
+   * The texts of the rounds joined are the answer, byte for byte (with `stop`, its end may come in
+   * `end` alone). Messages that continue an earlier conversation run only what is new.
+   *
+   * A member that fails during the answer is reported in `left`, and the others go on; when the
+   * last one's context is full, the answer ends as `context`. A stop takes effect within a step of
+   * reading, which loses nothing, or within a round; if stopped while reading, the answer has no
+   * `begin`. A failed engine (lost device, dead worker) is reopened with its members once an
+   * answer, reported as `reopened`; they read the conversation again and continue from the text so
+   * far. On phones an answer waits between rounds while the page is hidden.
+   *
+   * Throws ContextFull (before reading), DeviceLost, OutOfMemory, Template, Engine, Settings; the
+   * error's `partial` is the text so far.
    */
   async *ask(messages: Message[], options: AskOptions = {}): AsyncGenerator<ConclaveEvent, void> {
     messages = checked("messages", messages, messageList);
@@ -562,7 +395,7 @@ export class Conclave {
       const wire = this.#wire;
       try {
         for await (const event of this.#answer(wire, request, signal)) {
-          // An engine in the place of a failed one begins anew, where its caller has begun already.
+          // A reopened engine begins again; the caller has had its `begin`.
           if (event.type === "begin" && begun) continue;
           begun ||= event.type === "begin";
           if (event.type === "round") {
@@ -574,7 +407,7 @@ export class Conclave {
         }
         return;
       } catch (thrown) {
-        // What a caller threw into this, or what it handed over breaks, is no fault of the engine.
+        // An error of the caller's own is not the engine's.
         if (!(thrown instanceof ConclaveError)) throw thrown;
         const error = thrown;
         if (again || !(await this.#reopened(error, wire)))
@@ -584,7 +417,7 @@ export class Conclave {
     }
   }
 
-  /** The events of an answer by the engine at the other end of the wire. */
+  /** Events of an answer by the engine at the other end of `wire`. */
   async *#answer(
     wire: Wire,
     request: Unnumbered<"ask">,
@@ -628,13 +461,13 @@ export class Conclave {
       signal?.removeEventListener("abort", stop);
       globalThis.document?.removeEventListener("visibilitychange", pause);
       wire.forget(id);
-      if (!over) stop(); // the caller left the loop
+      if (!over) stop(); // The caller left the loop.
     }
   }
 
   /**
-   * Whether a new engine with the same members has taken the place of the one that failed at the
-   * end of `wire`.
+   * Whether a new engine with the same members has replaced the one that failed at the end of
+   * `wire`.
    */
   async #reopened(error: ConclaveError, wire: Wire): Promise<boolean> {
     if (
@@ -643,13 +476,13 @@ export class Conclave {
       (error.kind !== "DeviceLost" && error.kind !== "Engine")
     )
       return false;
-    // Whoever waited for the same engine shares the new one.
+    // All callers of a failed engine share the new one.
     if (wire === this.#wire)
       this.#reopening = this.#reopen(this.#startPort, error).catch(() => false);
     return this.#reopening ?? false;
   }
 
-  /** The line to the engine: to a new one, where the last has failed. */
+  /** Connection to the engine; to a new one if the last has failed. */
   async #live(): Promise<Wire> {
     const { broken } = this.#wire;
     if (broken) await this.#reopened(broken, this.#wire);
@@ -660,7 +493,7 @@ export class Conclave {
   async #reopen(startPort: () => Port, error: ConclaveError): Promise<boolean> {
     this.#wire.close(error);
     this.#wire = this.#wireTo(startPort());
-    this.#opened = await opened(this.#wire, given({ ...this.#options, signal: undefined }));
+    this.#opened = await opened(this.#wire, definedFields({ ...this.#options, signal: undefined }));
     for (const [name, { source, options, builtIn: last }] of [...this.#sources]) {
       last?.close();
       const { about, usage, builtIn } = await added(this.#wire, source, options);
@@ -672,10 +505,10 @@ export class Conclave {
   }
 
   /**
-   * Begins a conversation whose rounds the caller drives: what `ask` does in each, move by move.
-   * Members read the messages, of which the last is the user's; then `draft`, `verify` and `keep`
-   * are the caller's, until `end`: whatever else is asked of the engine waits for that. Throws as
-   * `ask` does.
+   * Begins a conversation whose rounds the caller drives, step by step as `ask` does. Members read
+   * the messages, of which the last is the user's; then the caller calls `draft`, `verify` and
+   * `keep`, and finally `end`. Until then all other requests to the engine wait. Throws as `ask`
+   * does.
    */
   async begin(messages: Message[], options: BeginOptions = {}): Promise<Conversation> {
     messages = checked("messages", messages, messageList);
@@ -704,20 +537,19 @@ export class Conclave {
     });
   }
 
-  /** Without a seed every answer has its own. */
+  /** Draws a seed for each answer if none is set. */
   #sampling(sampling: Partial<Sampling> | undefined): Sampling {
     const seed = crypto.getRandomValues(new Uint32Array(1))[0]! >>> 1;
     return checked(
       "sampling",
-      { ...defaultSampling, seed, ...given(sampling ?? {}) },
+      { ...defaultSampling, seed, ...definedFields(sampling ?? {}) },
       wholeSampling,
     );
   }
 
   /**
-   * How many tokens a conversation has in each member, and how many the member has room for, those
-   * of the answer included. Nothing is read. Throws ContextFull where it is too long for one,
-   * Template, Settings.
+   * Number of tokens of a conversation in each member, and the member's limit, which includes the
+   * answer. Reads nothing. Throws ContextFull if it is too long for a member, Template, Settings.
    */
   async measure(messages: Message[], options: MeasureOptions = {}): Promise<Measured[]> {
     messages = checked("messages", messages, messageList);
@@ -735,9 +567,13 @@ export class Conclave {
     return reply.measured;
   }
 
-  /** The rule's, with what differs from them. */
+  /** The rule's settings with the changes to them. */
   #settings({ rule, settings = {} }: Pick<AskOptions, "rule" | "settings">): Settings {
-    return checked("settings", { ...this.#preset(rule), ...given(settings) }, wholeSettings);
+    return checked(
+      "settings",
+      { ...this.#preset(rule), ...definedFields(settings) },
+      wholeSettings,
+    );
   }
 
   #preset(rule: Rule | undefined): Settings {
@@ -748,98 +584,15 @@ export class Conclave {
     );
   }
 
-  /** Destroys the GPU device, as a driver crash would: for tests of the recovery path. */
+  /** Destroys the GPU device as a driver crash would, to test recovery. */
   async loseDevice(): Promise<void> {
     await this.#wire.request({ type: "loseDevice", id: this.#wire.id() });
   }
 
-  /** Ends the worker and frees all memory; whatever is under way fails. */
+  /** Ends the worker and frees all memory; requests under way fail. */
   close(): void {
     this.#closed = true;
     this.#wire.close();
     for (const { builtIn } of this.#sources.values()) builtIn?.close();
   }
-}
-
-/** Whether the page is on a phone or a tablet, which ends pages that compute out of sight. */
-const isHandheld = (): boolean =>
-  globalThis.matchMedia?.("(hover: none) and (pointer: coarse)").matches ?? false;
-
-/** Without what is left out. */
-function given<T extends object>(options: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as {
-    [K in keyof T]?: Exclude<T[K], undefined>;
-  };
-}
-
-/** A request before it is sent. */
-type Unnumbered<T extends Request["type"]> = Omit<Extract<Request, { type: T }>, "id">;
-type Answer<T extends Reply["type"]> = Extract<Reply, { type: T }>;
-
-function workerAt(address: string): Port {
-  if (typeof Worker !== "undefined") return startWorker(address, "conclave");
-  throw new EngineFailure(
-    "There are no workers here, where an engine runs. Start it in a browser, not on a server.",
-  );
-}
-
-async function opened(wire: Wire, options: OpenOptions): Promise<Answer<"opened">> {
-  const reply = await wire.request(openRequest(wire.id(), options), options.signal);
-  if (reply.type !== "opened") throw unexpected(reply, "open");
-  return reply;
-}
-
-/** `builtIn`: the browser's own model, where the member is that; it is to be closed with it. */
-async function added(
-  wire: Wire,
-  source: MemberSource,
-  options: AddOptions,
-): Promise<Answer<"added"> & { builtIn: BuiltIn | undefined }> {
-  const { replace, onProgress, signal, contextTokens = defaultContextTokens } = options;
-  if (source.ref !== undefined) askToPersist();
-  // The worker lies elsewhere than the page.
-  if (source.url !== undefined)
-    source = { ...source, url: new URL(source.url, globalThis.document?.baseURI).href };
-  const onStep = (progress: Progress): void => onProgress?.({ member: source.name, ...progress });
-  const builtIn = source.builtIn ? await BuiltIn.create(source.name, signal, onStep) : undefined;
-  const request: Request = {
-    type: "add",
-    id: wire.id(),
-    source,
-    contextTokens,
-    ...(replace === undefined ? {} : { replace }),
-    ...(builtIn ? { builtIn: { port: builtIn.port, context: builtIn.context } } : {}),
-  };
-  try {
-    const reply = await wire.request(request, signal, onStep);
-    if (reply.type !== "added") throw unexpected(reply, "add");
-    return { ...reply, builtIn };
-  } catch (error) {
-    builtIn?.close();
-    throw error;
-  }
-}
-
-/** The members to load, from their list where they are not given. */
-async function listed({ members, assets, signal }: LoadOptions): Promise<MemberSource[]> {
-  if (members === undefined) return toys(assets);
-  if (Array.isArray(members)) return members;
-  return (await readManifest(members, signal)).map((entry) =>
-    sourceOf(entry, new URL(members, location.href)),
-  );
-}
-
-function unexpected(reply: Reply, request: string): ConclaveError {
-  return new EngineFailure(`The worker answered ${reply.type} to ${request}. Reload the engine.`);
-}
-
-/**
- * Asks the browser to keep what is stored; only a page can ask, a worker can't. Whatever it says,
- * and whenever (some ask the visitor), the download goes on.
- */
-function askToPersist(): void {
-  const { storage } = globalThis.navigator ?? {};
-  const kept = storage?.persisted?.().catch(() => false) ?? Promise.resolve(false);
-  // Some ask the visitor anew each time.
-  void kept.then((already) => already || storage?.persist?.()).catch(() => false);
 }

@@ -1,6 +1,6 @@
 /**
- * The method's moves by themselves: who drives them makes the same answer that `ask` does, and
- * nobody else gets between.
+ * Driving the method's steps by hand gives the same answer as `ask`, without other requests in
+ * between.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";

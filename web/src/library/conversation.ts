@@ -1,11 +1,11 @@
-/** A conversation whose rounds the caller drives: the method's moves by themselves. */
+/** A conversation whose rounds the caller drives: the method's steps one by one. */
 import type { Candidate, Draft, Settings, VerifiedScore } from "../protocol/engine.ts";
 import { number } from "../protocol/check.ts";
 import { BadSettings } from "../protocol/errors.ts";
 import type { Reply, Request } from "../protocol/messages.ts";
 import { candidates as candidateList, checked, checkedOptions, draftFields } from "./options.ts";
 
-/** Sends a move and waits for its reply, of the type that it must be. */
+/** Sends a request and waits for its reply, which must be of the named type. */
 export type Move = <T extends Reply["type"]>(
   request: Unnumbered<"draft" | "verify" | "keep" | "end">,
   expected: T,
@@ -15,13 +15,12 @@ type Unnumbered<T extends Request["type"]> = T extends T
   : never;
 
 /**
- * What {@link Conclave.begin} gives: members that have read the same messages, to draft, verify and
- * keep with. While it is open it has the engine to itself; `end` gives it back. One move at a time.
- * Every move throws ContextFull, DeviceLost, Engine, OutOfMemory, and Settings where it makes no
- * sense.
+ * Result of {@link Conclave.begin}: members that have read the same messages, to draft, verify and
+ * keep with. It has the engine to itself until `end`. Only one call at a time. Every method throws
+ * ContextFull, DeviceLost, Engine, OutOfMemory, and Settings for invalid use.
  */
 export class Conversation {
-  /** Names of the members; the rows of scores are in this order. */
+  /** Names of the members, in the order of the rows of scores. */
   readonly members: readonly string[];
   /** Tokens that each of them has read. */
   readonly prefixes: readonly number[];
@@ -29,7 +28,7 @@ export class Conversation {
   readonly #settings: Settings;
   readonly #move: Move;
 
-  /** Not for callers: {@link Conclave.begin} makes them. */
+  /** Internal: made by {@link Conclave.begin}. */
   constructor(
     number: number,
     members: readonly string[],
@@ -45,8 +44,8 @@ export class Conversation {
   }
 
   /**
-   * The method's step 1: a continuation of at most `maxTokens` by each of the members that are
-   * named, of all if left out, in their order. Texts are as drafted, not cut to whole words.
+   * Step 1 of the method: each named member (all by default) drafts a continuation of at most
+   * `maxTokens`. Returned in the members' order, not cut to whole words.
    */
   async draft(options: { members?: readonly string[]; maxTokens?: number } = {}): Promise<Draft[]> {
     const { members = this.members, maxTokens = this.#settings.segmentTokens } = checkedOptions(
@@ -71,8 +70,8 @@ export class Conversation {
   }
 
   /**
-   * The method's step 3: `[members][candidates]`, every member's scores of all candidates in one
-   * masked pass behind what it has read. Candidates may be anybody's words.
+   * Step 3 of the method: scores `[members][candidates]`, each member scoring all candidates in one
+   * masked pass after its prefix. Candidates may be any texts.
    */
   async verify(candidates: Candidate[]): Promise<VerifiedScore[][]> {
     candidates = checked("candidates", candidates, candidateList);
@@ -85,18 +84,15 @@ export class Conversation {
   }
 
   /**
-   * The method's step 7: the candidate of this place among those verified last is now part of the
-   * text, with every member.
+   * Step 7 of the method: appends candidate `winner` of the last verification to every member's
+   * prefix.
    */
   async keep(winner: number): Promise<void> {
     checked("winner", winner, number);
     await this.#move({ type: "keep", conversation: this.#number, winner }, "done");
   }
 
-  /**
-   * Gives the engine back. The next conversation that goes on with this text reads only what is
-   * new.
-   */
+  /** Releases the engine. The next conversation that continues this text reads only what is new. */
   async end(): Promise<void> {
     await this.#move({ type: "end", conversation: this.#number }, "done");
   }

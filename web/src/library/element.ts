@@ -8,17 +8,16 @@
  * ```
  *
  * Attributes, all optional: `members`, references of models (`hf:…`, or the address of a `.gguf`
- * file) or the address of one list of members; `backend`, one of auto, webgpu, cpu; `core`, one of
- * fused, burn; `hub`, where `hf:` references go if not to huggingface.co; `rule`, one of harmonic,
- * leader, paper, and `thinking`, one of off, on, auto, both read at each question. Members are
- * loaded at the first question; what has to be downloaded for them is told, with its size, and
- * waits for consent.
+ * file) or the address of one list of members; `backend`: auto, webgpu, cpu; `core`: fused, burn;
+ * `hub`, used for `hf:` references instead of huggingface.co; `rule`: harmonic, leader, paper, and
+ * `thinking`: off, on, auto, both read at each question. Members are loaded at the first question;
+ * the size of any download is shown first and needs consent.
  *
- * Dispatches `conclave-event` for every event of an answer (`detail` is the event), and by its kind
- * `round`, `end`, `progress` (`detail`: the `share` of the load that is done, from 0 to 1, and
+ * Dispatches `conclave-event` for every event of an answer (`detail` is the event), and the
+ * separate events `round`, `end`, `progress` (`detail`: `share` of the load from 0 to 1, and
  * `loaded` of `total` bytes of downloads) and `error` (`detail` is the {@link ConclaveError}).
- * Style it through `::part(…)`: log, question, answer, earlier (both of them, above the last),
- * segment, writers, thought, status, progress, consent, box, ask, reset; and the custom properties
+ * Style it through `::part(…)`: log, question, answer, earlier (both, above the last), segment,
+ * writers, thought, status, progress, consent, box, ask, reset; and the custom properties
  * `--conclave-gap` and `--conclave-rule`.
  */
 import { text as words } from "../protocol/check.ts";
@@ -62,11 +61,11 @@ const style = `
   .s2 { text-decoration-style: dashed; } .s3 { text-decoration-style: dotted; text-decoration-thickness: calc(2 * var(--conclave-rule)); } .s0 { text-decoration-style: double; }
 `;
 
-/** On a server there are no elements: the class can be imported there, and is never made. */
+/** Lets the class be imported on a server, which has no elements. */
 const Base = (globalThis.HTMLElement ?? class {}) as typeof HTMLElement;
 let sheet: CSSStyleSheet | undefined;
 
-/** Thrown where the visitor wants no download. */
+/** Thrown when the visitor declines the download. */
 class Declined extends Error {}
 
 /**
@@ -76,11 +75,11 @@ class Declined extends Error {}
  * `status`, `progress`, `consent`, `box`, `ask` and `reset`.
  */
 export class ConclaveChat extends Base {
-  /** The questions before the last, with their answers. */
+  /** Earlier questions with their answers. */
   readonly #log = made("div", "log");
   readonly #question = made("p", "question");
   readonly #answer = made("div", "answer");
-  /** Which line is whose. */
+  /** Legend of the writers' underlines. */
   readonly #writers = made("p", "writers", "Written by ");
   readonly #thought = made("details", "thought");
   readonly #status = made("p", "status");
@@ -89,13 +88,13 @@ export class ConclaveChat extends Base {
   readonly #box = made("input", "box");
   readonly #ask = made("button", "ask", "Ask");
   readonly #again = made("button", "reset", "New");
-  /** Another list for each conversation. */
+  /** Replaced for each conversation. */
   #messages: Message[] = [];
   #members: MemberSource[] | undefined;
   #loading: Promise<Conclave> | undefined;
   #loaded = false;
   #answering: AbortController | undefined;
-  /** When the last question's answer is over. */
+  /** Resolves when the last question's answer is over. */
   #over: Promise<void> | undefined;
 
   constructor() {
@@ -142,9 +141,8 @@ export class ConclaveChat extends Base {
   }
 
   /**
-   * The members, for what an attribute can't say: files that were picked, names, `quantise`. Set,
-   * they are loaded at the next question; a text is set as the attribute, as some frameworks mean
-   * it.
+   * The members; allows what the attribute can't say: picked files, names, `quantise`. Loaded at
+   * the next question. A string sets the attribute, as some frameworks do.
    */
   get members(): MemberSource[] | undefined {
     return this.#members;
@@ -158,14 +156,14 @@ export class ConclaveChat extends Base {
   }
 
   /**
-   * Asks a question that continues the conversation; resolves when the answer is over. Where the
-   * conversation has become too long, its oldest questions are left out.
+   * Asks a question that continues the conversation; resolves when the answer is over. If the
+   * conversation is too long, its oldest questions are left out.
    */
   async ask(question: string): Promise<void> {
     checked("The question", question, words);
     if (this.#answering) {
       if (!this.#answering.signal.aborted) return;
-      // What was stopped just now ends first.
+      // Wait for an answer stopped just now.
       await this.#over;
       return this.ask(question);
     }
@@ -185,15 +183,15 @@ export class ConclaveChat extends Base {
     this.#logLast();
     this.#question.textContent = question;
     this.#question.hidden = false;
-    this.#tell("Loading the members…");
+    this.#showStatus("Loading the members…");
     let text = "";
     try {
       const conclave = await unlessAborted((this.#loading ??= this.#load(signal)), signal);
       this.#loaded = true;
-      this.#tell("");
+      this.#showStatus("");
       const rule = this.getAttribute("rule") as Rule | null;
       const thinking = this.getAttribute("thinking") as Thinking | null;
-      // What is no rule `ask` refuses, and names those that there are.
+      // `ask` refuses an unknown rule and names the valid ones.
       const options = {
         signal,
         overflow: "drop-oldest" as const,
@@ -213,21 +211,21 @@ export class ConclaveChat extends Base {
     } catch (thrown) {
       const declined = thrown instanceof Declined;
       if (declined || (signal.aborted && !this.#loaded)) {
-        // Stopped while the members were loading: the question is there to be asked again.
-        if (isCurrent()) this.#tell(declined ? "Nothing was downloaded." : "");
+        // Stopped while loading: the question can be asked again.
+        if (isCurrent()) this.#showStatus(declined ? "Nothing was downloaded." : "");
         if (isCurrent()) this.#box.value = question;
         return this.#unload();
       }
-      // What was accepted before the failure stays above the message.
+      // Accepted text stays above the message.
       const error = typed(thrown);
-      this.#tell(error.message);
+      this.#showStatus(error.message);
       this.#dispatch("error", error);
       if (isFatal(error) || !this.#loaded) this.#unload();
       if (text === "") this.#box.value = question;
     } finally {
       if (text !== "")
         messages.push({ role: "user", content: question }, { role: "assistant", content: text });
-      // One that has no answer is in the box again.
+      // A question without an answer returns to the box.
       if (isCurrent()) this.#question.hidden = text === "";
       this.#answering = undefined;
       this.#ask.textContent = "Ask";
@@ -243,13 +241,13 @@ export class ConclaveChat extends Base {
     this.#logLast();
     this.#log.replaceChildren();
     this.#question.hidden = true;
-    this.#tell("");
+    this.#showStatus("");
     this.#again.hidden = true;
     this.#box.focus();
   }
 
   disconnectedCallback(): void {
-    // Where it is moved it is back at once, or in a task's time where something waits in between.
+    // A moved element is reconnected at once, or a task later if something waits in between.
     setTimeout(() => {
       if (this.isConnected) return;
       this.#answering?.abort();
@@ -257,7 +255,7 @@ export class ConclaveChat extends Base {
     });
   }
 
-  /** Moves the last question and its answer to those before, and makes room for the next. */
+  /** Moves the last question and answer into the log. */
   #logLast(): void {
     if (this.#answer.hasChildNodes()) {
       const answer = made("div", "answer earlier");
@@ -272,7 +270,7 @@ export class ConclaveChat extends Base {
 
   #show(event: ConclaveEvent, text: string): void {
     if (event.type === "begin" && event.dropped > 0)
-      this.#tell("The conversation has become too long: its oldest questions are left out.");
+      this.#showStatus("The conversation has become too long: its oldest questions are left out.");
     if (event.type === "thought") {
       if (this.#thought.hidden) {
         const summary = document.createElement("summary");
@@ -284,7 +282,7 @@ export class ConclaveChat extends Base {
       thought.textContent = `${event.member}: ${event.text}`;
       this.#thought.append(thought);
     }
-    // The end may bring what was held back.
+    // The end may bring text withheld so far.
     if (event.type === "end" && this.#answer.textContent !== text)
       this.#answer.append(text.slice(this.#answer.textContent?.length ?? 0));
     if (event.type !== "round") return;
@@ -295,7 +293,7 @@ export class ConclaveChat extends Base {
     this.#name(event.candidates[event.winner]?.member ?? "", segment.className);
   }
 
-  /** Tells whose line this is, once an answer. */
+  /** Adds a writer to the legend, once an answer. */
   #name(writer: string, line: string): void {
     const named = [...this.#writers.children];
     if (named.some(({ textContent }) => textContent === writer)) return;
@@ -306,7 +304,7 @@ export class ConclaveChat extends Base {
     this.#writers.hidden = false;
   }
 
-  #tell(status: string): void {
+  #showStatus(status: string): void {
     this.#status.textContent = status;
     this.#status.hidden = status === "";
   }
@@ -335,7 +333,7 @@ export class ConclaveChat extends Base {
     const [backend, core, hub] = ["backend", "core", "hub"].map(
       (name) => this.getAttribute(name) ?? undefined,
     );
-    // What is no backend and no core the library refuses, and names those that there are.
+    // The library refuses an unknown backend or core and names the valid ones.
     const options = {
       signal,
       ...(backend !== undefined && { backend }),
@@ -373,7 +371,7 @@ export class ConclaveChat extends Base {
   }
 
   /**
-   * What the attribute says: references, each a member; the address of a list; undefined for the
+   * The attribute's value: references, each a member; the address of a list; undefined for the
    * bundled members.
    */
   #listed(): MemberSource[] | URL | undefined {
@@ -389,7 +387,7 @@ export class ConclaveChat extends Base {
     }));
   }
 
-  /** Asks the visitor for consent where something has to be downloaded. Throws Declined. */
+  /** Asks the visitor for consent if anything has to be downloaded. Throws Declined. */
   async #consented(
     conclave: Conclave,
     members: MemberSource[],
@@ -407,7 +405,7 @@ export class ConclaveChat extends Base {
       made("button", "consent-download", "Download"),
       made("button", "consent-decline", "Not now"),
     ];
-    this.#tell("");
+    this.#showStatus("");
     const kept = keeps
       ? "This browser keeps them."
       : "This browser can't keep them: they are fetched anew at each visit.";
@@ -425,12 +423,12 @@ export class ConclaveChat extends Base {
     } finally {
       this.#consent.hidden = true;
       this.#consent.replaceChildren();
-      // Later: the key that was pressed would be the box's as well, where it stops the answer.
+      // Deferred, or the key pressed would reach the box too, where it stops the answer.
       setTimeout(() => this.#box.focus());
     }
   }
 
-  /** Follows the members' files as they come, and the whole load. */
+  /** Tracks the progress of the members' files and of the whole load. */
   #following(): {
     onProgress: (progress: Progress & { member: string }) => void;
     onShare: (share: number) => void;
@@ -447,11 +445,11 @@ export class ConclaveChat extends Base {
       onProgress: ({ member, ...progress }) => {
         const file = files.get(member);
         if (progress.phase === "downloading") files.set(member, progress);
-        // The last bytes of a download may come without a word.
+        // The last bytes of a download may arrive without an event.
         else if (file && (progress.phase === "verifying" || progress.phase === "loading"))
           files.set(member, { ...file, loaded: file.total });
         const { loaded, total } = bytes();
-        this.#tell(
+        this.#showStatus(
           progress.note ??
             (loaded < total
               ? `Downloading: ${megabytes(loaded)} of ${megabytes(total)}`

@@ -1,4 +1,4 @@
-/** On a phone an answer waits while its page is out of sight, and elsewhere it goes on. */
+/** Answers wait while the page is hidden on a phone, and continue elsewhere. */
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { setImmediate } from "node:timers/promises";
@@ -8,7 +8,7 @@ import type { ConclaveEvent } from "./conclave.ts";
 
 const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
 
-/** A page that can be put out of sight. */
+/** A page that can be hidden. */
 class Sight extends EventTarget {
   hidden = false;
   baseURI = "https://host/page";
@@ -34,8 +34,8 @@ const settle = async (): Promise<void> => {
 };
 
 /**
- * Asks for six rounds and puts the page out of sight after the second; gives the rounds so far, and
- * what ends the question.
+ * Asks for six rounds and hides the page after the second; returns the rounds so far and a function
+ * that ends the question.
  */
 async function asked(
   sight: Sight,

@@ -1,6 +1,6 @@
 /**
- * The shape of the browser's `LanguageModel`, by the types that its callers compile against, over
- * scripted members.
+ * Conformance with the browser's `LanguageModel`, by the types that its callers compile against,
+ * over scripted members.
  */
 /// <reference types="dom-chromium-ai" />
 import assert from "node:assert/strict";
@@ -10,14 +10,14 @@ import { file, stage, talker, type Stage, type Surroundings } from "../testing/s
 import { Conclave, Download, EngineFailure, type LoadOptions } from "./conclave.ts";
 import { createLanguageModel, type LanguageModelOptions } from "./language-model.ts";
 
-/** What its callers know of the global. */
+/** The part of the global that callers use. */
 type Global = Pick<typeof LanguageModel, "availability" | "create" | "params">;
-/** A token a character. */
+/** One token a character. */
 const tokens = (messages: { content: string }[]): number =>
   messages.reduce((sum, { content }) => sum + content.length, 0);
 const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
 
-/** The object, the stage of each engine that it has started, and the load it uses. */
+/** The object, the stages of the engines it has started, and its load function. */
 function made(
   script: Script = talker,
   surroundings?: Surroundings,
@@ -38,7 +38,7 @@ function made(
   return { model: createLanguageModel({ load }), stages, load };
 }
 
-/** A promise, and the function that keeps it. */
+/** A promise and its resolve function. */
 function promised<T = void>(): { promise: Promise<T>; resolve: (value: T) => void } {
   let resolve: (value: T) => void = () => {};
   const promise = new Promise<T>((keep) => (resolve = keep));
@@ -49,7 +49,7 @@ const ended = ({ journal }: Stage): boolean => journal.includes("terminate");
 
 const timeout = 60_000;
 
-/** Waits for what a busy machine comes to late, until the test's own `timeout`. */
+/** Polls, since a busy machine may be late; ends with the test's own `timeout`. */
 async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await new Promise(setImmediate);
 }
@@ -73,7 +73,7 @@ test("a session answers, keeps the conversation, and streams segment by segment"
     [session.contextUsage, session.contextWindow, session.inputUsage, session.inputQuota],
     [17, 64, 17, 64],
   );
-  // Scripted members say their last draft again and again.
+  // Scripted members repeat their last draft.
   assert.deepEqual(
     await all(
       session.promptStreaming([
@@ -187,7 +187,7 @@ test("who stops hears AbortError, and the question is out of the conversation", 
     { name: "AbortError" },
   );
   assert.equal(session.contextUsage, 0);
-  // Who leaves the stream stops the answer as well.
+  // Leaving the stream stops the answer.
   const left = session.promptStreaming("sing").getReader();
   await left.read();
   await left.cancel();
@@ -216,7 +216,7 @@ test("create is stopped by its signal, and the signal destroys the session after
   await assert.rejects(session.prompt("hello"), { name: "InvalidStateError" });
   await until(() => ended(stages[0]!));
 
-  // Stopped by all who wait, the loading itself ends.
+  // Once all that wait have aborted, so does the loading.
   const alone = new AbortController();
   const never = made(talker, { building: new Promise(() => {}) });
   const creating = never.model.create({ signal: alone.signal });
@@ -444,7 +444,7 @@ test("failures have the API's names, with the library's error as their cause", a
       return true;
     },
   );
-  // The members went with the engine: the next session gets others.
+  // The members ended with the engine: the next session loads others.
   const { model, stages } = made({
     ...talker,
     onMove: (move) => {

@@ -1,6 +1,5 @@
 /**
- * An ensemble in the shape of the browser's own `LanguageModel` (the Prompt API), for code that is
- * written against that:
+ * An ensemble with the interface of the browser's own `LanguageModel` (the Prompt API):
  *
  * ```ts
  * const LanguageModel = createLanguageModel();
@@ -8,53 +7,57 @@
  * for await (const text of session.promptStreaming("What is 14 plus 28?")) show(text);
  * ```
  *
- * Sessions share one engine: the first `create` loads the members, and with the last session that
- * is destroyed they go. Errors are DOMExceptions of the names that the API gives them; `cause` is
- * the error of this library where there is one. Text alone is read and written. What an ensemble
- * can't do is refused by name, as NotSupportedError: tools, images and sounds, a
- * `responseConstraint` that is a RegExp or a schema which can't be honoured, an answer that is
- * begun by the caller (`prefix`), and an answer behind a message of the assistant.
+ * Sessions share one engine: the first `create` loads the members, and destroying the last session
+ * ends them. Errors are DOMExceptions with the API's names; `cause` is this library's error, if
+ * any. Only text is read and written. The following are refused with NotSupportedError: tools,
+ * images and sounds, a `responseConstraint` that is a RegExp or an unsupported schema, an answer
+ * begun by the caller (`prefix`), and an answer that follows a message of the assistant.
  */
 import { chooseBackend, type Gpu } from "../protocol/backend.ts";
 import { openShelfToRead } from "../store/shelf.ts";
 import { isStored } from "../store/store.ts";
-import { fault, flag, list, optional, text, type Check, type Fields } from "../protocol/check.ts";
+import { optional, type Fields } from "../protocol/check.ts";
 import {
   Conclave,
   ConclaveError,
-  defaultSampling,
   isFatal,
   parseReference,
   typed,
-  type ErrorKind,
   type LoadOptions,
   type Message,
-  type ResponseFormat,
   type Sampling,
 } from "./conclave.ts";
 import { unlessAborted } from "../protocol/unless-aborted.ts";
 import { Loading } from "./loading.ts";
+import { callback, checkedOptions, loadFields } from "./options.ts";
 import {
-  callback,
-  checked,
-  checkedOptions,
-  loadFields,
-  object,
-  signal as signalCheck,
-} from "./options.ts";
+  exceptionOf,
+  formatOf,
+  joined,
+  known,
+  limits,
+  messagesOf,
+  needFields,
+  promptFields,
+  refuseNeeds,
+  samplingOf,
+  sessionFields,
+  signalFields,
+  unsupported,
+} from "./prompt-arguments.ts";
 
 /**
  * Whether a session can be made: at once, after a download, while one is under way, or not at all.
  */
 export type Availability = "unavailable" | "downloadable" | "downloading" | "available";
 
-/** A piece of a message; `value` is a string, and other types than text are refused. */
+/** Part of a message; `value` is a string, and types other than text are refused. */
 export interface PromptPart {
   type: "text" | "image" | "audio";
   value: unknown;
 }
 
-/** A message of a conversation. A system's comes first of all or not at all. */
+/** A message of a conversation. A system message can only be the first. */
 export interface PromptMessage {
   role: "system" | "user" | "assistant";
   content: string | PromptPart[];
@@ -62,54 +65,52 @@ export interface PromptMessage {
   prefix?: boolean;
 }
 
-/** What is asked: messages, or what the user says. */
+/** A question: messages, or a text of the user's. */
 export type PromptInput = string | PromptMessage[];
 
-/**
- * What will be read or written. Which languages the members know nobody can tell: none is refused.
- */
+/** Expected input or output. Any language is accepted, since the members' languages are unknown. */
 export interface ExpectedContent {
   type: "text" | "image" | "audio";
   languages?: string[];
 }
 
-/** What a session must be able to do. */
+/** Capabilities that a session must have. */
 export interface SessionNeeds {
   expectedInputs?: ExpectedContent[];
   expectedOutputs?: ExpectedContent[];
-  /** Refused, unless there are none. */
+  /** Refused unless empty. */
   tools?: object[];
-  /** At least 0; what is more than 10 is 10. */
+  /** At least 0; values above 10 mean 10. */
   temperature?: number;
-  /** From how many tokens each is drawn: at least 1; a fraction is cut off. */
+  /** Number of likeliest tokens to draw from: at least 1; fractions are truncated. */
   topK?: number;
-  /** `balanced` is the usual sampling; others are refused: give a `temperature`. */
+  /** `balanced` is the usual sampling; others are refused: set a `temperature`. */
   samplingMode?: string;
 }
 
-/** How a session is made. */
+/** Options for making a session. */
 export interface SessionOptions extends SessionNeeds {
-  /** What the conversation begins with; it is never left out for want of room. */
+  /** Messages that the conversation begins with; never left out for lack of room. */
   initialPrompts?: PromptMessage[];
-  /** Is given what tells how far the download is. */
+  /** Called with an object that reports the progress of the download. */
   monitor?: (monitor: DownloadMonitor) => void;
-  /** Stops the making, and destroys the session afterwards. */
+  /** Aborts `create`, and destroys the session afterwards. */
   signal?: AbortSignal;
 }
 
-/** How a session is asked. */
+/** Options for a question. */
 export interface PromptOptions {
-  /** Stops the answer, and takes the question out of the conversation. */
+  /** Stops the answer and removes the question from the conversation. */
   signal?: AbortSignal;
   /**
-   * A JSON schema: the answer is a document of it, unless a limit ends that. A RegExp is refused.
+   * A JSON schema that the answer conforms to, unless a limit ends it early. A RegExp is refused.
    */
   responseConstraint?: object;
-  /** Of no meaning here: members never read the schema. */
+  /** Ignored: members never read the schema. */
   omitResponseConstraintInput?: boolean;
 }
 
-/** How a session is sampled where `create` is not told, and at most. */
+/** Default and maximum sampling parameters. */
 export interface SamplingLimits {
   defaultTopK: number;
   maxTopK: number;
@@ -117,38 +118,30 @@ export interface SamplingLimits {
   maxTemperature: number;
 }
 
-/** How the members of all sessions are loaded. */
+/** Options for loading the members that all sessions share. */
 export interface LanguageModelOptions extends LoadOptions {
-  /** Loads them in the place of `Conclave.load`. What it gives is closed with the last session. */
+  /** Replaces `Conclave.load`. Its result is closed with the last session. */
   load?: (options: LoadOptions) => Promise<Conclave>;
 }
 
-/** What has the shape of the global `LanguageModel`. */
+/** The interface of the global `LanguageModel`. */
 export interface ConclaveLanguageModel {
   /**
-   * Whether `create` with the same options would do: `available` where no model has to be
-   * downloaded (files beside the page, as the bundled members, count as there). Starts no engine
-   * and asks no host.
+   * Whether `create` with the same options would succeed: `available` if no model has to be
+   * downloaded (files beside the page, such as the bundled members, count as present). Starts no
+   * engine and asks no host.
    */
   availability(options?: SessionNeeds): Promise<Availability>;
   /**
-   * Makes a session, and loads the members for the first one. Rejects with NotSupportedError,
-   * NetworkError, OperationError, QuotaExceededError, AbortError.
+   * Makes a session; the first one loads the members. Rejects with NotSupportedError, NetworkError,
+   * OperationError, QuotaExceededError, AbortError.
    */
   create(options?: SessionOptions): Promise<LanguageModelSession>;
-  /** How sessions are sampled, and at most. */
+  /** Default and maximum sampling parameters. */
   params(): Promise<SamplingLimits>;
 }
 
-const mostTokens = 2 ** 32 - 1;
-const limits: SamplingLimits = {
-  defaultTopK: mostTokens,
-  maxTopK: mostTokens,
-  defaultTemperature: defaultSampling.temperature,
-  maxTemperature: 10,
-};
-
-/** An object in the shape of the global `LanguageModel`, whose sessions these members answer. */
+/** Makes a counterpart of the global `LanguageModel` whose sessions these members answer. */
 export function createLanguageModel(options: LanguageModelOptions = {}): ConclaveLanguageModel {
   const { load = (options: LoadOptions) => Conclave.load(options), ...loadOptions } =
     checkedOptions("createLanguageModel", options, {
@@ -167,9 +160,9 @@ export function createLanguageModel(options: LanguageModelOptions = {}): Conclav
     return current;
   };
   return {
-    async availability(given) {
+    async availability(sessionNeeds) {
       try {
-        const needs = known("availability", given, needFields) as SessionNeeds;
+        const needs = known("availability", sessionNeeds, needFields) as SessionNeeds;
         samplingOf(needs);
         refuseNeeds(needs);
       } catch (error) {
@@ -178,8 +171,8 @@ export function createLanguageModel(options: LanguageModelOptions = {}): Conclav
       }
       return current?.availability ?? availabilityOf(options);
     },
-    async create(given) {
-      const wanted = known("create", given, sessionFields) as SessionOptions;
+    async create(sessionOptions) {
+      const wanted = known("create", sessionOptions, sessionFields) as SessionOptions;
       refuseNeeds(wanted);
       const { initialPrompts = [], monitor, signal = new AbortController().signal } = wanted;
       const sampling = samplingOf(wanted);
@@ -192,7 +185,7 @@ export function createLanguageModel(options: LanguageModelOptions = {}): Conclav
         ensemble.follow(downloads);
         const conclave = await unlessAborted(ensemble.conclave, signal);
         const usage = await unlessAborted(usageOf(conclave, initial), signal);
-        if (ensemble.share < 1) tell(downloads, 1);
+        if (ensemble.share < 1) reportProgress(downloads, 1);
         const session = new LanguageModelSession(
           { ensemble, conclave, sampling },
           { messages: initial, initial: initial.length, usage },
@@ -211,8 +204,8 @@ export function createLanguageModel(options: LanguageModelOptions = {}): Conclav
 }
 
 /**
- * Tells by `downloadprogress` which share of the download is here: `loaded`, from 0 to 1. Both ends
- * are told, whether there is a download or not.
+ * Reports the download by `downloadprogress`: `loaded`, from 0 to 1. Both ends are reported even
+ * without a download.
  */
 class DownloadMonitor extends EventTarget {
   ondownloadprogress: ((event: ProgressEvent) => void) | null = null;
@@ -231,15 +224,15 @@ class DownloadProgress extends Event implements ProgressEvent {
   }
 }
 
-function tell(monitor: DownloadMonitor, share: number): void {
+function reportProgress(monitor: DownloadMonitor, share: number): void {
   const event = new DownloadProgress(share);
   monitor.dispatchEvent(event);
   monitor.ondownloadprogress?.(event);
 }
 
 /**
- * Members that several sessions share, from the first one that waits for them to the last one that
- * is destroyed.
+ * Members shared by several sessions, from the first that waits for them until the last is
+ * destroyed.
  */
 class Ensemble {
   availability: Availability = "downloading";
@@ -247,7 +240,7 @@ class Ensemble {
   readonly #loading: Loading;
   readonly #onEnd: () => void;
   readonly #monitors = new Set<DownloadMonitor>();
-  /** Of the load, from 0 to 1. */
+  /** Share of the load, from 0 to 1. */
   share = 0;
   #sessions = 0;
 
@@ -260,7 +253,7 @@ class Ensemble {
     this.#loading = new Loading(load, options, (share) => {
       if (share <= this.share) return;
       this.share = share;
-      for (const monitor of this.#monitors) tell(monitor, share);
+      for (const monitor of this.#monitors) reportProgress(monitor, share);
     });
     this.conclave = this.#loading.conclave.then((conclave) => {
       this.availability = "available";
@@ -271,8 +264,8 @@ class Ensemble {
 
   follow(monitor: DownloadMonitor): void {
     this.#monitors.add(monitor);
-    tell(monitor, 0);
-    if (this.share > 0) tell(monitor, this.share);
+    reportProgress(monitor, 0);
+    if (this.share > 0) reportProgress(monitor, this.share);
   }
 
   unfollow(monitor: DownloadMonitor): void {
@@ -287,37 +280,37 @@ class Ensemble {
     if (--this.#sessions === 0) this.end();
   }
 
-  /** The next session needs members anew. */
+  /** Makes the next session load members again. */
   end(): void {
     this.#onEnd();
     this.#loading.close();
   }
 }
 
-/** What sessions that are cloned of one have in common. */
+/** State that a session shares with its clones. */
 interface Shared {
   ensemble: Ensemble;
   conclave: Conclave;
   sampling: Pick<Sampling, "temperature" | "topK">;
 }
 
-/** A conversation by now. */
+/** State of a conversation. */
 interface State {
   messages: readonly Message[];
-  /** How many of them the session was made with. */
+  /** Number of messages that the session was made with. */
   initial: number;
-  /** Tokens of them, of the window. */
+  /** Tokens used in the context window. */
   usage: number;
 }
 
-/** Tokens of the conversation that there is room for, in the member that has the least. */
+/** Tokens that the conversation may have, by the member with the least room. */
 const windowOf = ({ members }: Conclave): number =>
   Math.min(...members.map(({ context }) => context));
 
-/** Tokens of a conversation, of the window, going by the member that is the fullest. */
+/** Tokens of the context window that a conversation uses, by the fullest member. */
 async function usageOf(conclave: Conclave, messages: readonly Message[]): Promise<number> {
   if (messages.length === 0) return 0;
-  // Chat templates know no conversation that ends otherwise than with a question.
+  // Chat templates only know conversations that end with a question.
   const asked: readonly Message[] =
     messages.at(-1)?.role === "user" ? messages : [...messages, { role: "user", content: "" }];
   const measured = await conclave.measure(joined(asked));
@@ -327,15 +320,15 @@ async function usageOf(conclave: Conclave, messages: readonly Message[]): Promis
 }
 
 /**
- * A conversation. Its methods reject with NotSupportedError where an ensemble can't do what is
- * asked, QuotaExceededError where the members have no room for it, InvalidStateError once the
- * session is destroyed, AbortError where it is destroyed or stopped meanwhile, and OperationError
- * where the engine fails. What is asked while another answer is under way waits for that.
+ * A conversation. Its methods reject with NotSupportedError for unsupported requests,
+ * QuotaExceededError if the members have no room, InvalidStateError after `destroy`, AbortError if
+ * destroyed or aborted meanwhile, and OperationError if the engine fails. A request during another
+ * answer waits for it.
  */
 class LanguageModelSession extends EventTarget {
   /**
-   * Dispatched as `contextoverflow`, and by its older name as `quotaoverflow`: the oldest questions
-   * and their answers were left out for want of room.
+   * Dispatched as `contextoverflow`, and by its older name as `quotaoverflow`, when the oldest
+   * questions and answers were left out for lack of room.
    */
   oncontextoverflow: ((event: Event) => void) | null = null;
   onquotaoverflow: ((event: Event) => void) | null = null;
@@ -344,29 +337,29 @@ class LanguageModelSession extends EventTarget {
   #state: State;
   #queue: Promise<unknown> = Promise.resolve();
 
-  /** Not for callers: `create` and `clone` make them. */
+  /** Internal: made by `create` and `clone`. */
   constructor(shared: Shared, state: State) {
     super();
     this.#shared = shared;
     this.#state = state;
   }
 
-  /** Tokens that there is room for, in the member that has the least. */
+  /** Tokens that the conversation may have, by the member with the least room. */
   get contextWindow(): number {
     return windowOf(this.#shared.conclave);
   }
 
-  /** Tokens of the conversation, of `contextWindow`, going by the member that is the fullest. */
+  /** Tokens of `contextWindow` that the conversation uses, by the fullest member. */
   get contextUsage(): number {
     return this.#state.usage;
   }
 
-  /** The older name of `contextWindow`. */
+  /** Older name of `contextWindow`. */
   get inputQuota(): number {
     return this.contextWindow;
   }
 
-  /** The older name of `contextUsage`. */
+  /** Older name of `contextUsage`. */
   get inputUsage(): number {
     return this.contextUsage;
   }
@@ -379,7 +372,7 @@ class LanguageModelSession extends EventTarget {
     return this.#shared.sampling.topK || limits.maxTopK;
   }
 
-  /** Answers, and keeps the question and the answer in the conversation. */
+  /** Answers, and adds the question and the answer to the conversation. */
   async prompt(input: PromptInput, options: PromptOptions = {}): Promise<string> {
     let answer = "";
     await this.#answer(input, options, (text) => {
@@ -388,9 +381,7 @@ class LanguageModelSession extends EventTarget {
     return answer;
   }
 
-  /**
-   * Answers as `prompt` does, piece by piece: each is a segment that the members have agreed on.
-   */
+  /** Answers as `prompt` does, in pieces: each is a segment that the members selected. */
   promptStreaming(input: PromptInput, options: PromptOptions = {}): ReadableStream<string> {
     const cancelled = new AbortController();
     return new ReadableStream<string>({
@@ -423,8 +414,8 @@ class LanguageModelSession extends EventTarget {
   }
 
   /**
-   * Tokens that a question takes by itself, with what chat templates put around it, of
-   * `contextWindow`. Rejects with QuotaExceededError where it is too long for a member.
+   * Tokens of `contextWindow` that a question takes by itself, with the chat template's additions.
+   * Rejects with QuotaExceededError if it is too long for a member.
    */
   async measureContextUsage(input: PromptInput, options: PromptOptions = {}): Promise<number> {
     options = known("measureContextUsage", options, promptFields) as PromptOptions;
@@ -438,12 +429,12 @@ class LanguageModelSession extends EventTarget {
     });
   }
 
-  /** The older name of `measureContextUsage`. */
+  /** Older name of `measureContextUsage`. */
   measureInputUsage(input: PromptInput, options: PromptOptions = {}): Promise<number> {
     return this.measureContextUsage(input, options);
   }
 
-  /** Another session that goes on from here. */
+  /** Makes another session that continues from here. */
   async clone(options: Pick<PromptOptions, "signal"> = {}): Promise<LanguageModelSession> {
     options = known("clone", options, signalFields) as PromptOptions;
     this.#refuseDestroyed();
@@ -453,8 +444,8 @@ class LanguageModelSession extends EventTarget {
   }
 
   /**
-   * Ends the session, and the engine with the last one. What is under way rejects with AbortError,
-   * or with the reason that is given.
+   * Ends the session, and with the last one the engine. Pending calls reject with `reason`, or
+   * AbortError.
    */
   destroy(
     reason: unknown = new DOMException("The session was destroyed.", "AbortError"),
@@ -473,13 +464,13 @@ class LanguageModelSession extends EventTarget {
       const { messages, usage } = await this.#fitting(added);
       signal.throwIfAborted();
       const { conclave, sampling } = this.#shared;
-      let told = "";
+      let sent = "";
       for await (const event of conclave.ask(joined(messages), { signal, sampling, ...format })) {
         if (event.type !== "round" && event.type !== "end") continue;
         if (event.type === "end" && event.stop === "stopped") signal.throwIfAborted();
-        // The end may bring what was held back.
-        const text = event.type === "round" ? event.text : event.text.slice(told.length);
-        told += text;
+        // The end may bring text withheld so far.
+        const text = event.type === "round" ? event.text : event.text.slice(sent.length);
+        sent += text;
         if (text !== "") tell(text);
         if (event.type !== "end") continue;
         const answered: Message[] = [...messages, { role: "assistant", content: event.text }];
@@ -492,16 +483,16 @@ class LanguageModelSession extends EventTarget {
     });
   }
 
-  /** Runs tasks one after the other; who waits hears the signal at once. */
+  /** Runs tasks in turn; an abort rejects a waiting one at once. */
   async #inTurn<T>(
-    of: string,
+    method: string,
     options: PromptOptions,
     fields: Fields,
     task: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
-    const given = known(of, options, fields) as PromptOptions;
+    const promptOptions = known(method, options, fields) as PromptOptions;
     this.#refuseDestroyed();
-    const signal = this.#until(given);
+    const signal = this.#until(promptOptions);
     const turn = this.#queue.then(() => {
       signal.throwIfAborted();
       return task(signal);
@@ -515,7 +506,7 @@ class LanguageModelSession extends EventTarget {
     }
   }
 
-  /** Aborted by the caller, or with the session. */
+  /** Signal aborted by the caller or with the session. */
   #until({ signal }: PromptOptions): AbortSignal {
     return signal ? AbortSignal.any([signal, this.#destruction.signal]) : this.#destruction.signal;
   }
@@ -526,8 +517,8 @@ class LanguageModelSession extends EventTarget {
   }
 
   /**
-   * The conversation with what is added. As far as there is no room for it, the oldest questions
-   * leave it with their answers; where that is not enough, none do.
+   * The conversation with `added`. If it is too long, the oldest questions and their answers are
+   * dropped; if dropping them is not enough, none are.
    */
   async #fitting(added: Message[]): Promise<Pick<State, "messages" | "usage">> {
     const { initial } = this.#state;
@@ -559,155 +550,13 @@ class LanguageModelSession extends EventTarget {
 }
 export type { LanguageModelSession };
 
-const unsupported = (message: string): DOMException =>
-  new DOMException(message, "NotSupportedError");
-
-/** An infinite one is the most that there is. */
-const amount: Check<number> = (data, path) => {
-  if (typeof data !== "number" || Number.isNaN(data)) throw fault(path, "a number", data);
-  return data;
-};
-const needFields = {
-  expectedInputs: optional(list(object)),
-  expectedOutputs: optional(list(object)),
-  tools: optional(list(object)),
-  temperature: optional(amount),
-  topK: optional(amount),
-  samplingMode: optional(text),
-};
-const signalFields = { signal: optional(signalCheck) };
-const sessionFields = {
-  ...needFields,
-  ...signalFields,
-  initialPrompts: optional(list(object)),
-  monitor: optional(callback<NonNullable<SessionOptions["monitor"]>>()),
-};
-const promptFields = {
-  ...signalFields,
-  responseConstraint: optional(object),
-  omitResponseConstraintInput: optional(flag),
-};
-
-/**
- * As the API does: what is unknown is not supported, a wrong type is a TypeError, and null is as if
- * it were left out.
- */
-function known(of: string, options: unknown, fields: Fields): object {
-  return checkedOptions(of, options ?? {}, fields, {
-    wrong: (message) => new TypeError(message),
-    unknown: unsupported,
-  });
-}
-
-/** What holds an answer to its constraint. Throws for one that can't be. */
-function formatOf({ responseConstraint, omitResponseConstraintInput }: PromptOptions): {
-  responseFormat?: ResponseFormat;
-} {
-  if (responseConstraint instanceof RegExp)
-    throw unsupported(
-      "An ensemble can't honour a responseConstraint that is a RegExp. Give a JSON schema.",
-    );
-  if (responseConstraint !== undefined)
-    return { responseFormat: { type: "json_schema", schema: responseConstraint } };
-  if (omitResponseConstraintInput)
-    throw new TypeError("omitResponseConstraintInput goes with responseConstraint. Leave it out.");
-  return {};
-}
-
-/** Throws what of a session's needs an ensemble can't do. */
-function refuseNeeds(needs: SessionNeeds): void {
-  const {
-    expectedInputs = [],
-    expectedOutputs = [],
-    tools = [],
-    samplingMode = "balanced",
-  } = needs;
-  const other = [...expectedInputs, ...expectedOutputs].find(({ type }) => type !== "text");
-  if (other)
-    throw unsupported(
-      `The members read and write text alone, and ${JSON.stringify(other.type)} is expected. Leave it out.`,
-    );
-  if (tools.length > 0) throw unsupported("The members call no tools. Leave them out.");
-  if (samplingMode !== "balanced")
-    throw unsupported(
-      `An ensemble can't honour samplingMode: ${JSON.stringify(samplingMode)}. Give a temperature.`,
-    );
-}
-
-function samplingOf({ temperature, topK, samplingMode }: SessionNeeds): Shared["sampling"] {
-  if (samplingMode !== undefined && (temperature ?? topK) !== undefined)
-    throw new TypeError("samplingMode goes with neither temperature nor topK. Leave it out.");
-  if (temperature !== undefined && !(temperature >= 0))
-    throw new RangeError(`The temperature is ${temperature}, and is at least 0.`);
-  if (topK !== undefined && !(topK >= 1))
-    throw new RangeError(`topK is ${topK}, and is at least 1.`);
-  return {
-    temperature: Math.min(temperature ?? limits.defaultTemperature, limits.maxTemperature),
-    // To draw from all tokens is 0 to the engine.
-    topK: topK === undefined || topK >= limits.maxTopK ? 0 : Math.floor(topK),
-  };
-}
-
-/**
- * Reads what is asked. `appended`: it follows something, so that a system's message comes too late.
- */
-function messagesOf(input: PromptInput, appended: boolean): Message[] {
-  if (typeof input === "string") return [{ role: "user", content: input }];
-  const told = checked("The prompt", input, list(object), {
-    wrong: (message) => new TypeError(message),
-  });
-  if (told.length === 0) return [{ role: "user", content: "" }];
-  return input.map(({ role, content, prefix }, index) => {
-    if (!["system", "user", "assistant"].includes(role))
-      throw new TypeError(
-        `There is no role ${JSON.stringify(role)}. Take system, user or assistant.`,
-      );
-    if (role === "system" && (appended || index > 0))
-      throw new TypeError(
-        "The system's message comes first of all. Begin the conversation with it.",
-      );
-    if (prefix && (role !== "assistant" || index < input.length - 1))
-      throw new DOMException(
-        "A prefix is the last message, and the assistant's. Leave it out.",
-        "SyntaxError",
-      );
-    if (prefix)
-      throw unsupported("The members draft an answer from its first word. Leave prefix out.");
-    if (typeof content === "string") return { role, content };
-    const parts = checked(`The content of message ${index + 1}`, content, list(object), {
-      wrong: (message) => new TypeError(message),
-    }) as PromptPart[];
-    const texts = parts.map(({ type, value }) => {
-      if (type !== "text")
-        throw unsupported(
-          `The members read text alone, and a message has ${JSON.stringify(type)}. Leave it out.`,
-        );
-      if (typeof value !== "string") throw new TypeError("The value of a text is a string.");
-      return value;
-    });
-    return { role, content: texts.join("") };
-  });
-}
-
-/** Messages of one role that follow each other as one: many chat templates know only turns. */
-function joined(messages: readonly Message[]): Message[] {
-  const turns: Message[] = [];
-  for (const { role, content } of messages) {
-    const last = turns.at(-1);
-    if (last?.role === role)
-      turns[turns.length - 1] = { role, content: `${last.content}\n\n${content}` };
-    else turns.push({ role, content });
-  }
-  return turns;
-}
-
 async function availabilityOf({
   backend,
   members,
   hub,
   load,
 }: LanguageModelOptions): Promise<Availability> {
-  // Whoever loads the members knows where they run.
+  // With its own `load`, the caller decides where members run.
   if (load === undefined && typeof Worker === "undefined") return "unavailable";
   try {
     const { gpu } = (globalThis.navigator ?? {}) as Navigator & { gpu?: Gpu };
@@ -722,31 +571,4 @@ async function availabilityOf({
     if (kind === "NoGpu" || kind === "Reference") return "unavailable";
     throw error;
   }
-}
-
-/** The names that the API has for the kinds of errors; of others it is OperationError. */
-const names: Partial<Record<ErrorKind, string>> = {
-  NoGpu: "NotSupportedError",
-  NoPlan: "NotSupportedError",
-  ModelFile: "NotSupportedError",
-  Template: "NotSupportedError",
-  Settings: "NotSupportedError",
-  Reference: "NotSupportedError",
-  Download: "NetworkError",
-  ContextFull: "QuotaExceededError",
-};
-
-/** An error of the library as the API has it; what is none of the library's stays what it is. */
-function exceptionOf(error: unknown): unknown {
-  if (!(error instanceof ConclaveError)) return error;
-  const name = names[error.kind] ?? "OperationError";
-  // A class of its own in newer browsers, whose callers may ask for it.
-  const { QuotaExceededError } = globalThis as {
-    QuotaExceededError?: new (message: string) => DOMException;
-  };
-  const exception =
-    name === "QuotaExceededError" && QuotaExceededError
-      ? new QuotaExceededError(error.message)
-      : new DOMException(error.message, name);
-  return Object.assign(exception, { cause: error });
 }

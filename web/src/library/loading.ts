@@ -1,7 +1,4 @@
-/**
- * An ensemble on its way, for those who wait for it: how far it is, and how it is ended whatever
- * has become of it.
- */
+/** An ensemble while it loads: its progress, and how to end it in any state. */
 import type { Conclave, LoadOptions } from "./conclave.ts";
 
 export class Loading {
@@ -9,7 +6,7 @@ export class Loading {
   readonly conclave: Promise<Conclave>;
   readonly #stop = new AbortController();
 
-  /** `onShare` hears which share of the load is done, from 0 to 1; it never falls. */
+  /** `onShare`: called with the progress of the load, from 0 to 1; it never falls. */
   constructor(
     load: (options: LoadOptions) => Promise<Conclave>,
     options: LoadOptions,
@@ -21,15 +18,15 @@ export class Loading {
       signal: AbortSignal.any([signal, this.#stop.signal]),
       onShare: (share) => {
         options.onShare?.(share);
-        // Nothing is here before anything has begun.
+        // 0 before anything has begun.
         if (share > 0 && !this.#stop.signal.aborted) onShare(share);
       },
     });
-    // Told to whoever waits for it.
+    // Reported to callers that await it.
     this.conclave.catch(() => undefined);
   }
 
-  /** Stops the loading, or ends what was loaded. */
+  /** Aborts the loading, or closes the loaded ensemble. */
   close(): void {
     this.#stop.abort();
     void this.conclave.then(

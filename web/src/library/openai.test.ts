@@ -9,7 +9,7 @@ const messages: OpenAI.ChatCompletionMessageParam[] & ChatParams["messages"] = [
   { role: "user", content: "hello" },
 ];
 
-/** What the client's own callers get, if our answers fit their types. */
+/** The types that the client's callers see, if our answers fit them. */
 type Create = OpenAI["chat"]["completions"]["create"];
 type Plain = (params: {
   messages: typeof messages;
@@ -110,7 +110,7 @@ test("a streamed answer comes in chunks that join to it, and says why it is over
   );
   assert.equal(new Set(chunks.map(({ id }) => id)).size, 1);
 
-  // `there.` might begin a text to stop before: it is told at the end.
+  // `there.` might begin a stop text, so it is reported at the end.
   const held = await open({ Ada: talker });
   const options = {
     messages,

@@ -1,5 +1,5 @@
 /**
- * An ensemble behind the interface of OpenAI's client, for code that is written against that:
+ * An ensemble with the interface of OpenAI's client:
  *
  * ```ts
  * const client = createChatCompletions(await Conclave.load());
@@ -7,10 +7,9 @@
  * completion.choices[0].message.content;
  * ```
  *
- * Parameters and answers are named and shaped as its client's types say (tested against `openai`
- * 7). A parameter that an ensemble can't honour is refused by its name, unless it asks for nothing.
- * What the client has no field for is in `conclave`: who wrote each segment, and how the members
- * voted.
+ * Parameters and answers follow the client's types (tested against `openai` 7). Unsupported
+ * parameters are refused by name, unless their value asks for nothing. The extra field `conclave`
+ * holds the writers of each segment and the votes.
  */
 import {
   flag,
@@ -36,77 +35,77 @@ import { checked, ensemble, object, signal as signalCheck } from "./options.ts";
 
 export type { FinishReason, SegmentVote } from "./answer.ts";
 
-/** A piece of a message. */
+/** Part of a message. */
 export interface ChatTextPart {
   type: "text";
   text: string;
 }
 
-/** A message of the conversation; `developer` is `system` by its later name. */
+/** A message of the conversation; `developer` is the later name of `system`. */
 export interface ChatMessage {
   role: "system" | "developer" | "user" | "assistant";
   content?: string | readonly ChatTextPart[] | null;
 }
 
-/** What the answer is to be. */
+/** Form of the answer. */
 export type ChatResponseFormat =
   | { type: "text" }
   | { type: "json_object" }
   | { type: "json_schema"; json_schema: ChatSchema };
 
-/** A schema that the answer is a document of. */
+/** Schema that the answer conforms to. */
 export interface ChatSchema {
-  /** Of no meaning here, nor are the next two: a schema is always kept to. */
+  /** Ignored, as are the next two: a schema is always enforced. */
   name: string;
   description?: string;
   strict?: boolean | null;
-  /** Any object if left out. */
+  /** Any object by default. */
   schema?: Record<string, unknown>;
 }
 
-/** What may be asked for. What is `null` is as if it were left out. */
+/** Parameters of a request. `null` means absent. */
 export interface ChatParams {
   messages: readonly ChatMessage[];
-  /** Told back, and nothing else: the members answer. */
+  /** Only repeated in the response: the members answer. */
   model?: string;
   /**
-   * Tokens of the answer at most, each segment's in its writer's own; `max_tokens` is its older
-   * name.
+   * Maximum number of tokens of the answer, each segment counted by its writer's tokenizer;
+   * `max_tokens` is the older name.
    */
   max_completion_tokens?: number | null;
   max_tokens?: number | null;
-  /** Texts that the answer ends before. */
+  /** Texts that end the answer and are left out of it. */
   stop?: string | readonly string[] | null;
   temperature?: number | null;
   top_p?: number | null;
-  /** Any whole number. */
+  /** Any integer. */
   seed?: number | null;
   stream?: boolean | null;
   stream_options?: { include_usage?: boolean } | null;
   n?: 1 | null;
   response_format?: ChatResponseFormat;
   logprobs?: false | null;
-  /** Of no meaning here. */
+  /** Ignored. */
   user?: string;
 }
 
-/** As the client takes them. */
+/** Request options of the client. */
 export interface ChatOptions {
   signal?: AbortSignal | null;
 }
 
-/** Tokens of the conversation, in the member that has the most, and of the answer. */
+/** Tokens of the conversation, by the member that counts the most, and of the answer. */
 export interface ChatUsage {
   prompt_tokens: number;
   completion_tokens: number;
   total_tokens: number;
 }
 
-/** An answer. */
+/** A complete answer. */
 export interface ChatCompletion {
   id: string;
   object: "chat.completion";
-  /** In seconds since 1970. */
+  /** Unix time in seconds. */
   created: number;
   model: string;
   choices: [
@@ -121,13 +120,13 @@ export interface ChatCompletion {
   conclave: { stop: StopReason; segments: SegmentVote[] };
 }
 
-/** A piece of an answer that is streamed. The last one but for the usage says why it is over. */
+/** Part of a streamed answer. The last one, or the last before the usage, has the finish reason. */
 export interface ChatCompletionChunk {
   id: string;
   object: "chat.completion.chunk";
   created: number;
   model: string;
-  /** None in the last one, which tells the usage, where that was asked for. */
+  /** Empty in the last chunk, which has the usage, if that was requested. */
   choices: {
     index: 0;
     delta: { role?: "assistant"; content?: string };
@@ -139,13 +138,14 @@ export interface ChatCompletionChunk {
 }
 
 /**
- * An answer as it is written, to be read once. `controller.abort()` stops it, and ends the reading.
+ * An answer as it is written, to be read once. `controller.abort()` stops it and ends the
+ * iteration.
  */
 export interface ChatStream extends AsyncIterable<ChatCompletionChunk> {
   controller: AbortController;
 }
 
-/** What of the client an ensemble stands in for. */
+/** The part of the client that an ensemble implements. */
 export interface ChatCompletions {
   chat: {
     completions: {
@@ -158,7 +158,7 @@ export interface ChatCompletions {
   };
 }
 
-/** What a parameter that means nothing here may be, since then it asks for nothing. */
+/** Values of ignored parameters that ask for nothing and are accepted. */
 const idle: Record<string, readonly unknown[]> = {
   n: [1],
   logprobs: [false],
@@ -168,7 +168,7 @@ const idle: Record<string, readonly unknown[]> = {
   store: [false],
   stream: [true, false],
 };
-/** What they may be that mean something. */
+/** Parameters with an effect. */
 const fields = {
   messages: list(object),
   model: orNone(text),
@@ -200,8 +200,8 @@ function stops(data: unknown, path: string): string | string[] {
 }
 
 /**
- * The interface of OpenAI's client over these members. `create` throws as `Conclave.ask` does, and
- * AbortError when its signal stops it.
+ * Makes OpenAI's client interface over these members. `create` throws as `Conclave.ask` does, and
+ * AbortError when its signal aborts.
  */
 export function createChatCompletions(conclave: Conclave): ChatCompletions {
   checked("The ensemble", conclave, ensemble);
@@ -210,7 +210,7 @@ export function createChatCompletions(conclave: Conclave): ChatCompletions {
     options: ChatOptions = {},
   ): Promise<ChatCompletion | ChatStream> {
     refuseForeign(params);
-    // The client's own options (a timeout, retries) mean nothing here.
+    // The client's own options (timeout, retries) are ignored.
     const { signal } = checked(
       "The options of create",
       options,
@@ -282,7 +282,9 @@ async function completed(
       conclave: { stop, segments },
     };
   }
-  throw new BadSettings("The answer has no end. Close no engine that answers.");
+  throw new BadSettings(
+    "The answer has no end: its engine was closed. Keep the engine open until the answer is complete.",
+  );
 }
 
 function streamOf(
@@ -318,7 +320,7 @@ async function* chunks(
     choices: [{ index: 0, delta, finish_reason: finish, logprobs: null }],
     ...usage,
   });
-  let told = "";
+  let sent = "";
   let members: string[] = [];
   for await (const event of events) {
     if (event.type === "begin") {
@@ -326,24 +328,27 @@ async function* chunks(
       yield chunk({ role: "assistant", content: "" });
     }
     if (event.type === "round") {
-      told += event.text;
+      sent += event.text;
       yield { ...chunk({ content: event.text }), conclave: voteOf(event, members) };
     }
     if (event.type !== "end") continue;
-    // Whose own signal stops it hears so; who stops the stream, as with OpenAI's, reads no more.
+    // As in OpenAI's client, aborting the caller's signal throws, and aborting the stream's
+    // controller just ends the iteration.
     if (event.stop === "stopped") {
       signal?.throwIfAborted();
       return;
     }
-    // What was held back, since it might have begun a text to stop before.
-    const rest = event.text.slice(told.length);
+    // Text withheld because it could begin a stop text.
+    const rest = event.text.slice(sent.length);
     if (rest !== "") yield chunk({ content: rest });
     yield chunk({}, finishOf(event.stop));
     if (withUsage) yield { ...head, object, choices: [], usage: usageOf(event.usage) };
   }
 }
 
-/** The client's seeds may be negative, the members' start at 0: those count back from the end. */
+/**
+ * The client's seeds may be negative, the members' start at 0: negative ones count back from 2^53.
+ */
 const seedOf = (seed: number): number => (seed < 0 ? seed + 2 ** 53 : seed);
 
 function refuseForeign(params: ChatParams): void {
@@ -373,7 +378,7 @@ function messageOf(message: ChatMessage, index: number): Message {
   const content = checked(`messages[${index}].content`, message.content, contents);
   const parts: readonly ChatTextPart[] =
     typeof content === "string" ? [{ type: "text", text: content }] : (content ?? []);
-  // An assistant that called a tool has said nothing.
+  // A message that called a tool may have no content.
   if ((content ?? undefined) === undefined && role !== "assistant")
     throw new BadSettings(
       `messages[${index}].content must be a string or a list; it is missing. Say what it says.`,
@@ -390,7 +395,7 @@ function messageOf(message: ChatMessage, index: number): Message {
   };
 }
 
-/** A text, or its parts, or none. */
+/** A text, its parts, or none. */
 function contents(data: unknown, path: string): ChatMessage["content"] {
   return data == null || typeof data === "string"
     ? (data ?? null)

@@ -1,6 +1,6 @@
 /**
- * What is of a wrong type is refused by its name, in every entry of the package, before anything is
- * done with it.
+ * Every entry point of the package refuses values of wrong types by name, before doing anything
+ * with them.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -10,10 +10,7 @@ import { Conclave } from "./conclave.ts";
 import { createLanguageModel } from "./language-model.ts";
 import { createChatCompletions } from "./openai.ts";
 
-/**
- * Values of types that callers are not meant to have: they come from forms, from JSON, from a
- * missing field.
- */
+/** Values that the types forbid but that come from forms, JSON or missing fields. */
 const any = (value: unknown): never => value as never;
 
 test("the library names the option that is of a wrong type", async () => {
@@ -136,7 +133,7 @@ test("the library names the option that is of a wrong type", async () => {
   for (const [refused, message] of refusals)
     await assert.rejects(refused, { name: "Settings", message });
   assert.equal(journal.length, before, "no member was asked for anything");
-  // What is left out by its value is as if it were left out.
+  // An undefined value counts as absent.
   assert.equal(
     (
       await collect(

@@ -1,6 +1,6 @@
 /**
- * What callers hand over, checked before it is used: what is of a wrong type, or of a name that
- * means nothing, is refused by that name. The one place for all entries of the package.
+ * Validation of arguments, for all entry points of the package: wrong types and unknown names are
+ * refused by name.
  */
 import {
   fault,
@@ -19,7 +19,7 @@ import {
 import { BadSettings } from "../protocol/errors.ts";
 import { contextTokens, core, memberSource, message, thinking } from "../protocol/messages.ts";
 
-/** How a fault is told: a value of a wrong type, and a name that is not known. */
+/** Errors thrown for a value of a wrong type, and for an unknown name. */
 export interface Refusals {
   wrong: (message: string) => Error;
   unknown: (message: string) => Error;
@@ -30,7 +30,7 @@ const settings: Refusals = {
   unknown: (message) => new BadSettings(message),
 };
 
-/** A value of this type, or what refuses it by its name: Settings if left out. */
+/** Checks a value's type. Throws Settings by default, with the value's name. */
 export function checked<T>(
   name: string,
   value: unknown,
@@ -45,29 +45,29 @@ export function checked<T>(
 }
 
 /**
- * Options of something, those alone that are given. A name that is none of these fields' is
- * refused: a misspelt option would be as if it were left out.
+ * Checks an options object and drops undefined fields. Refuses unknown names, so that a misspelt
+ * option is not ignored.
  */
 export function checkedOptions<F extends Fields>(
-  of: string,
+  method: string,
   options: unknown,
   fields: F,
   refusals: Refusals = settings,
 ): Checked<ReturnType<typeof shape<F>>> {
-  checked(`The options of ${of}`, options, object, refusals);
-  const unknown = misnamed(options as object, fields, of);
+  checked(`The options of ${method}`, options, object, refusals);
+  const unknown = misnamed(options as object, fields, method);
   if (unknown !== undefined) throw refusals.unknown(`${unknown}.`);
-  return checked(of, options, shape(fields), refusals);
+  return checked(method, options, shape(fields), refusals);
 }
 
-/** An object of whatever fields; who uses it knows them. */
+/** Any object; its user knows the fields. */
 export const object: Check<object> = (data, path) => {
   if (typeof data !== "object" || data === null || Array.isArray(data))
     throw fault(path, "an object", data);
   return data;
 };
 
-/** Members that answer, by what they do. */
+/** An object with an ensemble's methods. */
 export const ensemble: Check<object> = (data, path) => {
   if (typeof (data as { ask?: unknown } | null | undefined)?.ask !== "function")
     throw fault(path, "what Conclave.load gives", data);
@@ -75,9 +75,9 @@ export const ensemble: Check<object> = (data, path) => {
 };
 
 export const signal: Check<AbortSignal> = (data, path) => {
-  const given = data as Partial<AbortSignal> | null | undefined;
-  // By what it does: it may be of another window.
-  if (typeof given?.aborted !== "boolean" || typeof given.addEventListener !== "function")
+  const signal = data as Partial<AbortSignal> | null | undefined;
+  // Duck-typed: it may be of another window.
+  if (typeof signal?.aborted !== "boolean" || typeof signal.addEventListener !== "function")
     throw fault(path, "an AbortSignal", data);
   return data as AbortSignal;
 };
@@ -89,7 +89,7 @@ export const address: Check<string | URL> = (data, path) => {
   return data as string | URL;
 };
 
-/** A function of whatever kind. */
+/** Any function. */
 export function callback<F>(): Check<F> {
   return (data, path) => {
     if (typeof data !== "function") throw fault(path, "a function", data);
@@ -97,12 +97,12 @@ export function callback<F>(): Check<F> {
   };
 }
 
-/** A list of them, or the address of one. */
+/** A list of members, or the address of one. */
 const members: Check<string | URL | Checked<typeof memberSource>[]> = (data, path) => {
   if (typeof data === "object" && !Array.isArray(data) && data !== null) return address(data, path);
   if (typeof data === "string") return data;
   const sources = list(memberSource)(data, path);
-  // Before either is fetched.
+  // Checked before either is fetched.
   const names = sources.map(({ name }) => name);
   const twice = names.find((name, index) => names.indexOf(name) < index);
   if (twice !== undefined)
@@ -137,7 +137,7 @@ export const loadFields = {
   onShare: optional(callback<(share: number) => void>()),
 };
 
-/** What of an answer's options goes for all answers of a model. */
+/** Options of an answer that can be set for all answers of a model. */
 export const answerFields = {
   rule: optional(text),
   settings: optional(object),
@@ -151,7 +151,7 @@ export const questionFields = {
   sampling: optional(object),
   maxTokens: optional(whole(1, 2 ** 32 - 1)),
   stop: optional(list(text)),
-  /** `schemaOf` looks into it. */
+  /** Checked in detail by `schemaOf`. */
   responseFormat: optional(object),
 };
 
@@ -167,5 +167,5 @@ export const beginFields = {
 };
 export const measureFields = { members: askFields.members, thinking: askFields.thinking };
 export const draftFields = { members: askFields.members, maxTokens: optional(whole(1, 256)) };
-/** Drafts have more fields, and are candidates as they are. */
+/** Drafts, which have more fields, are accepted as candidates. */
 export const candidates = list(shape({ text, ended: flag }));

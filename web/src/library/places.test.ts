@@ -1,6 +1,6 @@
 /**
  * Every file of the engine and of the bundled members has an address, beside the scripts or in a
- * folder that is named.
+ * named folder.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -18,10 +18,7 @@ const files = (assets?: string | URL): string[] => {
     ...toys(assets).map(({ url }) => url!),
   ];
 };
-/**
- * What is behind the engine's name where WebAssembly takes it: the runtime of these tests may or
- * may not.
- */
+/** Suffix of the engine's name under this runtime, which may or may not support relaxed SIMD. */
 const relaxed = takesRelaxedSimd() ? "-relaxed" : "";
 const names = [
   "engine.js",

@@ -1,13 +1,13 @@
 /**
- * Where the engine's files lie, each by an address that bundlers see and copy its file for. Workers
- * are one file each and import nothing, so that a copy is enough.
+ * Addresses of the engine's files, written so that bundlers see them and copy the files. Each
+ * worker is one file without imports, so that a copy is enough.
  */
 import list from "../../members/members.json" with { type: "json" };
 import type { MemberSource, Places } from "../protocol/messages.ts";
 import { takesRelaxedSimd } from "../protocol/relaxed-simd.ts";
 import { mayShareMemory } from "../protocol/shared-memory.ts";
 
-/** Files beside this one. Written out: a bundler reads each as it stands here. */
+/** Files beside this one. Written out, because a bundler only reads literals. */
 const beside: Record<string, () => URL> = {
   "engine.js": () => new URL("./engine.js", import.meta.url),
   "engine.wasm": () => new URL("./engine.wasm", import.meta.url),
@@ -23,19 +23,16 @@ const beside: Record<string, () => URL> = {
   "members/juno.gguf": () => new URL("./members/juno.gguf", import.meta.url),
 };
 
-/** The address of a file: below `assets` where that is given, else beside this script. */
+/** Address of a file: below `assets` if set, else beside this script. */
 function addressOf(file: string, assets: string | URL | undefined): string {
-  // Turbopack puts what is like a URL there, with a path alone: below the page's origin.
+  // Turbopack substitutes a URL-like object with a bare path, below the page's origin.
   if (assets === undefined) return new URL(beside[file]!(), globalThis.location?.href).href;
   const base = new URL(assets, globalThis.document?.baseURI);
   if (!base.pathname.endsWith("/")) base.pathname += "/";
   return new URL(file, base).href;
 }
 
-/**
- * Those of the engine that this page can start, of the open core, and of what holds answers to a
- * form.
- */
+/** Addresses of the engine build for this page, the open core, and the grammar module. */
 export function places(assets?: string | URL): Places {
   const place = (name: string, wasm = name) => ({
     worker: addressOf(`${name}.js`, assets),

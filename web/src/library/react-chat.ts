@@ -1,7 +1,6 @@
 /**
- * `<conclave-chat>` as a component of React. Its handlers are attached by the component itself:
- * React attaches none for events of an element's own while it takes over a page that was rendered
- * on a server.
+ * `<conclave-chat>` as a React component. It attaches its event handlers itself: React attaches
+ * none for custom events while it hydrates server-rendered markup.
  */
 import {
   createElement,
@@ -24,12 +23,12 @@ import type {
 } from "./conclave.ts";
 import type { ConclaveChat as ChatElement } from "./element.ts";
 
-/** The attributes of `<conclave-chat>`, beside those of every element. */
+/** Attributes of `<conclave-chat>`, besides those of every element. */
 export interface ConclaveChatAttributes
   extends DetailedHTMLProps<HTMLAttributes<ChatElement>, ChatElement> {
   /**
-   * References of models, parted by spaces, or the address of a list of them; the bundled members
-   * if left out.
+   * References of models, separated by spaces, or the address of a list of them; the bundled
+   * members by default.
    */
   members?: string;
   backend?: BackendChoice;
@@ -39,24 +38,24 @@ export interface ConclaveChatAttributes
   thinking?: Thinking;
 }
 
-/** What {@link ConclaveChat} takes: the element's attributes, and who hears its events. */
+/** Props of {@link ConclaveChat}: the element's attributes and event handlers. */
 export interface ConclaveChatProps
   extends Omit<ConclaveChatAttributes, "members" | "onProgress" | "onError" | "ref"> {
   /**
-   * As the attribute, or a list as `Conclave.load` takes it. Another list at each render would load
-   * the members anew at each question: keep one.
+   * The attribute, or a list as for `Conclave.load`. Keep the list: a new one at each render would
+   * load the members again at each question.
    */
   members?: string | MemberSource[];
-  /** Hears every event of an answer. */
+  /** Called with every event of an answer. */
   onEvent?: (event: ConclaveEvent) => void;
   onRound?: (event: RoundEvent) => void;
   onEnd?: (event: EndEvent) => void;
-  /** Hears which share of the loading is done, from 0 to 1. */
+  /** Called with the progress of the load, from 0 to 1. */
   onProgress?: (progress: { share: number; loaded: number; total: number }) => void;
   onError?: (error: ConclaveError) => void;
 }
 
-/** `<conclave-chat>`; the element itself comes with `conclave/element`. */
+/** `<conclave-chat>`; import `conclave/element` to define the element. */
 export function ConclaveChat({
   members,
   onEvent,
@@ -81,12 +80,13 @@ export function ConclaveChat({
   useEffect(() => {
     const { current } = element;
     if (!current) return;
-    const tell = ({ type, detail }: CustomEvent<never>): void =>
+    const forward = ({ type, detail }: CustomEvent<never>): void =>
       handlers.current[type as keyof typeof heard]?.(detail);
     const names = Object.keys(handlers.current);
-    for (const name of names) current.addEventListener(name, tell as (event: Event) => void);
+    for (const name of names) current.addEventListener(name, forward as (event: Event) => void);
     return () => {
-      for (const name of names) current.removeEventListener(name, tell as (event: Event) => void);
+      for (const name of names)
+        current.removeEventListener(name, forward as (event: Event) => void);
     };
   }, []);
   useEffect(() => {

@@ -24,23 +24,23 @@ Object.assign(globalThis, {
   IS_REACT_ACT_ENVIRONMENT: true,
   ...(!("navigator" in globalThis) && { navigator: window.navigator }),
 });
-// It looks for a document as it is loaded.
+// React looks for a document when it is loaded.
 const { createRoot, hydrateRoot } = await import("react-dom/client");
 
-/** What `task` does, and all that React does of it. */
+/** Runs `task` and all work that React does for it. */
 const inAct = <T>(task: () => Promise<T>): Promise<T> => act(task);
 const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
 
 interface Mounted {
-  /** What the hook gave last. */
+  /** Latest value of the hook. */
   hook: () => UseConclave;
   stages: Stage[];
-  /** All that it gave, as `status text`. */
+  /** All its values, as `status text`. */
   seen: string[];
   unmount: () => Promise<void>;
 }
 
-/** A component with the hook, mounted; `Child` is rendered below it. */
+/** Mounts a component with the hook; `Child` is rendered below it. */
 async function mounted({
   script = talker,
   surroundings,
@@ -78,7 +78,7 @@ async function mounted({
   return { hook: () => hook!, stages, seen, unmount };
 }
 
-/** Lets the engine and React do what there is to do. */
+/** Lets the engine and React finish pending work. */
 const settle = (): Promise<void> => inAct(async () => new Promise((done) => setTimeout(done, 30)));
 const ended = ({ journal }: Stage): boolean => journal.includes("terminate");
 
@@ -186,7 +186,7 @@ test("a stopped answer keeps its text; while one is under way others are refused
     { role: "assistant", content: await answered },
   ]);
   assert.deepEqual([hook().status, hook().error], ["ready", undefined]);
-  // A new conversation begins at once, whatever is still under way.
+  // A new conversation begins at once, whatever is under way.
   await inAct(async () => {
     const left = hook().ask("sing");
     await new Promise(setImmediate);
@@ -251,7 +251,7 @@ test("a strict component has one engine in the end, whichever effect has asked f
     return null;
   };
   const { hook, stages, unmount } = await mounted({ strict: true, Child });
-  // As long as it takes: on a busy machine both engines of the two mounts open slowly.
+  // Polls long enough for a busy machine, where the engines of both mounts open slowly.
   for (let turn = 0; turn < 100 && (hook().status !== "ready" || hook().text === ""); turn++)
     await settle();
   assert.deepEqual([hook().status, hook().text], ["ready", "Hello there."]);
@@ -294,7 +294,7 @@ test("the element as a component hears the element's events, also where the page
   assert.equal(heard.length, 2);
 });
 
-test("a component that goes while its members load leaves no engine behind", async () => {
+test("a component that unmounts while its members load leaves no engine running", async () => {
   let loaded: () => void = () => {};
   const { hook, stages, unmount } = await mounted({
     surroundings: { starting: new Promise((resolve) => (loaded = resolve)) },

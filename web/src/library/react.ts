@@ -5,11 +5,11 @@
  * const { messages, status, progress, error, ask, stop } = useConclave();
  * ```
  *
- * The members load at the first question, or by `load`, and go when the component does. A component
- * is rendered on a server as before its first question.
+ * The members load at the first question, or by `load`, and end when the component unmounts. On a
+ * server the component renders its state before the first question.
  *
- * `ConclaveChat` is `<conclave-chat>` as a component, and whoever imports this has the tag in JSX
- * as well; the element itself comes with `conclave/element`.
+ * `ConclaveChat` is `<conclave-chat>` as a component. Importing this module also types the tag in
+ * JSX; import `conclave/element` to define the element.
  */
 import { useEffect, useState, useSyncExternalStore } from "react";
 import { voteOf, type SegmentVote } from "./answer.ts";
@@ -33,61 +33,57 @@ import { callback, checked, checkedOptions, questionFields } from "./options.ts"
 export type { SegmentVote } from "./answer.ts";
 export { ConclaveChat, type ConclaveChatAttributes, type ConclaveChatProps } from "./react-chat.ts";
 
-/** How the members are loaded; read when they are. */
+/** Options for loading the members; read when they load. */
 export interface UseConclaveOptions extends LoadOptions {
-  /**
-   * Loads them in the place of `Conclave.load`. What it gives is closed when the component goes.
-   */
+  /** Replaces `Conclave.load`. Its result is closed when the component unmounts. */
   load?: (options: LoadOptions) => Promise<Conclave>;
 }
 
 /**
- * How a question is answered. Where the conversation has become too long, its oldest questions are
- * left out, unless `overflow` says otherwise.
+ * Options for answering a question. If the conversation is too long, its oldest questions are left
+ * out unless `overflow` says otherwise.
  */
 export interface QuestionOptions extends Omit<AskOptions, "signal"> {
-  /** Hears every event of the answer. */
+  /** Called with every event of the answer. */
   onEvent?: (event: ConclaveEvent) => void;
 }
 
-/** Where a component's ensemble is. */
+/** State of a component's ensemble. */
 export interface ConclaveState {
-  /** `idle` until the members are asked for, and after a failure that ended them. */
+  /** `idle` before the members are first needed, and after a failure that ended them. */
   status: "idle" | "loading" | "ready" | "answering";
-  /** Which share of the load is done, from 0 to 1. */
+  /** Share of the load that is done, from 0 to 1. */
   progress: number;
-  /** Why the last question, or the loading, failed; the text so far stays. */
+  /** Failure of the last question or of the loading; the text so far is kept. */
   error: ConclaveError | undefined;
   /**
-   * The conversation, with the question and the answer that are under way. A question that gets no
-   * answer leaves it.
+   * The conversation with the current question and answer. A question without an answer is removed.
    */
   messages: readonly Message[];
-  /** The last answer, as far as it is there. */
+  /** The last answer so far. */
   text: string;
-  /** Its segments: who wrote each, and how the members voted. */
+  /** Its segments with their writers and votes. */
   segments: readonly SegmentVote[];
   /** The members, once they are loaded. */
   conclave: Conclave | undefined;
 }
 
-/** What {@link useConclave} gives; the functions are the same at every render. */
+/** Result of {@link useConclave}; the functions are stable across renders. */
 export interface UseConclave extends ConclaveState {
-  /** Loads the members, if they are not there; a failure is told in `error`. */
+  /** Loads the members unless they are loaded; a failure is reported in `error`. */
   load(): Promise<void>;
   /**
-   * Asks a question that continues the conversation. Resolves with the answer as far as it came
-   * when it is over; a failure is told in `error`. While a question is answered, others are refused
-   * as Settings.
+   * Asks a question that continues the conversation. Resolves at the end with the answer so far; a
+   * failure is reported in `error`. Throws Settings while another question is being answered.
    */
   ask(question: string, options?: QuestionOptions): Promise<string>;
-  /** Stops the answer, of which the text so far stays, or the loading. */
+  /** Stops the answer, keeping the text so far, or the loading. */
   stop(): void;
   /** Stops, and begins a new conversation; the members stay. */
   reset(): void;
 }
 
-/** The members of a component, and its conversation with them. */
+/** Manages a component's members and its conversation with them. */
 export function useConclave(options: UseConclaveOptions = {}): UseConclave {
   const [chat] = useState(() => new Chat(options));
   const state = useSyncExternalStore(chat.subscribe, chat.state, chat.state);
@@ -116,14 +112,14 @@ const idle: ConclaveState = {
   conclave: undefined,
 };
 
-/** Makes nothing until it is asked: strict components make two, and use one. */
+/** State of the hook. Idle until asked: strict mode makes two and uses one. */
 class Chat {
   options: UseConclaveOptions;
   #state = idle;
   readonly #listeners = new Set<() => void>();
   #loading: Loading | undefined;
   #answering: AbortController | undefined;
-  /** The component is gone; a strict one comes back. */
+  /** The component is unmounted; strict mode mounts it again. */
   #closed = false;
 
   constructor(options: UseConclaveOptions) {
@@ -155,16 +151,23 @@ class Chat {
     }
   };
 
-  readonly ask = async (question: string, given: QuestionOptions = {}): Promise<string> => {
-    // Handed over as a handler itself, it would be given the event.
+  readonly ask = async (
+    question: string,
+    questionOptions: QuestionOptions = {},
+  ): Promise<string> => {
+    // Passed directly as an event handler, it would receive the event.
     checked("The question", question, check.text);
-    const { onEvent, ...options } = checkedOptions("ask", given, askFields) as QuestionOptions;
+    const { onEvent, ...options } = checkedOptions(
+      "ask",
+      questionOptions,
+      askFields,
+    ) as QuestionOptions;
     if (this.#answering && !this.#answering.signal.aborted)
       throw new BadSettings("A question is being answered. Wait for its end, or stop it.");
     const controller = new AbortController();
     const { signal } = controller;
     this.#answering = controller;
-    // One that was stopped just now may have no answer yet.
+    // A question stopped just now may have no answer yet.
     const before =
       this.#state.messages.at(-1)?.role === "user"
         ? this.#state.messages.slice(0, -1)
@@ -172,10 +175,10 @@ class Chat {
     const messages: readonly Message[] = [...before, { role: "user", content: question }];
     const isCurrent = (): boolean => this.#answering === controller;
     let text = "";
-    /** What the caller's own function threw. */
+    /** Error thrown by the caller's own function. */
     let own: { error: unknown } | undefined;
-    /** Tells the answer so far, unless another one has begun. */
-    const tell = (segments: readonly SegmentVote[]): void => {
+    /** Publishes the answer so far, unless another has begun. */
+    const publish = (segments: readonly SegmentVote[]): void => {
       if (isCurrent())
         this.#set({
           text,
@@ -197,12 +200,12 @@ class Chat {
         if (event.type === "begin") members = event.members;
         if (event.type === "round") {
           text += event.text;
-          tell([...this.#state.segments, voteOf(event, members)]);
+          publish([...this.#state.segments, voteOf(event, members)]);
         }
         if (event.type === "end") {
-          // It may bring what was held back.
+          // It may bring text withheld so far.
           text = event.text;
-          tell(this.#state.segments);
+          publish(this.#state.segments);
         }
         try {
           onEvent?.(event);
@@ -212,7 +215,7 @@ class Chat {
         }
       }
     } catch (error) {
-      // The caller's own is the caller's, and no fault of the engine.
+      // The caller's own error is not the engine's.
       if (own) throw own.error;
       if (isCurrent()) this.#fail(error);
     } finally {
@@ -235,9 +238,9 @@ class Chat {
     this.#set({ ...silent, error: undefined, messages: [] });
   };
 
-  /** The members, loaded first if they are not there; none where the component is gone. */
+  /** The members, loaded if necessary; undefined once unmounted. */
   async #loaded(): Promise<Conclave | undefined> {
-    // Effects of a component's children come before its own.
+    // Effects of a component's children run before its own.
     await Promise.resolve();
     if (this.#closed) return undefined;
     this.#loading ??= this.#begin();

@@ -1,7 +1,4 @@
-/**
- * An engine that fails is opened anew by the library, once: the answer goes on behind the text so
- * far.
- */
+/** The library reopens a failed engine once, and the answer continues after the text so far. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Conclave, EngineFailure, DeviceLost, type ConclaveEvent } from "./conclave.ts";
@@ -25,7 +22,7 @@ async function open(): Promise<{ conclave: Conclave; stages: Stage[]; fail: () =
   return { conclave, stages, fail };
 }
 
-/** An answer of some rounds, in which something happens after each. */
+/** An answer of some rounds, with an action after each. */
 async function answer(
   conclave: Conclave,
   onRound: (round: number) => void | Promise<void>,
@@ -45,7 +42,7 @@ const kinds = (events: ConclaveEvent[]): string[] =>
     .map((event) => (event.type === "round" ? `round ${event.round}` : event.type));
 const sixRounds = ["round 1", "round 2", "round 3", "round 4", "round 5", "round 6"];
 
-test("a worker that dies in mid-answer is replaced, and the answer goes on behind the text so far", async () => {
+test("a worker that dies in mid-answer is replaced, and the answer continues after the text so far", async () => {
   const { conclave, stages, fail } = await open();
   const events = await answer(conclave, (round) => (round === 2 ? fail() : undefined));
   const told = kinds(events);
@@ -69,7 +66,7 @@ test("a worker that dies in mid-answer is replaced, and the answer goes on behin
   );
   assert.equal(stages.length, 2);
   assert.ok(stages[0]!.journal.includes("terminate"), "the failed one is ended");
-  // The new members read what was accepted as candidates of their own, and keep it.
+  // The new members read the accepted text as a candidate and keep it.
   const before = told.indexOf("reopened") - 1;
   for (const name of ["Ada", "Bo"]) {
     const moves = stages[1]!.journal

@@ -1,11 +1,11 @@
-/** What an answer is to be as a whole, and which schema that is to the engine. */
+/** Form of a whole answer, and the schema that the engine gets for it. */
 import { BadSettings } from "../protocol/errors.ts";
 
 /**
- * What an answer is to be: words, a JSON object, or a JSON document of a schema. Whatever members
- * draft then begins such a document, on one line, so that an answer which ends by itself (`ended`)
- * is one. One that a limit ends is the beginning of one. Members don't read the schema: say in the
- * question what is wanted.
+ * Form of an answer: words, a JSON object, or a JSON document that conforms to a schema. All drafts
+ * then begin such a document, on one line, so that an answer that ends by itself (`ended`) is
+ * complete; one ended by a limit is a beginning. Members don't read the schema: say in the question
+ * what is wanted.
  */
 export type ResponseFormat =
   | { type: "text" }
@@ -13,8 +13,8 @@ export type ResponseFormat =
   | { type: "json_schema"; schema: object | boolean };
 
 /**
- * The schema of a format as JSON text; undefined for words, which are what is asked for if it is
- * left out. Throws Settings for what is no format.
+ * Schema of a format as JSON text; undefined for words, the default. Throws Settings for an invalid
+ * format.
  */
 export function schemaOf(format: ResponseFormat = { type: "text" }): string | undefined {
   const { type } = format;

@@ -1,4 +1,4 @@
-/** How far a load is, told as one number. */
+/** Progress of a load as one number. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Progress } from "../protocol/messages.ts";
@@ -14,7 +14,7 @@ function followed(...sources: MemberSource[]) {
     () => now,
   );
   share.await(sources);
-  /** What a member tells, so many milliseconds later. */
+  /** Reports a member's progress so many milliseconds later. */
   const tell = (
     name: string,
     phase: Progress["phase"],

@@ -1,21 +1,22 @@
 /**
- * How far a load is, as one number from 0 to 1: the engine's module and all members, by their
- * bytes. It never falls, and is told ten times a second at most.
+ * Progress of a load as one number from 0 to 1: the engine's module and all members, by bytes. It
+ * never falls, and is reported at most ten times a second.
  */
 import type { MemberSource, Progress } from "../protocol/messages.ts";
 
 /**
- * What hosts send of the engine's module, about. It counts in one piece: browsers keep the compiled
- * code of a module only where they read the host's own answer, which nobody then can count.
+ * Approximate transfer size of the engine's module. It counts in one piece: browsers cache the
+ * compiled code of a module only if they read the host's own response, whose bytes can't be
+ * counted.
  */
 const moduleBytes = 1.5e6;
 /**
- * What the download is of a member that has to be downloaded; the rest is its way to the engine.
+ * Share of the download in the load of a downloaded member; the rest is its transfer to the engine.
  */
 const downloading = 0.9;
 const oftenMs = 100;
 
-interface Part {
+interface Portion {
   bytes: number;
   /** From 0 to 1. */
   done: number;
@@ -23,22 +24,22 @@ interface Part {
 }
 
 export class Share {
-  readonly #tell: (share: number) => void;
+  readonly #report: (share: number) => void;
   readonly #now: () => number;
-  readonly #engine: Part = { bytes: moduleBytes, done: 0, downloaded: true };
-  readonly #members = new Map<string, Part>();
+  readonly #engine: Portion = { bytes: moduleBytes, done: 0, downloaded: true };
+  readonly #members = new Map<string, Portion>();
   #most = 0;
-  #toldAt: number;
+  #reportedAt: number;
 
-  /** Tells 0 at once. */
+  /** Reports 0 at once. */
   constructor(tell: (share: number) => void, now = () => performance.now()) {
-    this.#tell = tell;
+    this.#report = tell;
     this.#now = now;
-    this.#toldAt = now();
+    this.#reportedAt = now();
     tell(0);
   }
 
-  /** Waits for these members as well. */
+  /** Adds members to the load. */
   await(sources: readonly MemberSource[]): void {
     for (const { name, bytes, files = [] } of sources)
       this.#members.set(name, {
@@ -71,7 +72,7 @@ export class Share {
     this.#follow();
   }
 
-  /** A member is not waited for any more. */
+  /** Removes a member from the load. */
   forget(name: string): void {
     this.#members.delete(name);
   }
@@ -84,26 +85,26 @@ export class Share {
     this.#follow();
   }
 
-  /** All is there. */
+  /** Reports 1: all is loaded. */
   done(): void {
     this.#most = 1;
-    this.#tell(1);
+    this.#report(1);
   }
 
   #follow(): void {
     const now = this.#now();
-    if (now - this.#toldAt < oftenMs) return;
+    if (now - this.#reportedAt < oftenMs) return;
     const share = this.#share();
     if (share <= this.#most) return;
     this.#most = share;
-    this.#toldAt = now;
-    this.#tell(share);
+    this.#reportedAt = now;
+    this.#report(share);
   }
 
-  /** Below 1: that is told when all is there. */
+  /** Below 1, which `done` reports. */
   #share(): number {
     const members = [...this.#members.values()];
-    // Who has told no size yet is not here.
+    // A member of unknown size has loaded nothing.
     const known = members.filter(({ bytes, done }) => bytes > 0 || done === 1);
     if (known.length === 0) return 0;
     const [done, bytes] = [...known, this.#engine].reduce(

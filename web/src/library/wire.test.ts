@@ -1,12 +1,9 @@
-/**
- * The line to a worker that sends what is no reply: whoever waits hears of it, and nobody waits for
- * ever.
- */
+/** Invalid replies from a worker fail all pending requests, so that none waits for ever. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Wire, type Port } from "./wire.ts";
 
-/** A line to a worker that answers nothing by itself. */
+/** A connection to a worker that answers nothing by itself. */
 function line(): { wire: Wire; port: Port; ended: () => boolean } {
   let ended = false;
   const port: Port = {
@@ -23,7 +20,7 @@ const faults: [what: string, told: RegExp, happen: (port: Port) => void][] = [
   ["what can't be read", /can't be read here/, (port) => port.onmessageerror?.({} as MessageEvent)],
   [
     "what is no reply",
-    /sent what it should not/,
+    /sent an invalid message/,
     (port) => port.onmessage?.({ data: { type: "nonsense", id: 1 } } as MessageEvent),
   ],
   ["an error", /unreachable/, (port) => port.onerror?.({ message: "unreachable" } as ErrorEvent)],

@@ -1,4 +1,4 @@
-/** The library's end of the line to the worker: pairs replies with requests by id. */
+/** The library's end of the connection to the worker: matches replies to requests by id. */
 import {
   BadSettings,
   EngineFailure,
@@ -14,7 +14,7 @@ import {
   type Request,
 } from "../protocol/messages.ts";
 
-/** The port of a Worker, as far as it is used; tests put a service in its place. */
+/** The used part of a Worker's interface; tests substitute a service. */
 export interface Port {
   postMessage(data: unknown, moved?: Transferable[]): void;
   terminate(): void;
@@ -23,7 +23,7 @@ export interface Port {
   onerror: ((event: ErrorEvent) => void) | null;
 }
 
-/** Who waits for the replies to one request. */
+/** Waits for the replies to one request. */
 interface Listener {
   reply(reply: Reply): void;
   fail(error: ConclaveError): void;
@@ -35,7 +35,7 @@ export class Wire {
   #next = 1;
   #broken: ConclaveError | undefined;
 
-  /** `address`: where the worker's script lies. */
+  /** `address`: address of the worker's script. */
   constructor(port: Port, address: string) {
     this.#port = port;
     port.onmessage = ({ data }) => {
@@ -45,7 +45,7 @@ export class Wire {
       } catch (error) {
         this.#break(
           new EngineFailure(
-            `The worker sent what it should not: ${String(error)}. Reload the engine.`,
+            `The worker sent an invalid message: ${String(error)}. Reload the engine.`,
             { cause: error },
           ),
         );
@@ -90,14 +90,14 @@ export class Wire {
     this.#listeners.delete(id);
   }
 
-  /** Sends a request and waits for the reply that ends it. */
+  /** Sends a request and waits for its final reply. */
   request(
     request: Request,
     signal?: AbortSignal,
     onProgress?: (progress: Progress) => void,
   ): Promise<Reply> {
     if (signal?.aborted) return Promise.reject(signal.reason);
-    /** What the caller's own function threw. */
+    /** Error thrown by the caller's own function. */
     let own: { error: unknown } | undefined;
     return new Promise<Reply>((resolve, reject) => {
       const { id } = request;
@@ -112,7 +112,7 @@ export class Wire {
             try {
               return onProgress?.(reply.progress);
             } catch (error) {
-              // It ends what the caller asked for, and nothing else.
+              // It ends the caller's request and nothing else.
               own = { error };
               stop();
               settle();
@@ -137,12 +137,12 @@ export class Wire {
     });
   }
 
-  /** Ends the worker; whatever waits for it hears why. */
+  /** Ends the worker; pending requests reject with `why`. */
   close(why: ConclaveError = new EngineFailure("The engine was closed.")): void {
     this.#break(why);
   }
 
-  /** Why nothing can be asked here any more. */
+  /** Why no request can be made any more. */
   get broken(): ConclaveError | undefined {
     return this.#broken;
   }

@@ -1,6 +1,6 @@
 /**
- * Whose vote is told to have decided against the others, and the offer to go on without it, in a
- * small document.
+ * Advice about a member whose vote alone decided, and the offer to leave it out, in a small
+ * document.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -15,7 +15,7 @@ Object.assign(globalThis, { window, document, HTMLElement: window.HTMLElement })
 const members = ["Ada", "Bo", "Cy"];
 const even = [1 / 3, 1 / 3, 1 / 3];
 
-/** Rounds in which all voted; each is turned by the member of this index, or by nobody. */
+/** Rounds in which all voted; each is turned by the member of this index, or by none. */
 const voted = (...turned: (number | undefined)[]): Voted["rounds"] =>
   turned.map((by) => ({
     active: [0, 1, 2],
@@ -108,7 +108,7 @@ test("the offer leaves the member out, and takes that back; it is made once", ()
   advice.consider(answers);
   assert.deepEqual([text(), buttons()], ["", []], "not asked twice");
 
-  // Another conversation, and what is done by hand.
+  // Another conversation, and changes made by hand.
   advice.reset();
   advice.consider(answers);
   takesPart.set("Bo", false);

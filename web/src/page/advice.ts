@@ -1,16 +1,16 @@
 /**
- * Below a conversation: whose vote has alone decided many of its rounds against all the others, and
- * the offer to go on without that member, which can be taken back.
+ * Advice below a conversation: names a member whose vote alone decided many rounds against all
+ * others, with a reversible offer to continue without it.
  */
 import type { RoundEvent } from "../protocol/messages.ts";
 import { isTurnedBy } from "./credits.ts";
 import { button, el } from "./dom.ts";
 
-/** Fewer voted rounds say nothing. */
+/** Minimum number of voted rounds. */
 const fewest = 5;
-/** So large a part of the voted rounds is told. */
+/** Minimum share of the voted rounds. */
 const part = 1 / 3;
-/** Whoever has so much more of the vote than the others from the start is meant to decide. */
+/** A member whose starting weight exceeds the others' by this factor is meant to decide. */
 const stronger = 1.1;
 
 /** An answer of a conversation: `start` has the members' weights before its first round. */
@@ -22,14 +22,14 @@ export interface Voted {
 
 export interface Overruling {
   member: string;
-  /** How many rounds its vote alone decided, of how many it voted in. */
+  /** Rounds that its vote alone decided, of the rounds it voted in. */
   turned: number;
   voted: number;
 }
 
 /**
  * Members whose vote alone decided at least a third of the rounds that they voted in, of five or
- * more; who is trusted most from the start is not among them. Worst first.
+ * more; excludes the one trusted most at the start. Worst first.
  */
 export function overruling(answers: Voted[]): Overruling[] {
   const found = new Map<string, Overruling>();
@@ -59,9 +59,9 @@ export function overruling(answers: Voted[]): Overruling[] {
 }
 
 export interface AdviceEvents {
-  /** Whether the member is here and takes part, and others would be left that can answer. */
+  /** Whether the member is present and takes part, and others would be left that can answer. */
   canGo: (member: string) => boolean;
-  /** It is to take part, or not, from the next question on. */
+  /** Sets whether the member takes part from the next question on. */
   onTakesPart: (member: string, takesPart: boolean) => void;
 }
 
@@ -69,9 +69,9 @@ export class Advice {
   readonly #events: AdviceEvents;
   readonly #text = el("p", { role: "status" });
   readonly #actions = el("p", { class: "actions" });
-  /** Members that the visitor keeps, whatever they decide: it is not asked twice. */
+  /** Members that the visitor decided to keep; not offered again. */
   readonly #kept = new Set<string>();
-  /** Who is told of, and whether it was left out. */
+  /** Member that the advice is about, and whether it was left out. */
   #about: { member: string; out: boolean } | undefined;
 
   constructor(host: HTMLElement, events: AdviceEvents) {
@@ -79,7 +79,7 @@ export class Advice {
     host.append(this.#text, this.#actions);
   }
 
-  /** Looks at the conversation so far; offers where there is something to offer. */
+  /** Checks the conversation so far, and shows an offer if there is one. */
   consider(answers: Voted[]): void {
     const found = overruling(answers).find(
       ({ member }) => !this.#kept.has(member) && this.#events.canGo(member),
@@ -94,17 +94,17 @@ export class Advice {
     );
   }
 
-  /** Members have come, gone, or been ticked: what was said of one may be no more so. */
+  /** Withdraws outdated advice after members were added, removed or ticked. */
   heed(takesPart: (member: string) => boolean | undefined): void {
     const about = this.#about;
     if (!about) return;
     const now = takesPart(about.member);
-    // Ticked again by hand, after it was left out: kept.
+    // Ticked again by hand after it was left out: kept.
     if (about.out && now === true) this.#kept.add(about.member);
     if (now !== !about.out) this.clear();
   }
 
-  /** A new conversation: nothing is known of it. */
+  /** Begins a new conversation. */
   reset(): void {
     this.#kept.clear();
     this.clear();

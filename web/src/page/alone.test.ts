@@ -12,7 +12,7 @@ const says = (text: string, failure?: Script["failure"]): Script => ({
   taste: () => 1,
   ...(failure && { failure }),
 });
-const told = ({ member, ...what }: Alone): string =>
+const summary = ({ member, ...what }: Alone): string =>
   `${member} ${"error" in what ? what.error.kind : what.event.type === "round" ? what.event.text : what.event.type}`;
 
 async function play(
@@ -35,7 +35,7 @@ async function play(
 
 test("members answer alone one after the other, each from the same question", async () => {
   const { steps, journal } = await play({ Ada: says("a"), Bo: says("b") });
-  assert.deepEqual(steps.map(told), [
+  assert.deepEqual(steps.map(summary), [
     "0 reading",
     "0 begin",
     "0 a",
@@ -63,9 +63,9 @@ test("members answer alone one after the other, each from the same question", as
 test("a stop ends the one that answers, and nobody is asked after it", async () => {
   const { steps, journal } = await play(
     { Ada: says("a"), Bo: says("b") },
-    (step, stop) => told(step) === "0 a" && stop(),
+    (step, stop) => summary(step) === "0 a" && stop(),
   );
-  assert.equal(told(steps.at(-1)!), "0 end");
+  assert.equal(summary(steps.at(-1)!), "0 end");
   const last = steps.at(-1)!;
   assert.equal("event" in last && last.event.type === "end" && last.event.stop, "stopped");
   assert.ok(!journal.includes("Bo begin"));
@@ -75,7 +75,7 @@ test("who fails leaves the others their turn, unless the engine has failed", asy
   const failing = (name: string): Script =>
     says("a", { move: "draft", call: 2, error: Object.assign(new Error("It failed."), { name }) });
   const one = await play({ Ada: failing("Template"), Bo: says("b") });
-  assert.deepEqual(one.steps.map(told).slice(2), [
+  assert.deepEqual(one.steps.map(summary).slice(2), [
     "0 a",
     "0 Template",
     "1 reading",
@@ -85,7 +85,7 @@ test("who fails leaves the others their turn, unless the engine has failed", asy
     "1 end",
   ]);
   const all = await play({ Ada: failing("DeviceLost"), Bo: says("b") });
-  assert.deepEqual(all.steps.map(told).slice(2), ["0 a", "0 DeviceLost"]);
+  assert.deepEqual(all.steps.map(summary).slice(2), ["0 a", "0 DeviceLost"]);
 });
 
 test("what an answer cost is the tokens taken and the time of the rounds", () => {

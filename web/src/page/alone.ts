@@ -1,25 +1,21 @@
-/**
- * Each member's own answer to a question that all have answered together: what the ensemble is to
- * be held against.
- */
+/** Each member's own answer to a question that all answered together, for comparison. */
 import type { AskOptions, Conclave, ConclaveEvent, Message } from "../library/conclave.ts";
 import { isFatal, typed, type ConclaveError } from "../protocol/errors.ts";
 import type { RoundEvent } from "../protocol/messages.ts";
 import { duration, plural } from "./figures.ts";
 
-/** A question as the ensemble was asked it. */
+/** A question with the options it was asked with. */
 export interface Asked extends Pick<AskOptions, "settings" | "sampling" | "thinking"> {
   messages: Message[];
   members: string[];
 }
 
-/** What one of the members, by index, says or fails with. */
+/** Event or error of one member, by index. */
 export type Alone = { member: number } & ({ event: ConclaveEvent } | { error: ConclaveError });
 
 /**
- * Asks one member after the other, under the settings and the seed of the ensemble. After a stop
- * nobody else is asked, nor once the engine has failed; a member that fails otherwise leaves the
- * next its turn.
+ * Asks the members one after another, with the ensemble's settings and seed. Ends after a stop or
+ * an engine failure; after any other failure the next member is asked.
  */
 export async function* eachAlone(
   conclave: Pick<Conclave, "ask">,
@@ -32,7 +28,7 @@ export async function* eachAlone(
       for await (const event of conclave.ask(messages, { ...options, members: [name], signal }))
         yield { member, event };
     } catch (thrown) {
-      if (signal.aborted) return; // the engine may be another by now
+      if (signal.aborted) return; // The engine may have been replaced.
       const error = typed(thrown);
       yield { member, error };
       if (isFatal(error)) return;
@@ -40,10 +36,7 @@ export async function* eachAlone(
   }
 }
 
-/**
- * Tokens of the accepted segments, and the time it took to write them; to read the question is not
- * in it.
- */
+/** Tokens of the accepted segments and the time to write them, excluding reading the question. */
 export function cost(rounds: Pick<RoundEvent, "candidates" | "winner" | "ms">[]): string {
   const tokens = rounds.reduce(
     (sum, { candidates, winner }) => sum + (candidates[winner]?.tokens ?? 0),

@@ -1,4 +1,4 @@
-/** Offers the browser's own language model as a judge, where the browser has one. */
+/** Offers the browser's own language model as a judge, if there is one. */
 import { availability } from "../library/built-in.ts";
 import type { MemberSource } from "../protocol/messages.ts";
 import { button, el } from "./dom.ts";
@@ -9,7 +9,7 @@ export class BuiltInOffer {
   readonly #take: HTMLButtonElement;
 
   constructor(onAdd: (source: MemberSource) => void) {
-    // The press by which the browser may download the model.
+    // The user gesture that lets the browser download the model.
     this.#take = button("Let it judge", () => onAdd({ name: "Browser", builtIn: true }));
     this.root.append(this.#about, el("p", { class: "actions" }, this.#take));
   }

@@ -1,6 +1,6 @@
 /**
- * The catalogue of real ensembles (web/catalogue.json): which models go together, where each lies,
- * and what it takes.
+ * The catalogue of real ensembles (web/catalogue.json): which models go together, their addresses
+ * and their needs.
  */
 import { list, record, shape, text, whole, type Checked } from "../protocol/check.ts";
 import type { Backend, Memory } from "../protocol/engine.ts";
@@ -20,17 +20,13 @@ const model = shape({
   licence: text,
   ref: text,
   format: text,
-  /** Of its file, about. Where the hub has been asked, its exact sizes stand in for it. */
+  /** Approximate size of its file, replaced by the exact one once the hub was asked. */
   bytes: count,
   /**
-   * What it takes while it runs, of which `perToken` comes once for each token of context. The
-   * CPU's `scratch` is about so.
+   * Memory while it runs; `perToken` is per token of context. The CPU's `scratch` is approximate.
    */
   memory: shape({ webgpu: needed, cpu: needed }),
-  /**
-   * What its figures are computed from (crates/model/tests/catalogue.rs), but for what is of use
-   * here.
-   */
+  /** Input of its figures (crates/model/tests/catalogue.rs); only the field used here. */
   shape: shape({ context: count }),
 });
 const ensemble = shape({ name: text, description: text, members: list(text) });
@@ -43,7 +39,7 @@ export interface Ensemble {
   members: CatalogueModel[];
 }
 
-/** Memory with room for `context` tokens, or for as many as the model was made for. */
+/** Memory for a context of `contextTokens`, or at most the model's own. */
 export function memoryOf(
   { memory, shape }: CatalogueModel,
   context: number,

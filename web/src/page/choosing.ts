@@ -1,6 +1,6 @@
 /**
- * Which models are on the page: the ensemble of the last visit, one of the catalogue, the toys, or
- * the visitor's own.
+ * Choice of models: the ensemble of the last visit, one of the catalogue, the toys, or the
+ * visitor's own.
  */
 import {
   BadReference,
@@ -31,9 +31,9 @@ export interface ChoosingContext {
   roster: Roster;
   notices: Notices;
   library: () => Conclave | undefined;
-  /** The hub's address, if it is not huggingface.co. */
+  /** The hub's address, unless it is huggingface.co. */
   hub: string | undefined;
-  /** Before other members take the places: ends an answer that is under way. */
+  /** Called before other members replace the present ones: ends an answer under way. */
   onLeave: () => void;
 }
 
@@ -64,7 +64,8 @@ export class Choosing {
   }
 
   /**
-   * Seats the ensemble of the last visit, or the toys; nothing is loaded before there is an engine.
+   * Creates the slots of the last visit's ensemble, or the toys'; members load once there is an
+   * engine.
    */
   async furnish(): Promise<void> {
     const last = recall();
@@ -81,7 +82,7 @@ export class Choosing {
     );
   }
 
-  /** Who will sit down, as far as the last visit tells: known before anybody does. */
+  /** Members expected by what the last visit remembered, known before there are slots. */
   expected(): KeyedMember[] {
     const last = recall();
     return (last?.members ?? toys()).map((source) => ({
@@ -91,7 +92,7 @@ export class Choosing {
   }
 
   /**
-   * With the engine open: whoever is seated but not whole in the store makes room for the toys, and
+   * Once the engine is open: replaces members that are not completely stored by the toys, so that
    * nothing is fetched unasked.
    */
   async settle(conclave: Conclave): Promise<void> {
@@ -100,7 +101,7 @@ export class Choosing {
     if (wanted.length === 0) return;
     const { models } = await conclave.models().catch((error: unknown) => {
       if (typed(error).kind !== "Storage") throw error;
-      return { models: [] }; // a browser without a store
+      return { models: [] }; // A browser without a store.
     });
     const missing = wanted.filter(
       (ref) => !models.some((model) => model.ref === ref && model.complete),
@@ -117,7 +118,7 @@ export class Choosing {
     );
   }
 
-  /** Remembers what is on the page, once all of it is there and can be found again. */
+  /** Remembers the present ensemble, once it is loaded and can be found again. */
   keep(): void {
     const { title, slots, contextTokens } = this.#context.roster;
     if (slots.length === 0 || slots.some(({ state }) => state !== "ready")) return;
@@ -131,11 +132,11 @@ export class Choosing {
       remember({ title, contextTokens, members });
   }
 
-  /** Adds the models among files that were picked or dropped. */
+  /** Adds the models among picked or dropped files. */
   addPicked(picked: PickedFile[]): void {
     const { models, complaints } = sortPicked(picked);
     for (const { name, files } of models) {
-      const quantise = this.dialog.quantise.of(
+      const quantise = this.dialog.quantise.optionFor(
         files.map((file) => ({ name: file.name, bytes: file.size })),
       );
       if (!this.#seat({ source: { name, files, ...quantise } })) break;
@@ -150,19 +151,19 @@ export class Choosing {
     return this.#catalogue;
   }
 
-  /** Lets the toys come to those that are here. */
+  /** Adds the toys to the present members. */
   async bringToys(byDefault: boolean): Promise<void> {
     const toys = await this.#toys(byDefault);
     if (toys) await this.#context.roster.bringToys(toys, byDefault);
   }
 
-  /** Puts the toys in the place of all; `byDefault`: nobody has asked for them. */
+  /** Replaces all members by the toys; `byDefault`: without a request. */
   async #seatToys(byDefault: boolean): Promise<void> {
     const toys = await this.#toys(byDefault);
     if (toys) await this.#context.roster.replaceAll(toysTitle, toys);
   }
 
-  /** Undefined where their list can't be had, which is told. */
+  /** Undefined if their list can't be read, which is shown. */
   async #toys(byDefault: boolean): Promise<Seat[] | undefined> {
     try {
       const entries = await readManifest(this.#manifest);
@@ -181,7 +182,7 @@ export class Choosing {
     }
   }
 
-  /** Asks the hosts for exact sizes, and fetches nothing that can't fit. */
+  /** Asks the hosts for exact sizes, and downloads nothing that can't fit. */
   async #useEnsemble({ name, members }: Ensemble, signal: AbortSignal): Promise<void> {
     const { roster, onLeave } = this.#context;
     const memory = members.map((member) =>
@@ -204,13 +205,13 @@ export class Choosing {
     if (this.#context.roster.full) throw new BadReference(fullHouse);
     const plans = await this.#check([source.ref], signal);
     this.#seat({
-      source: { ...source, ...this.dialog.quantise.of(plans.flatMap(({ files }) => files)) },
+      source: { ...source, ...this.dialog.quantise.optionFor(plans.flatMap(({ files }) => files)) },
     });
   }
 
   /**
-   * Gives what downloading takes; throws where models can't fit. `memory`: what each takes, if more
-   * is known than its files' size.
+   * Plans the downloads; throws if models can't fit. `memory`: needs of each, if known better than
+   * by file size.
    */
   async #check(refs: string[], signal: AbortSignal, memory?: number[]): Promise<Plan[]> {
     const library = this.#open();

@@ -1,4 +1,4 @@
-/** What the page says of who wrote an answer, which is what the tool says. */
+/** The page and the tool report the writers of an answer in the same words. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";

@@ -1,12 +1,12 @@
 /**
- * The writers of an answer, and the members whose vote alone decided rounds against all the others.
- * The tool says the same (crates/cli/src/credits.rs); tests/credits/lines.json holds both to it.
+ * The writers of an answer, and the members whose vote alone decided rounds against all others. The
+ * tool has the same text (crates/cli/src/credits.rs); tests/credits/lines.json tests both.
  */
 import type { RoundEvent } from "../protocol/messages.ts";
 import { el, voice } from "./dom.ts";
 import { plural, written } from "./figures.ts";
 
-/** What of a round counts here. */
+/** Used fields of a round. */
 export type Credited = Pick<RoundEvent, "active" | "drafters" | "writers" | "turnedBy">;
 
 /** Whether this member's vote alone turned the round. */
@@ -16,8 +16,8 @@ export const isTurnedBy = (
 ): boolean => turnedBy.some((place) => active[place] === member);
 
 /**
- * The line below an answer of these members; `voices` are their places in the palette. Of one
- * member alone it tells less.
+ * The line below an answer of these members, shorter for a single one; `voices` are their palette
+ * indices.
  */
 export function creditLine(
   names: string[],

@@ -1,9 +1,9 @@
-/** Makes and finds elements. No markup is ever parsed from a string: model text stays text. */
+/** Makes and finds elements. Never parses markup from a string: model text stays text. */
 
 type Child = Node | string;
 type Attributes = Record<string, string | number | boolean | undefined>;
 
-/** An element with attributes; `true` sets an empty attribute, `false` and undefined set none. */
+/** Makes an element with attributes; `true` sets an empty attribute, `false` and undefined none. */
 export function el<K extends keyof HTMLElementTagNameMap>(
   tag: K,
   attributes: Attributes = {},
@@ -18,7 +18,7 @@ export function el<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-/** A button that runs `action`. */
+/** Makes a button that runs `action`. */
 export function button(
   label: string,
   action: () => void | Promise<void>,
@@ -29,7 +29,7 @@ export function button(
   return element;
 }
 
-/** The element of the page's own markup with this id. */
+/** The element with this id in the page's own markup. */
 export function byId<T extends HTMLElement>(id: string, kind: new () => T): T {
   const element = document.getElementById(id);
   if (!(element instanceof kind))
@@ -37,5 +37,9 @@ export function byId<T extends HTMLElement>(id: string, kind: new () => T): T {
   return element;
 }
 
-/** The class that gives a member its colour and its underline; there are eight. */
+/** Class with a member's colour and underline; there are eight. */
 export const voice = (index: number): string => `voice-${(index % 8) + 1}`;
+
+/** Whether the element's end is in view. */
+export const isInView = (element: HTMLElement): boolean =>
+  element.getBoundingClientRect().bottom <= innerHeight;

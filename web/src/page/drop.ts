@@ -1,14 +1,12 @@
-/** Files and folders dropped anywhere on the page, and those picked through a file input. */
+/** Files and folders dropped anywhere on the page or picked through a file input. */
 import { el } from "./dom.ts";
 import type { PickedFile } from "./picked.ts";
 
-/** A model's folder is flat; whoever drops a disk is not kept waiting. */
+/** Depth limit: a model's folder is flat, and a dropped disk must not take long. */
 const deepest = 2;
 const mostFiles = 500;
 
-/**
- * Takes drops from the whole page; while files are dragged over it a sheet says what will happen.
- */
+/** Accepts drops on the whole page; an overlay explains them while files are dragged. */
 export function takeDrops(onFiles: (picked: PickedFile[]) => void): void {
   const sheet = el(
     "div",
@@ -16,7 +14,7 @@ export function takeDrops(onFiles: (picked: PickedFile[]) => void): void {
     el("p", {}, "Drop a GGUF file or a model's folder: it joins as a member."),
   );
   document.body.append(sheet);
-  // Every element that is crossed enters before the last one leaves.
+  // An element is entered before the last one is left, so count.
   let inside = 0;
   const show = (): void => void (sheet.hidden = inside <= 0);
   const carriesFiles = ({ dataTransfer }: DragEvent): boolean =>
@@ -44,7 +42,7 @@ export function takeDrops(onFiles: (picked: PickedFile[]) => void): void {
 }
 
 async function readDrop({ items, files }: DataTransfer): Promise<PickedFile[]> {
-  // The entries must be asked for before the event is over.
+  // Entries must be requested before the event ends.
   const entries = [...items]
     .map((item) => item.webkitGetAsEntry())
     .filter((entry) => entry !== null);
@@ -69,7 +67,7 @@ async function collect(
     if (file) into.push({ path, file });
   } else if (depth < deepest) {
     const reader = (entry as FileSystemDirectoryEntry).createReader();
-    // It gives a folder's entries in parts, and an empty list at the end.
+    // Returns a folder's entries in parts, and an empty list at the end.
     for (;;) {
       const part = await new Promise<FileSystemEntry[]>((resolve) =>
         reader.readEntries(resolve, () => resolve([])),
@@ -96,7 +94,7 @@ export function filePicker(
       path: file.webkitRelativePath || file.name,
       file,
     }));
-    input.value = ""; // the same file may be chosen again
+    input.value = ""; // Allows the same file to be chosen again.
     if (picked.length > 0) onFiles(picked);
   });
   return el("label", { class: "file" }, input, el("span", {}, label));

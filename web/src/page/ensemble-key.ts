@@ -1,7 +1,7 @@
-/** The name by which tabs find each other's engine: it says all that such tabs have in common. */
+/** Key by which tabs find each other's engine: all that they must have in common. */
 import type { MemberSource } from "../library/conclave.ts";
 
-/** How a tab's engine is started, and by which version of the page. */
+/** Options that a tab's engine is started with, and the page's version. */
 export type EngineKey = (string | undefined)[];
 
 export interface KeyedMember {
@@ -10,8 +10,8 @@ export interface KeyedMember {
 }
 
 /**
- * Undefined where another tab could not find the members: picked files are this tab's, and a
- * server's key is told to nobody.
+ * Undefined if another tab could not load the members: picked files belong to this tab, and a
+ * server's key stays private.
  */
 export function ensembleKey(engine: EngineKey, members: KeyedMember[]): string | undefined {
   if (

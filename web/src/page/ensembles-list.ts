@@ -1,6 +1,6 @@
 /**
- * The catalogue as a list to choose from: each ensemble with its members, its download, its memory,
- * and whether it fits.
+ * The catalogue as a list to choose from: each ensemble with its members, download, memory, and
+ * whether it fits.
  */
 import type { Backend, Memory } from "../protocol/engine.ts";
 import type { StoredModel } from "../library/conclave.ts";
@@ -16,13 +16,13 @@ export interface ListContext {
   stored: StoredModel[];
   /** The ensemble on the page. */
   shown: string;
-  /** Where models come from, for people: huggingface.co. */
+  /** Displayed name of the models' host: huggingface.co. */
   host: string;
   onEnsemble: (ensemble: Ensemble) => void;
   onToys: () => void;
 }
 
-/** What an ensemble takes; a stored file's exact size stands in for the catalogue's. */
+/** Needs of an ensemble; a stored file's exact size replaces the catalogue's. */
 function needOf(
   { members }: Ensemble,
   { machine, contextTokens, stored }: Pick<ListContext, "machine" | "contextTokens" | "stored">,

@@ -1,11 +1,11 @@
 /**
- * Example questions: for the toys a button for each skill they learned (crates/skills), with
- * numbers and words drawn at every press, so that no answer can have been learned by heart; for
- * real models questions of general knowledge and writing.
+ * Example questions: for the toys one button for each trained skill (crates/skills), with numbers
+ * and words drawn at every press, so that no answer can be memorised; for real models, general
+ * knowledge and writing.
  */
 import { button, el } from "./dom.ts";
 
-/** A whole number from `low` to `high`, both included. */
+/** An integer from `low` to `high`, inclusive. */
 const between = (low: number, high: number): number =>
   low + Math.floor(Math.random() * (high - low + 1));
 const pick = <T>(items: readonly T[]): T => items[between(0, items.length - 1)]!;
@@ -124,7 +124,7 @@ const general: typeof skills = [
   },
 ];
 
-/** Fills `host` with one button for each example; `choose` gets the question. */
+/** Fills `host` with a button for each example; `choose` is called with the question. */
 export function showExamples(
   host: HTMLElement,
   kind: "skills" | "general",

@@ -13,6 +13,7 @@ import type {
   ThinkingEvent,
   ThoughtEvent,
 } from "../protocol/messages.ts";
+import type { Voted } from "./advice.ts";
 import { creditLine } from "./credits.ts";
 import { button, el, voice } from "./dom.ts";
 import { duration, plural, sentence, speed } from "./figures.ts";
@@ -20,7 +21,7 @@ import { inspector } from "./inspector.ts";
 import type { SideBySide } from "./side-by-side.ts";
 import { runRecord, saveFile, type Run, type RunsOn } from "./run-record.ts";
 
-/** Why an answer is over, in words. */
+/** Displayed reasons for the end of an answer. */
 export const stops: Record<string, string> = {
   tokens: "stopped at the most tokens allowed",
   stop: "stopped before a text that it may not have",
@@ -37,14 +38,14 @@ export interface ExchangeContext {
   question: string;
   messages: Message[];
   members: string[];
-  /** What each of them runs on. */
+  /** Core of each member. */
   cores: RunsOn[];
   voices: number[];
   backend: Backend;
   adapter: Adapter;
-  /** Called when a round of this exchange is laid open. */
+  /** Called when a round of this exchange is opened. */
   onInspect: (exchange: Exchange) => void;
-  /** Asks for each member's own answer beside this one. */
+  /** Requests each member's own answer beside this one. */
   onSideBySide: (exchange: Exchange) => void;
 }
 
@@ -53,8 +54,8 @@ export class Exchange {
   readonly rounds: RoundEvent[] = [];
   readonly question: string;
   readonly #context: ExchangeContext;
-  /** What members think before they answer, folded; by name. */
-  readonly #thoughts = new Map<string, { body: HTMLElement; told: ThoughtEvent | undefined }>();
+  /** Thoughts of each member before the answer, folded; by name. */
+  readonly #thoughts = new Map<string, { body: HTMLElement; event: ThoughtEvent | undefined }>();
   readonly #thinking = el("div", { class: "thoughts" });
   readonly #answer = el("div", { class: "answer growing", dir: "auto", "aria-live": "polite" });
   readonly #legend = el("p", { class: "legend" });
@@ -69,7 +70,7 @@ export class Exchange {
     title: "Let each member answer this alone",
   });
   readonly #started = performance.now();
-  /** How far each member that reads in more than one step is. */
+  /** Progress of each member that reads in more than one step. */
   readonly #reading = new Map<string, string>();
   #firstSegment: number | undefined;
   #begin: BeginEvent | undefined;
@@ -95,13 +96,19 @@ export class Exchange {
     this.#answer.addEventListener("keydown", (event) => this.#moveFocus(event));
   }
 
-  /** The accepted text so far: every segment, joined. */
+  /** The accepted text so far. */
   get text(): string {
     return this.rounds.map((round) => round.text).join("");
   }
 
   get begun(): BeginEvent | undefined {
     return this.#begin;
+  }
+
+  /** The rounds and starting weights, once it has begun. */
+  get voted(): Voted | undefined {
+    const begun = this.#begin;
+    return begun && { members: begun.members, start: begun.weights, rounds: this.rounds };
   }
 
   get context(): ExchangeContext {
@@ -112,12 +119,12 @@ export class Exchange {
     return this.#stop;
   }
 
-  /** Whether the members can be asked alone now. */
+  /** Sets whether the members can be asked alone now. */
   offerSideBySide(can: boolean): void {
     this.#alone.disabled = !can;
   }
 
-  /** Shows each member's own answer below this one, or takes it away again. */
+  /** Shows or removes each member's own answer below this one. */
   showSideBySide(view: SideBySide | undefined): void {
     this.#aloneHost.replaceChildren(...(view ? [view.root] : []));
     if (view) view.focus();
@@ -140,10 +147,7 @@ export class Exchange {
     this.#facts.textContent = "Drafting the first segment…";
   }
 
-  /**
-   * A member thinks, before the first round: what comes is added to its fold, closed until somebody
-   * opens it.
-   */
+  /** Appends a thought to its member's fold, which is closed at first. */
   thinking({ member, text }: ThinkingEvent): void {
     this.#fold(member).body.append(text);
     this.#facts.textContent = `${[...this.#thoughts.keys()].join(", ")} thinking…`;
@@ -152,13 +156,13 @@ export class Exchange {
   thought(event: ThoughtEvent): void {
     const fold = this.#fold(event.member);
     fold.body.textContent = event.text;
-    fold.told = event;
+    fold.event = event;
   }
 
-  #fold(member: string): { body: HTMLElement; told: ThoughtEvent | undefined } {
+  #fold(member: string): { body: HTMLElement; event: ThoughtEvent | undefined } {
     const known = this.#thoughts.get(member);
     if (known) return known;
-    const fold = { body: el("div", { class: "thought", dir: "auto" }), told: undefined };
+    const fold = { body: el("div", { class: "thought", dir: "auto" }), event: undefined };
     this.#thoughts.set(member, fold);
     const index = this.#context.members.indexOf(member);
     const who = el(
@@ -172,7 +176,7 @@ export class Exchange {
     return fold;
   }
 
-  /** A member failed; the others go on. */
+  /** Shows that a member failed; the others go on. */
   leave(event: LeftEvent, actions: HTMLElement[]): void {
     this.#left.push(event);
     this.#leaving.append(
@@ -211,7 +215,7 @@ export class Exchange {
     if (this.#open !== undefined) this.inspect(this.#open, false);
   }
 
-  /** `actions`: ways on from where it ended. */
+  /** `actions`: ways to continue. */
   end(event: EndEvent, actions: HTMLElement[] = []): void {
     this.#stop = event.stop;
     this.#settle();
@@ -219,7 +223,13 @@ export class Exchange {
       this.#failure.replaceChildren(el("p", { class: "actions" }, ...actions));
   }
 
-  /** The answer broke off; what there is of it stays. */
+  /** Ends an answer that was stopped without an `end` event. */
+  endStopped(): void {
+    const usage = { promptTokens: 0, answerTokens: 0 };
+    this.end({ type: "end", stop: "stopped", text: this.text, usage, ms: 0 });
+  }
+
+  /** Shows that the answer failed; its text so far stays. */
   fail(error: ConclaveError, actions: HTMLElement[]): void {
     this.#stop = "failed";
     this.#settle();
@@ -230,7 +240,7 @@ export class Exchange {
     );
   }
 
-  /** Lays a round open below the answer. */
+  /** Shows a round's details below the answer. */
   inspect(number: number, toggle = true): void {
     const round = this.rounds.find((candidate) => candidate.round === number);
     const close = toggle && this.#open === number;
@@ -244,7 +254,7 @@ export class Exchange {
     const settings = this.#begin?.settings;
     if (!round || !settings || close) return this.#inspectorHost.replaceChildren();
     const focused = document.activeElement;
-    const held =
+    const control =
       focused instanceof HTMLElement && this.#inspectorHost.contains(focused)
         ? focused.dataset["control"]
         : undefined;
@@ -263,13 +273,11 @@ export class Exchange {
         },
       }),
     );
-    if (held !== undefined) this.#focusControl(held);
+    if (control !== undefined) this.#focusControl(control);
     this.#context.onInspect(this);
   }
 
-  /**
-   * The panel was built anew under the focus: back to the same button, or to one that can take it.
-   */
+  /** Restores the focus after the panel was rebuilt: to the same button, or to an enabled one. */
   #focusControl(name: string): void {
     const find = (which: string) =>
       this.#inspectorHost.querySelector<HTMLElement>(`[data-control="${which}"]:enabled`);
@@ -315,7 +323,7 @@ export class Exchange {
     if (!begun) return;
     const { messages, members, cores, backend, adapter } = this.#context;
     const { settings, sampling, thinking, strengths, chats } = begun;
-    const thoughts = [...this.#thoughts.values()].flatMap(({ told }) => (told ? [told] : []));
+    const thoughts = [...this.#thoughts.values()].flatMap(({ event }) => (event ? [event] : []));
     const run: Run = {
       members,
       cores,
@@ -343,7 +351,7 @@ export class Exchange {
     return [...this.#answer.querySelectorAll<HTMLElement>(".segment")];
   }
 
-  /** One stop for the Tab key in an answer; arrows move within it, Enter or Space open a round. */
+  /** An answer is one Tab stop; arrows move within it, Enter or Space opens a round. */
   #moveFocus(event: KeyboardEvent): void {
     const segments = this.#segments();
     const here = segments.indexOf(event.target as HTMLElement);
@@ -365,4 +373,14 @@ export class Exchange {
     next.focus();
     if (this.#open !== undefined) this.inspect(Number(next.dataset["round"]), false);
   }
+}
+
+/** The messages of exchanges. Questions without an answer are left out: roles must alternate. */
+export function conversationOf(exchanges: readonly Exchange[]): Message[] {
+  return exchanges
+    .filter((exchange) => exchange.text !== "")
+    .flatMap((exchange) => [
+      { role: "user", content: exchange.question },
+      { role: "assistant", content: exchange.text },
+    ]);
 }

@@ -1,7 +1,7 @@
-/** Numbers as people read them. */
+/** Numbers formatted for display. */
 import type { RoundEvent } from "../protocol/messages.ts";
 
-/** Bytes in decimal units, as disks and downloads count: 3.4 MB. */
+/** Bytes in decimal units, as for disks and downloads: 3.4 MB. */
 export function bytes(count: number): string {
   if (count < 1000) return `${count}\u00a0B`;
   const units = ["kB", "MB", "GB"];
@@ -27,7 +27,7 @@ export function duration(ms: number): string {
   return ms < 9950 ? `${(ms / 1000).toFixed(1)} s` : `${Math.round(ms / 1000)} s`;
 }
 
-/** Tokens a second, with two figures that mean something. */
+/** Tokens a second, with two significant digits. */
 export function speed(tokens: number, ms: number): string {
   const rate = ms > 0 ? (tokens * 1000) / ms : 0;
   return `${rate < 10 ? rate.toFixed(rate < 1 ? 2 : 1) : Math.round(rate)} tokens/s`;
@@ -38,17 +38,14 @@ export const percent = (share: number): string => `${Math.round(share * 100)} %`
 export const plural = (count: number, one: string, many = `${one}s`): string =>
   `${count} ${count === 1 ? one : many}`;
 
-/** A rest of waiting, no finer than it can be known: 8 s left, 4 min left, 1.5 h left. */
+/** Remaining time, rounded to its accuracy: 8 s left, 4 min left, 1.5 h left. */
 export function timeLeft(seconds: number): string {
   if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s left`;
   if (seconds < 90 * 60) return `${Math.round(seconds / 60)} min left`;
   return `${(seconds / 3600).toFixed(1)} h left`;
 }
 
-/**
- * How many of the rounds' segments a member wrote, and how many of those in the same words as
- * others.
- */
+/** Number of segments that a member wrote, and how many of those in the same words as others. */
 export function written(
   rounds: Pick<RoundEvent, "drafters" | "writers">[],
   member: number,
@@ -63,9 +60,7 @@ export function written(
 export const sentence = (names: string[]): string =>
   names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
 
-/**
- * The marks of an axis, each with as many decimals as the finest of them needs: 0.00, 0.25, 0.50.
- */
+/** Labels of an axis, all with the decimals that the finest needs: 0.00, 0.25, 0.50. */
 export function marks(values: number[]): string[] {
   const decimals = values.map((value) => /\.(\d*?)0*$/.exec(value.toFixed(3))?.[1]?.length ?? 0);
   return values.map((value) => value.toFixed(Math.max(1, ...decimals)));

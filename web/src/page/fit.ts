@@ -1,5 +1,5 @@
 /**
- * Whether models will fit, said before anything is fetched: on the disk, in wasm's memory, on the
+ * Predicts whether models fit before anything is fetched: on the disk, in wasm memory, on the
  * graphics card.
  */
 import type { Backend } from "../protocol/engine.ts";
@@ -7,35 +7,33 @@ import { bytes } from "./figures.ts";
 
 export interface Machine {
   backend: Backend;
-  /** How many threads it runs at once: on the CPU as many members have a wasm heap of their own. */
+  /** Number of hardware threads: on the CPU, that many members have a wasm heap each. */
   cores: number;
-  /** Bytes the browser still lets this page keep; undefined where it does not tell. */
+  /** Bytes of storage left for this page; undefined if unknown. */
   free: number | undefined;
-  /**
-   * Gigabytes of main memory, as roughly as `navigator.deviceMemory` tells them: never more than 8.
-   */
+  /** Main memory in gigabytes from `navigator.deviceMemory`: rough, at most 8. */
   deviceMemory: number | undefined;
 }
 
 export interface Need {
-  /** Bytes yet to be fetched. */
+  /** Bytes still to be fetched. */
   download: number;
-  /** Bytes of memory that each model takes while it runs, on this backend. */
+  /** Bytes of memory of each model while it runs, on this backend. */
   memory: number[];
 }
 
 export interface Verdict {
-  /** `no`: it can't work here. `warning`: it may not. */
+  /** `no`: impossible here. `warning`: possibly. */
   tone: "no" | "warning";
   text: string;
 }
 
-/** A 32-bit wasm heap addresses 4 GiB; some of it is the engine's own. */
+/** A 32-bit wasm heap addresses 4 GiB; the engine itself takes some of it. */
 const heapLimit = 2 ** 32 - 200e6;
-/** From here on it is worth a look how much is free: many graphics cards have no more than 4 GB. */
+/** From this size on, free memory matters: many graphics cards have no more than 4 GB. */
 const large = 3e9;
 
-/** Undefined where nothing speaks against it. */
+/** Undefined if the models fit. */
 export function verdict(need: Need, machine: Machine): Verdict | undefined {
   const running = whileRunning(need.memory, machine);
   if (running?.tone === "no") return running;
@@ -55,7 +53,7 @@ function whileRunning(memory: number[], machine: Machine): Verdict | undefined {
     const text = beyondTheCpu(memory, machine);
     if (text !== undefined) return { tone: "no", text };
   }
-  const there = told(machine);
+  const there = memoryGigabytes(machine);
   if (there !== undefined && all > there * 0.5e9) {
     return {
       tone: "warning",
@@ -88,23 +86,22 @@ function beyondTheCpu(memory: number[], machine: Machine): string | undefined {
   if (fullest > heapLimit) {
     return `Too large for the CPU path: there are fewer cores than models, and those that share a thread hold 4 GB at most together, of which they would take ${bytes(fullest)}. Take fewer or smaller ones, or use a graphics card with WebGPU.`;
   }
-  const there = told(machine);
+  const there = memoryGigabytes(machine);
   const all = sum(memory);
-  // It is told as the nearest power of two.
+  // The browser rounds it to a power of two.
   if (there !== undefined && all > there * 1.5e9) {
     return `Too large for this machine: it takes ${bytes(all)} of memory, and there are about ${there} GB in all. Take fewer or smaller models.`;
   }
   return undefined;
 }
 
-/** Gigabytes of main memory, where the browser tells them: 8 stands for that or more. */
-const told = ({ deviceMemory }: Machine): number | undefined =>
+/** Main memory in gigabytes, if the browser reports it: 8 means that or more. */
+const memoryGigabytes = ({ deviceMemory }: Machine): number | undefined =>
   deviceMemory !== undefined && deviceMemory < 8 ? deviceMemory : undefined;
 
 /**
- * Bytes in the fullest heap, where members are dealt out evenly among threads (member-threads.ts)
- * and large ones come to lie beside small ones. In which order files arrive is not known: it may be
- * more.
+ * Bytes in the fullest heap, if members are dealt out evenly among threads (member-threads.ts) and
+ * large ones share with small ones. The order of arrival is unknown, so it may be more.
  */
 function fullestHeap(memory: number[], cores: number): number {
   const heaps: number[] = Array.from({ length: cores }, () => 0);

@@ -1,11 +1,11 @@
-/** One round laid open: the candidates, who scored whom how, and the weights that counted. */
+/** Details of one round: candidates, scores by verifier, and weights. */
 import type { Score, Settings } from "../protocol/engine.ts";
 import type { RoundEvent } from "../protocol/messages.ts";
 import { button, el, voice } from "./dom.ts";
 import { duration, plural, sentence } from "./figures.ts";
 
 export interface InspectorContext {
-  /** Names of the question's members, and their places in the palette. */
+  /** Names of the question's members, and their palette indices. */
   names: string[];
   voices: number[];
   settings: Settings;
@@ -14,20 +14,23 @@ export interface InspectorContext {
   onClose: () => void;
 }
 
-/** The number that a scoring looks at, and what it is. */
+/** The raw number that each scoring uses, and its description. */
 const raws: Record<
   Settings["scoring"],
-  { of: (score: Score) => number | undefined; name: string }
+  { value: (score: Score) => number | undefined; name: string }
 > = {
   harmonic: {
-    of: surprise,
+    value: surprise,
     name: "surprise in nats, which the least likely of its tokens decide; twice the surprise is half of the share",
   },
-  logit: { of: ({ meanLogit }) => meanLogit, name: "mean raw logit of its tokens" },
-  likelihood: { of: ({ meanLogprob }) => meanLogprob, name: "mean log-probability of its tokens" },
+  logit: { value: ({ meanLogit }) => meanLogit, name: "mean raw logit of its tokens" },
+  likelihood: {
+    value: ({ meanLogprob }) => meanLogprob,
+    name: "mean log-probability of its tokens",
+  },
 };
 
-/** The panel of one round. */
+/** Makes the panel of one round. */
 export function inspector(round: RoundEvent, context: InspectorContext): HTMLElement {
   const writers = round.writers.map((place) => round.candidates[place]?.member ?? "");
   const close = button("Close", context.onClose, { class: "quiet", "data-control": "close" });
@@ -63,12 +66,12 @@ export function inspector(round: RoundEvent, context: InspectorContext): HTMLEle
   );
 }
 
-/** ln(1 + Σ (1/p − 1)) of a candidate's tokens in nats; the engine gives its negative. */
+/** ln(1 + Σ (1/p − 1)) over a candidate's tokens in nats; the engine returns its negative. */
 function surprise(score: Score | undefined): number | undefined {
   return score?.harmonic === undefined ? undefined : Math.max(0, -score.harmonic);
 }
 
-/** Whose vote alone decided it, where all others agreed on another candidate. */
+/** Text on the member whose vote alone decided while all others agreed on another candidate. */
 function turning({ active, turnedBy }: RoundEvent, { names }: InspectorContext): string {
   const turned = turnedBy.map((place) => names[active[place] ?? place] ?? "");
   return turned.length === 0
@@ -76,18 +79,18 @@ function turning({ active, turnedBy }: RoundEvent, { names }: InspectorContext):
     : ` ${sentence(turned)}'s vote alone decided it, the others agreed on another.`;
 }
 
-/** Why a round was decided without a vote. */
+/** Text on why a round was decided without a vote. */
 function unvoted(round: RoundEvent, { names }: InspectorContext): string {
   if (round.scores.length === 0)
-    return "Fast mode took this candidate as it ended the answer; nobody scored it.";
-  // Who abstained, or only judges, has no say in that.
+    return "Fast mode took this candidate as it ended the answer; it was not scored.";
+  // Excludes members that abstained or only judge.
   const surprises = round.scores.flatMap(([score], place) => {
     const nats = surprise(score);
     return nats === undefined
       ? []
       : [`${names[round.active[place] ?? place] ?? ""} by ${nats.toFixed(1)}`];
   });
-  return `${round.candidates[0]?.member ?? ""} drafted for all, and nobody doubted the draft. It surprised ${sentence(surprises)} nats.`;
+  return `${round.candidates[0]?.member ?? ""} drafted for all, and no member doubted the draft. It surprised ${sentence(surprises)} nats.`;
 }
 
 function candidates(round: RoundEvent, { voices }: InspectorContext): HTMLElement {
@@ -141,7 +144,7 @@ function matrix(round: RoundEvent, { names, voices, settings }: InspectorContext
     {},
     el("th", { scope: "col" }, "scored by"),
     ...round.drafters.map((drafter) => el("th", { scope: "col" }, tag(drafter))),
-    // With update after, the vote was counted by the weights of the round before.
+    // With update "after", the vote used the weights of the round before.
     el("th", { scope: "col" }, update === "after" ? "weight, afterwards" : "weight"),
   );
   const rows = round.shares.map((row, i) =>
@@ -154,7 +157,7 @@ function matrix(round: RoundEvent, { names, voices, settings }: InspectorContext
         : []),
       ...row.map((share, j) => {
         const score = round.scores[i]?.[j];
-        const number = score && raw.of(score);
+        const number = score && raw.value(score);
         const best = share === Math.max(...row);
         return el(
           "td",
@@ -202,7 +205,7 @@ function matrix(round: RoundEvent, { names, voices, settings }: InspectorContext
 }
 
 function exits(round: RoundEvent, { names, rounds }: InspectorContext): HTMLElement[] {
-  // After the last round there is nothing left to leave.
+  // After the last round there is nothing to leave.
   if (round.exited.length === 0 || round.round >= rounds) return [];
   const left = round.exited.map((member) => names[member] ?? "").join(" and ");
   return [el("p", { class: "hint" }, `${left} left the question after this round.`)];

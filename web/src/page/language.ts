@@ -1,7 +1,7 @@
 /**
- * To be loaded before uPlot, which asks for numbers in the browser's language as it loads:
- * WebKitGTK under the locale C.UTF-8 names one that there is not, and the whole page would fail
- * with it.
+ * Must be loaded before uPlot, which formats numbers in the browser's language as it loads:
+ * WebKitGTK under the locale C.UTF-8 names a language that does not exist, and the whole page would
+ * fail.
  */
 try {
   Intl.getCanonicalLocales(navigator.language);

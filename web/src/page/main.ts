@@ -1,26 +1,26 @@
-/** The page: opens the engine, seats the members, asks, and shows what comes back. */
-import { backendNamed, coreNamed, type BackendChoice } from "../protocol/backend.ts";
+/** The page: opens the engine, loads the members, asks, and shows the events. */
+import type { BackendChoice } from "../protocol/backend.ts";
 import {
   Conclave,
   defaultContextTokens,
   typed,
   isFatal,
   type ConclaveError,
+  type EndEvent,
   type Message,
   type Port,
 } from "../library/conclave.ts";
+import * as address from "./address.ts";
 import { Advice } from "./advice.ts";
 import { Choosing } from "./choosing.ts";
-import { button, byId } from "./dom.ts";
+import { button, byId, isInView } from "./dom.ts";
 import { takeDrops } from "./drop.ts";
-import { toysTitle } from "./ensembles-list.ts";
 import { ensembleKey, type KeyedMember } from "./ensemble-key.ts";
-import { showExamples } from "./examples.ts";
-import { Exchange } from "./exchange.ts";
-import { percent, plural, sentence } from "./figures.ts";
-import { memoryTogether, whereabouts } from "./member-facts.ts";
+import { conversationOf, Exchange } from "./exchange.ts";
+import { percent } from "./figures.ts";
+import { engineText, memoryTogether } from "./member-facts.ts";
+import { Masthead } from "./masthead.ts";
 import { MembersPanel, type Slot } from "./members-panel.ts";
-import { hubNamed } from "./named-hub.ts";
 import { Notices } from "./notices.ts";
 import { hasOpenCore, keepOffline, keepOpenCore } from "./offline-copy.ts";
 import { QuestionBox } from "./question-box.ts";
@@ -29,22 +29,15 @@ import { drafts, Roster } from "./roster.ts";
 import { SettingsForm } from "./settings-form.ts";
 import { openSharing } from "./sharing.ts";
 import { SideBySide } from "./side-by-side.ts";
-import { startingWeights } from "./starting-weights.ts";
 import { WeightsChart } from "./weights-chart.ts";
 
 /**
- * What the open core adds to a visit, put in by scripts/build.mjs: as gzip, which every host sends;
- * undefined where it was not built.
+ * Bytes that the open core adds to a visit, gzipped as every host sends it; set by
+ * scripts/build.mjs, undefined if it was not built.
  */
 declare const OPEN_CORE_BYTES: number | undefined;
-/** Tells apart what different builds send each other. */
+/** Distinguishes messages of different builds. */
 declare const PAGE_VERSION: string;
-
-const query = new URLSearchParams(location.search);
-const debug = query.has("debug");
-/** The address keeps it, whichever backend the engine is opened on again. */
-const core = coreNamed(query.get("core"));
-const hub = hubNamed(query);
 
 class Page {
   readonly #notices = new Notices(byId("notices", HTMLElement));
@@ -60,30 +53,29 @@ class Page {
   readonly #roster: Roster;
   readonly #choosing: Choosing;
   readonly #settings: SettingsForm;
-  #choice: BackendChoice = backendNamed(query.get("backend"));
+  #choice: BackendChoice = address.backend;
   #conclave: Conclave | undefined;
-  /** The same from its start on, open or not. */
+  /** The engine from its start on, open or not. */
   #starting: Conclave | undefined;
   readonly #sharing = openSharing((fail) => this.#lost(fail));
-  /** Until the members of the last visit have their seats. */
+  /** Resolves once the last visit's members have slots. */
   #furnishing = Promise.resolve();
   #furnished = false;
-  /**
-   * The tab that the engine was in has closed, or come to rest, in the middle of the last answer.
-   */
+  /** Whether the engine's tab closed, or was frozen, during the last answer. */
   #moved = false;
-  /**
-   * Counts engines, so that what an earlier one still reports is not taken for the present one's.
-   */
+  /** Counts engines, to ignore late events of earlier ones. */
   #generation = 0;
   #exchanges: Exchange[] = [];
-  /** Whose weights the chart shows. */
+  /** Exchange whose weights the chart shows. */
   #charted: Exchange | undefined;
   #answering: AbortController | undefined;
-  /** Of what is being loaded, from 0 to 1. */
+  /** Progress of the load, from 0 to 1. */
   #share = 0;
-  /** What {@link #showTitle} last said. */
-  #titled = "";
+  readonly #masthead = new Masthead((question) => {
+    this.#question.text = question;
+    this.#question.focus();
+    if (!this.#askButton.disabled) void this.#ask();
+  });
 
   constructor() {
     this.#chart = new WeightsChart(byId("weights", HTMLElement), (round) =>
@@ -107,7 +99,7 @@ class Page {
       onStop: (slot) => this.#roster.stop(slot),
       onRemove: (slot) => {
         this.#remove(slot);
-        byId("models", HTMLElement).focus(); // its own button is gone
+        byId("models", HTMLElement).focus(); // Its own button is gone.
       },
       onTakesPart: (slot) => {
         if (slot.takesPart) this.#roster.keep(slot);
@@ -135,13 +127,13 @@ class Page {
           this.#notices.show("engine", "error", error.message, this.#reloadActions()),
       },
       defaultContextTokens,
-      core,
+      address.core,
     );
     this.#choosing = new Choosing({
       roster: this.#roster,
       notices: this.#notices,
       library: () => this.#conclave,
-      hub,
+      hub: address.hub,
       onLeave: () => this.#newConversation(),
     });
     for (const id of ["models", "choose"])
@@ -152,7 +144,7 @@ class Page {
     );
     byId("bring-toys", HTMLElement).addEventListener("click", () => {
       void this.#choosing.bringToys(false);
-      byId("models", HTMLElement).focus(); // the button goes
+      byId("models", HTMLElement).focus(); // The button is removed.
     });
     takeDrops((picked) => {
       this.#choosing.dialog.close();
@@ -174,11 +166,11 @@ class Page {
     });
     this.#stopButton.addEventListener("click", () => this.#stop());
     document.addEventListener("keydown", (event) => {
-      // In the dialog Escape closes it.
+      // Escape closes an open dialog instead.
       if (event.key === "Escape" && !document.querySelector("dialog[open]")) this.#stop();
     });
     this.#newButton.addEventListener("click", () => this.#newConversation());
-    if (debug) {
+    if (address.debug) {
       Object.defineProperty(window, "conclave", { get: () => this.#conclave });
     }
   }
@@ -188,10 +180,10 @@ class Page {
       this.#furnished = true;
       if (!has) this.#members.openCore = OPEN_CORE_BYTES;
     });
-    // The engine takes longest, and waits for nothing but a word on whether another tab has it.
+    // Opening the engine takes longest; it only waits to know whether another tab has it.
     const opened = this.#open();
-    // Out of the way of what the visitor waits for first. No later: a large download may outlast
-    // the visit.
+    // Deferred in favour of what the visitor waits for; no later, since a large download may
+    // outlast the visit.
     await new Promise((resolve) => setTimeout(resolve, 2000));
     await keepOffline({
       onUpdate: (take) =>
@@ -200,11 +192,11 @@ class Page {
         ]),
     });
     await opened;
-    await this.#tellTabs();
+    await this.#showTabCost();
   }
 
-  /** Says what another tab costs, unless both have the same engine. */
-  async #tellTabs(): Promise<void> {
+  /** Shows what another tab costs, unless both share an engine. */
+  async #showTabCost(): Promise<void> {
     if (!(await hasOtherTab()) || this.#sharing?.shared) return;
     this.#notices.show(
       "tabs",
@@ -214,8 +206,8 @@ class Page {
   }
 
   /**
-   * Opens an engine on the chosen backend and loads every member into it, once there are seats.
-   * `alone`: for members that the visitor chooses just now, and this tab's own.
+   * Opens an engine on the chosen backend and loads every member once there are slots. `alone`: not
+   * shared, for members that the visitor is just choosing.
    */
   async #open(alone = false): Promise<void> {
     const generation = ++this.#generation;
@@ -227,8 +219,7 @@ class Page {
       const conclave = (this.#starting = Conclave.start(
         {
           backend: this.#choice,
-          ...(hub === undefined ? {} : { hub }),
-          ...(core === undefined ? {} : { core }),
+          ...address.engineOptions,
         },
         this.#ports(alone),
       ));
@@ -253,12 +244,12 @@ class Page {
     this.#refresh();
   }
 
-  /** What engines are started by; undefined where tabs can't share one. */
+  /** Function that starts engines; undefined if tabs can't share one. */
   #ports(alone: boolean): (() => Port) | undefined {
     const sharing = this.#sharing;
     if (!sharing) return undefined;
     let first = true;
-    // One in the place of a failed one is looked for among the other tabs as well.
+    // The replacement of a failed engine is also looked for in other tabs.
     return () => {
       const own = alone && first;
       first = false;
@@ -266,10 +257,7 @@ class Page {
     };
   }
 
-  /**
-   * What tabs that share an engine have in common; before members have their seats, as the last
-   * visit tells.
-   */
+  /** Key of engines that tabs can share; before members have slots, by the last visit's. */
   #key(): string | undefined {
     const { slots, contextTokens } = this.#roster;
     const members: KeyedMember[] = this.#furnished
@@ -279,36 +267,39 @@ class Page {
         }))
       : this.#choosing.expected();
     return ensembleKey(
-      [PAGE_VERSION, new URL("./", document.baseURI).pathname, this.#choice, core, hub],
+      [
+        PAGE_VERSION,
+        new URL("./", document.baseURI).pathname,
+        this.#choice,
+        address.core,
+        address.hub,
+      ],
       members,
     );
   }
 
-  /**
-   * Before members come or go: an engine that others have as well stays as it is, and this tab
-   * opens its own.
-   */
+  /** Called before members change: a shared engine stays as it is, and this tab opens its own. */
   #changing(): void {
     if (!this.#furnished || !this.#sharing) return;
     if (!this.#sharing.shared) return void this.#sharing.offer(undefined);
-    void this.#startOver(true).then(() => this.#tellTabs());
+    void this.#startOver(true).then(() => this.#showTabCost());
   }
 
-  /** Lets other tabs find the engine by its members, once all are there. */
+  /** Lets other tabs find the engine by its members, once all are loaded. */
   async #offer(): Promise<void> {
-    await Promise.resolve(); // whoever else leaves with one that has left
+    await Promise.resolve(); // Others may leave together with one that has left.
     if (this.#furnished && this.#roster.slots.every(({ state }) => state === "ready"))
       await this.#sharing?.offer(this.#key());
   }
 
-  /** The tab that the engine was in has closed: an answer goes on by itself in another one. */
+  /** The engine's tab has closed: an answer continues by itself in another engine. */
   #lost(fail: () => void): void {
     if (!this.#answering) return void this.#startOver();
     this.#moved = true;
     fail();
   }
 
-  /** Lets go of the engine and opens another one. */
+  /** Closes the engine and opens another. */
   async #startOver(alone = false): Promise<void> {
     this.#stop();
     this.#notices.clear("engine");
@@ -333,12 +324,12 @@ class Page {
     }
   }
 
-  /** The engine failed, and another one goes on. */
+  /** Shows that the engine failed and was replaced. */
   #showReopened(conclave: Conclave): void {
     this.#showEngine(conclave);
     const why = this.#moved
-      ? "The tab that the engine was in has closed or come to rest, and it was opened anew."
-      : "The engine failed and was opened anew.";
+      ? "The tab with the engine was closed or frozen, and the engine was reopened."
+      : "The engine failed and was reopened.";
     this.#notices.show(
       "engine",
       "warning",
@@ -346,15 +337,13 @@ class Page {
     );
   }
 
-  /** What runs the members; on the CPU they may come to run on more threads, and on fewer. */
-  #showWhere({ backend, adapter, why, threads }: Conclave): void {
-    const where =
-      backend === "webgpu" ? `GPU: ${adapter.name}` : `CPU, ${plural(threads, "thread")}`;
-    const text = `${where} (${why})${this.#sharing?.elsewhere ? ", in another tab" : ""}`;
+  /** Shows what runs the members; on the CPU the number of threads may change. */
+  #showWhere(conclave: Conclave): void {
+    const text = engineText(conclave, this.#sharing?.elsewhere ?? false);
     if (this.#engineLine.textContent !== text) this.#engineLine.textContent = text;
   }
 
-  /** Asks for a stop; the step under way ends first. */
+  /** Requests a stop; the step under way ends first. */
   #stop(): void {
     this.#answering?.abort();
     this.#refresh();
@@ -364,10 +353,7 @@ class Page {
     this.#stop();
     this.#choice = choice;
     this.#settings.setBackend(choice);
-    const address = new URL(location.href);
-    if (choice === "auto") address.searchParams.delete("backend");
-    else address.searchParams.set("backend", choice);
-    history.replaceState(null, "", address);
+    address.setBackend(choice);
     await this.#startOver();
   }
 
@@ -387,18 +373,20 @@ class Page {
     const members = slots.map((slot) => slot.source.name);
     const cores = slots.map(
       (slot) => slot.about?.core ?? (slot.source.builtIn ? "built-in" : "remote"),
-    ); // they are loaded
+    ); // Present once they are loaded.
     const voices = slots.map((slot) => slot.voice);
-    const messages: Message[] = [...this.#history(), { role: "user", content: question }];
-    const { backend, adapter } = conclave;
+    const messages: Message[] = [
+      ...conversationOf(this.#exchanges),
+      { role: "user", content: question },
+    ];
     const exchange = new Exchange({
       question,
       messages,
       members,
       cores,
       voices,
-      backend,
-      adapter,
+      backend: conclave.backend,
+      adapter: conclave.adapter,
       onInspect: (which) => this.#chartOf(which),
       onSideBySide: (which) => void this.#sideBySide(which),
     });
@@ -423,7 +411,7 @@ class Page {
         if (event.type === "reading") exchange.reading(event);
         else if (event.type === "begin") {
           exchange.begin(event);
-          this.#members.weigh(slots, startingWeights(event));
+          this.#members.weigh(slots, event.weights);
         } else if (event.type === "thinking")
           this.#follow(exchange, () => exchange.thinking(event));
         else if (event.type === "thought") exchange.thought(event);
@@ -431,30 +419,21 @@ class Page {
           this.#follow(exchange, () => exchange.leave(event, this.#removal(event.member, slots)));
         else if (event.type === "reopened") this.#showReopened(conclave);
         else if (event.type === "end")
-          this.#follow(exchange, () =>
-            exchange.end(event, event.stop === "context" ? [this.#roomAgain()] : []),
-          );
+          this.#follow(exchange, () => exchange.end(event, this.#endActions(event)));
         else {
           this.#follow(exchange, () => exchange.add(event));
           // A new conversation may have begun while this answer stops.
           if (this.#exchanges.includes(exchange)) this.#members.round(slots, exchange.rounds);
-          // From the first round on: a question that fails before leaves the chart of the last
-          // answer.
+          // Updated from the first round on: a question that fails before keeps the last answer's
+          // chart.
           if (this.#charted === exchange) this.#chart.add(event);
           else if (exchange.rounds.length === 1) this.#chartOf(exchange);
         }
       }
     } catch (thrown) {
       const error = typed(thrown);
-      // Switching the engine in mid-answer is a stop as well.
-      if (controller.signal.aborted)
-        exchange.end({
-          type: "end",
-          stop: "stopped",
-          text: exchange.text,
-          usage: { promptTokens: 0, answerTokens: 0 },
-          ms: 0,
-        });
+      // Switching the engine during an answer stops it too.
+      if (controller.signal.aborted) exchange.endStopped();
       else
         this.#follow(exchange, () => exchange.fail(error, this.#remedies(error, exchange, slots)));
     } finally {
@@ -465,28 +444,21 @@ class Page {
     }
   }
 
-  /** Says who has decided much against the others, now that there is another answer. */
+  /** Updates the advice after another answer. */
   #advise(exchange: Exchange): void {
-    // Of a conversation that was left nothing is to be said.
+    // No advice about an abandoned conversation.
     if (!this.#exchanges.includes(exchange)) return;
     const inView = isInView(exchange.root);
-    this.#advice.consider(
-      this.#exchanges.flatMap(({ begun, rounds }) =>
-        begun ? [{ members: begun.members, start: startingWeights(begun), rounds }] : [],
-      ),
-    );
+    this.#advice.consider(this.#exchanges.flatMap(({ voted }) => voted ?? []));
     if (inView) byId("advice", HTMLElement).scrollIntoView({ block: "nearest" });
   }
 
-  /** The member of this name, where there is one. */
+  /** The member of this name, if present. */
   #slot(name: string): Slot | undefined {
     return this.#roster.slots.find(({ source }) => source.name === name);
   }
 
-  /**
-   * Lets the members of an answer answer its question alone, one by one. The conversation knows
-   * nothing of it.
-   */
+  /** Lets each member of an answer answer its question alone, in turn, outside the conversation. */
   async #sideBySide(exchange: Exchange): Promise<void> {
     const conclave = this.#conclave;
     if (!conclave || this.#answering) return;
@@ -506,21 +478,24 @@ class Page {
     }
   }
 
-  /**
-   * Changes an exchange; whoever had its end in view has it in view afterwards, above the question
-   * box.
-   */
+  /** Changes an exchange; if its end was in view, keeps it in view above the question box. */
   #follow({ root }: Exchange, change: () => void): void {
     const inView = isInView(root);
     change();
     if (inView) root.scrollIntoView({ block: "nearest" });
   }
 
-  /** Ways on after an error; `slots` are those that were asked. */
+  /** A full context has no room for another question either. */
+  #endActions({ stop }: EndEvent): HTMLElement[] {
+    if (stop !== "context") return [];
+    return [button("Start a new conversation", () => this.#newConversation())];
+  }
+
+  /** Actions offered after an error; `slots` are the members that were asked. */
   #remedies(error: ConclaveError, { question }: Exchange, slots: Slot[]): HTMLElement[] {
     const remedies: HTMLElement[] = [];
     if (error.kind === "ContextFull") {
-      const long = this.#history().length > 0;
+      const long = conversationOf(this.#exchanges).length > 0;
       remedies.push(
         long
           ? button("Start a new conversation", () => this.#newConversation(question))
@@ -533,57 +508,38 @@ class Page {
     return remedies;
   }
 
-  /** A full context has no room for another question either. */
-  #roomAgain(): HTMLElement {
-    return button("Start a new conversation", () => this.#newConversation());
-  }
-
   /**
-   * Takes a member out that failed; the `question`, if it got no answer, can be asked of the
-   * others.
+   * Action that removes a failed member; a `question` without an answer can be asked of the others.
    */
   #removal(name: string | undefined, slots: Slot[], question?: string): HTMLElement[] {
     const failed = slots.find((slot) => slot.source.name === name);
     if (!failed) return [];
     const remove = button(`Remove ${failed.source.name}`, () => {
       remove.remove();
-      // It may have gone already, by its card.
+      // It may have been removed already by its card.
       if (this.#roster.slots.includes(failed)) this.#remove(failed, question !== undefined);
       if (question !== undefined) this.#askAgain(question);
     });
     return [remove];
   }
 
-  /**
-   * Takes a member out, and stops an answer that it may be part of, unless it has left that
-   * already.
-   */
+  /** Removes a member, and stops an answer that it still takes part in. */
   #remove(slot: Slot, stopping = true): void {
     if (stopping) this.#stop();
     void this.#roster.remove(slot);
     byId("news", HTMLElement).textContent = `${slot.source.name} was removed.`;
   }
 
-  /** Puts a question back, unless another was begun. */
+  /** Restores a question, unless another was begun. */
   #askAgain(question: string): void {
     if (this.#question.text === "") this.#question.text = question;
     this.#question.focus();
   }
 
-  /** The conversation so far. A question that got no text is left out: turns must alternate. */
-  #history(): Message[] {
-    return this.#exchanges
-      .filter((exchange) => exchange.text !== "")
-      .flatMap((exchange) => [
-        { role: "user", content: exchange.question },
-        { role: "assistant", content: exchange.text },
-      ]);
-  }
-
   #chartOf(exchange: Exchange): void {
     if (this.#charted === exchange || !exchange.begun) return;
     this.#charted = exchange;
-    this.#chart.begin(exchange.begun.members, exchange.voices, startingWeights(exchange.begun));
+    this.#chart.begin(exchange.begun.members, exchange.voices, exchange.begun.weights);
     for (const round of exchange.rounds) this.#chart.add(round);
   }
 
@@ -600,11 +556,11 @@ class Page {
     this.#refresh();
   }
 
-  /** Brings the controls in line with what can be done now. */
+  /** Updates the controls to the present state. */
   #refresh(): void {
     const answering = this.#answering !== undefined;
     const stopping = this.#answering?.signal.aborted ?? false;
-    // The two buttons take each other's place: so does the focus.
+    // The two buttons replace each other, and the focus follows.
     const focused = document.activeElement;
     const { loading, taking } = this.#roster;
     const ready = this.#conclave !== undefined && !loading && taking.length > 0;
@@ -618,20 +574,17 @@ class Page {
       exchange.offerSideBySide(this.#conclave !== undefined && !answering && !loading);
     this.#newButton.hidden = this.#exchanges.length === 0;
     document.body.dataset["state"] = answering ? "answering" : ready ? "ready" : "loading";
-    const why = byId("why-not", HTMLElement);
-    why.hidden = answering || ready;
+    byId("why-not", HTMLElement).hidden = answering || ready;
     this.#showWhyNot();
-    this.#showTitle();
-    this.#showMadeRoom();
+    this.#masthead.show(this.#roster);
     this.#advice.heed((name) => this.#slot(name)?.takesPart);
     if (this.#conclave) this.#showWhere(this.#conclave);
-    const memory = byId("memory", HTMLElement);
-    memory.textContent = loading
+    byId("memory", HTMLElement).textContent = loading
       ? ""
       : memoryTogether(this.#roster.slots, this.#conclave?.heapBytes ?? 0);
   }
 
-  /** Why nothing can be asked now. */
+  /** Shows why no question can be asked now. */
   #showWhyNot(): void {
     const loading = this.#roster.loading || !this.#conclave;
     byId("why-not", HTMLElement).textContent =
@@ -641,42 +594,6 @@ class Page {
           ? `The members are loading: ${percent(this.#share)}.`
           : "No member takes part: tick one, or add one.";
   }
-
-  /** Says why the toys are gone, and when they come back. */
-  #showMadeRoom(): void {
-    const { madeRoom } = this.#roster;
-    const text = madeRoom
-      ? "The bundled toys have made room. They come back when the last model that you added goes."
-      : "";
-    const told = byId("made-room", HTMLElement);
-    if (told.textContent !== text) told.textContent = text;
-    byId("bring-toys", HTMLElement).hidden = !madeRoom;
-  }
-
-  /** Says which ensemble is here, and offers what can be asked of it. */
-  #showTitle(): void {
-    const { title, slots } = this.#roster;
-    const names = slots.map((slot) => slot.source.name);
-    if (this.#titled === [title, ...names].join("\n")) return;
-    this.#titled = [title, ...names].join("\n");
-    const toys = title === toysTitle;
-    byId("ensemble", HTMLElement).textContent = title;
-    byId("about-toys", HTMLElement).hidden = !toys;
-    const about = byId("about-models", HTMLElement);
-    about.hidden = toys || slots.length === 0;
-    about.textContent = `${sentence(names)} ${names.length === 1 ? "answers" : "answer"} ${whereabouts(slots)}.`;
-    byId("tagline", HTMLElement).textContent =
-      `Several small models, one answer, ${whereabouts(slots, true)}.`;
-    byId("choose", HTMLElement).textContent = toys ? "Bring real models" : "Choose other models";
-    showExamples(byId("examples", HTMLElement), toys ? "skills" : "general", (question) => {
-      this.#question.text = question;
-      this.#question.focus();
-      if (!this.#askButton.disabled) void this.#ask();
-    });
-  }
 }
-
-const isInView = (element: HTMLElement): boolean =>
-  element.getBoundingClientRect().bottom <= innerHeight;
 
 void new Page().start();

@@ -138,5 +138,5 @@ test("the browser's own model is told as such", () => {
     }),
   };
   assert.equal(facts(known), "the browser's own model · judges only");
-  assert.match(description(known), /goes nowhere/);
+  assert.match(description(known), /stay here/);
 });

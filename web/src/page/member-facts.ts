@@ -1,31 +1,32 @@
 /**
- * What a member is and what it takes, in words: before it is loaded as far as that is known, then
- * as the engine says.
+ * Description of a member and its needs: before it is loaded as far as known, then as the engine
+ * reports.
  */
+import type { Conclave } from "../library/conclave.ts";
 import type { About, Backend, Core, Memory } from "../protocol/engine.ts";
 import type { ManifestEntry } from "../store/load.ts";
 import type { MemberSource } from "../protocol/messages.ts";
 import type { CatalogueModel } from "./catalogue.ts";
-import { bytes, parameters, sentence } from "./figures.ts";
+import { bytes, parameters, plural, sentence } from "./figures.ts";
 
 export interface Known {
   source: MemberSource;
   entry?: ManifestEntry | undefined;
   model?: CatalogueModel | undefined;
-  /** Once it is loaded, where it is loaded. */
+  /** Set once it is loaded. */
   about?: About | undefined;
   backend?: Backend | undefined;
-  /** Before it is loaded: what it will run on, where that is known. */
+  /** Expected core before it is loaded, if known. */
   core?: Core | undefined;
 }
 
-/** Where a member lives that is not on this machine. */
+/** Host of a member that is not on this machine. */
 const elsewhere = ({ source }: Pick<Known, "source">): string | undefined =>
   source.remote === undefined ? undefined : URL.parse(source.remote)?.host;
 
 /**
- * Where an ensemble answers; `short`: below the page's name. Who hears what is asked, where anybody
- * does.
+ * Where an ensemble answers, and which host receives the questions, if any; `short`: below the
+ * page's name.
  */
 export function whereabouts(members: Pick<Known, "source">[], short = false): string {
   const hosts = [...new Set(members.flatMap((member) => elsewhere(member) ?? []))];
@@ -37,8 +38,8 @@ export function whereabouts(members: Pick<Known, "source">[], short = false): st
 }
 
 /**
- * Family, size, formats; and the core, where it is not the usual one. `openCore`: bytes of its
- * module, while that is not here.
+ * Family, size, formats, and an unusual core. `openCore`: bytes of its module, if still to be
+ * fetched.
  */
 export function facts(known: Known, openCore?: number): string {
   const { source, entry, model, about, core } = known;
@@ -76,14 +77,11 @@ export function facts(known: Known, openCore?: number): string {
     .join(" · ");
 }
 
-/**
- * What it can do, as far as anybody has said so; and what to expect of it where it was never taught
- * to converse.
- */
+/** Stated abilities, and what to expect of a base model. */
 export function description(known: Known): string {
   const { source, entry, about } = known;
   const host = elsewhere(known);
-  if (source.builtIn) return "The browser runs it, on this machine: what it hears goes nowhere.";
+  if (source.builtIn) return "The browser runs it on this machine; your questions stay here.";
   if (host !== undefined)
     return `${host} hears what is asked and answered.${about?.remote?.note ? ` It can no more, since ${about.remote.note}.` : ""}`;
   const base =
@@ -93,10 +91,7 @@ export function description(known: Known): string {
   return [entry?.description, base].filter(Boolean).join(" ");
 }
 
-/**
- * The formats of a member's matrices, and as what the engine keeps those it does not keep as they
- * are.
- */
+/** Formats of a member's matrices, and the engine's formats for those it converts. */
 export function formats({
   formats,
   quantisation,
@@ -116,17 +111,14 @@ export function formats({
   return [parts, ...others].filter(Boolean).join("; ") || quantisation;
 }
 
-/**
- * What a loaded member takes of the graphics card; nothing to say on the CPU, where only the whole
- * is known.
- */
+/** Graphics memory of a loaded member; empty on the CPU, where only the total is known. */
 export function graphicsMemory({ about, backend }: Known): string {
   return about && !about.remote && backend === "webgpu"
     ? `${bytes(total(about.memory))} of graphics memory`
     : "";
 }
 
-/** What all loaded members take together. `heapBytes`: the wasm module's memory. */
+/** Memory of all loaded members. `heapBytes`: the wasm module's memory. */
 export function memoryTogether(members: Known[], heapBytes: number): string {
   const loaded = members.filter(({ about }) => about && !about.remote);
   const [first] = loaded;
@@ -142,3 +134,12 @@ export const total = ({ weights, kv, scratch }: Memory): number => weights + kv 
 
 export const memoryParts = ({ weights, kv, scratch }: Memory): string =>
   `weights ${bytes(weights)}, keys and values ${bytes(kv)}, working room ${bytes(scratch)}`;
+
+/** What runs the members; `elsewhere`: in another tab. */
+export function engineText(
+  { backend, adapter, why, threads }: Pick<Conclave, "backend" | "adapter" | "why" | "threads">,
+  elsewhere: boolean,
+): string {
+  const where = backend === "webgpu" ? `GPU: ${adapter.name}` : `CPU, ${plural(threads, "thread")}`;
+  return `${where} (${why})${elsewhere ? ", in another tab" : ""}`;
+}

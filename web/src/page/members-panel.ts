@@ -1,7 +1,4 @@
-/**
- * The members as cards: what each is, its download, its weight now, the segments it won, whether it
- * left.
- */
+/** The members as cards: description, download, current weight, segments won, whether it left. */
 import type { Progress } from "../library/conclave.ts";
 import type { ConclaveError } from "../protocol/errors.ts";
 import type { RoundEvent } from "../protocol/messages.ts";
@@ -11,17 +8,17 @@ import { description, facts, graphicsMemory, type Known } from "./member-facts.t
 
 export type SlotState = "waiting" | "loading" | "ready" | "failed" | "stopped";
 
-/** One place in the conclave: a bundled member, one of the catalogue, or the visitor's own. */
+/** One slot of the ensemble: a bundled member, one of the catalogue, or the visitor's own. */
 export interface Slot extends Known {
   state: SlotState;
   takesPart: boolean;
-  /** It came without anybody asking for it, and leaves once one of the visitor's own is ready. */
+  /** Added without a request; leaves once a member of the visitor's own is ready. */
   byDefault?: boolean | undefined;
-  /** Place in the palette. */
+  /** Palette index. */
   voice: number;
-  /** Room for the conversation that it was last loaded with. */
+  /** Context size that it was last loaded with. */
   contextTokens?: number;
-  /** Ends its download. */
+  /** Aborts its download. */
   loading?: AbortController | undefined;
 }
 
@@ -30,9 +27,9 @@ export interface PanelEvents {
   onStop: (slot: Slot) => void;
   onRemove: (slot: Slot) => void;
   onTakesPart: (slot: Slot) => void;
-  /** Asks for what is stored in this browser. */
+  /** Requests the list of stored models. */
   onStored: () => void;
-  /** Something a screen reader should say. */
+  /** Text for a screen reader. */
   onNews: (text: string) => void;
 }
 
@@ -51,9 +48,9 @@ interface Card {
   failure: HTMLElement;
   actions: HTMLElement;
   box: HTMLInputElement;
-  /** The last phase told. */
+  /** Last phase reported. */
   phase: string;
-  /** Why it failed. */
+  /** Kind of its failure. */
   kind: string;
 }
 
@@ -70,7 +67,7 @@ export class MembersPanel {
   readonly #host: HTMLElement;
   readonly #events: PanelEvents;
   readonly #cards = new Map<Slot, Card>();
-  /** Bytes of the open core's module, while it is not here and its size is known. */
+  /** Bytes of the open core's module, if it is missing and its size is known. */
   openCore: number | undefined;
 
   constructor(host: HTMLElement, events: PanelEvents) {
@@ -78,7 +75,7 @@ export class MembersPanel {
     this.#events = events;
   }
 
-  /** Shows a slot, or brings its card up to date. */
+  /** Shows a slot, or updates its card. */
   show(slot: Slot): void {
     const card = this.#cards.get(slot) ?? this.#card(slot);
     const was = card.root.dataset["state"];
@@ -110,15 +107,14 @@ export class MembersPanel {
   progress(slot: Slot, { loaded, total, rate, secondsLeft, phase, note }: Progress): void {
     const card = this.#cards.get(slot);
     if (!card) return;
-    // The open core is fetched for who has turned out to need it, and is here when such a one
-    // starts.
+    // The open core is fetched for members that need it, and is present when one starts.
     if (phase === "core") slot.core = "burn";
     else if (phase === "loading" && slot.core === "burn") this.openCore = undefined;
     if (phase !== card.phase)
       for (const [other, { about }] of this.#cards) about.textContent = facts(other, this.openCore);
     if (total > 0) card.progress.value = loaded / total;
     else card.progress.removeAttribute("value");
-    // Of its own model a browser tells shares alone.
+    // Browsers only report a share for their own model.
     const measured = slot.source.builtIn
       ? percent(loaded / total)
       : `${bytes(loaded)} of ${total > 0 ? bytes(total) : "?"}`;
@@ -137,7 +133,7 @@ export class MembersPanel {
     card.phase = phase;
   }
 
-  /** The visitor ended its download. */
+  /** The visitor stopped its download. */
   stopped(slot: Slot): void {
     slot.state = "stopped";
     this.show(slot);
@@ -156,7 +152,7 @@ export class MembersPanel {
       ?.failure.replaceChildren(el("p", { role: "alert", "data-kind": error.kind }, error.message));
   }
 
-  /** No question has been asked: no weights, no segments. */
+  /** Clears weights and segments: no question has been asked. */
   rest(): void {
     for (const card of this.#cards.values()) {
       card.root.classList.remove("aside", "left");
@@ -165,7 +161,7 @@ export class MembersPanel {
     }
   }
 
-  /** A question begins: no segments won, and no weights until they are known. */
+  /** A question begins: clears segments won, and weights until they are known. */
   begin(slots: Slot[]): void {
     for (const [slot, card] of this.#cards) {
       const here = slots.includes(slot);
@@ -181,7 +177,7 @@ export class MembersPanel {
     }
   }
 
-  /** The members have read the question: their weights before the first round. */
+  /** Shows the weights before the first round. */
   weigh(slots: Slot[], weights: number[]): void {
     slots.forEach((slot, member) => {
       const card = this.#cards.get(slot);
@@ -190,7 +186,7 @@ export class MembersPanel {
   }
 
   /**
-   * A round ended. `slots` are the members of this question, in order; `rounds` all of it so far.
+   * Shows a round. `slots` are the members of this question, in order; `rounds` all rounds so far.
    */
   round(slots: Slot[], rounds: RoundEvent[]): void {
     const last = rounds.at(-1);
@@ -199,7 +195,7 @@ export class MembersPanel {
       const card = this.#cards.get(slot);
       if (!card) return;
       const place = last.active.indexOf(member);
-      // Who leaves with the last round of an answer has missed nothing of it.
+      // A member that leaves with the last round has missed nothing.
       const stayed = rounds.findLast((round) => round.active.includes(member));
       const left = stayed !== last;
       card.root.classList.toggle("left", left);
@@ -234,7 +230,7 @@ export class MembersPanel {
     const name = slot.source.name;
     const named = (label: string, run: () => void, spoken = label): HTMLButtonElement =>
       button(label, run, { class: "quiet", "aria-label": `${spoken} ${name}` });
-    const held = card.actions.contains(document.activeElement);
+    const hadFocus = card.actions.contains(document.activeElement);
     const buttons: HTMLButtonElement[] = [];
     if (slot.state === "loading") buttons.push(named("Stop", () => this.#events.onStop(slot)));
     if (slot.state === "stopped")
@@ -245,8 +241,8 @@ export class MembersPanel {
       buttons.push(button("Stored models", this.#events.onStored, { class: "quiet" }));
     if (slot.state !== "waiting") buttons.push(named("Remove", () => this.#events.onRemove(slot)));
     card.actions.replaceChildren(...buttons);
-    // The button that was pressed is gone: the focus goes to the one in its place.
-    if (held) buttons[0]?.focus();
+    // The pressed button is gone: the focus goes to its replacement.
+    if (hadFocus) buttons[0]?.focus();
   }
 
   #card(slot: Slot): Card {
@@ -307,7 +303,7 @@ export class MembersPanel {
   }
 }
 
-/** A name that no slot has yet: `name`, `name 2`, `name 3` … */
+/** First unused name of `name`, `name 2`, `name 3` … */
 export function freeName(name: string, slots: Slot[]): string {
   const taken = new Set(slots.map((slot) => slot.source.name));
   if (!taken.has(name)) return name;

@@ -1,6 +1,5 @@
 /**
- * The dialog for choosing models: ensembles of the catalogue, models added by hand, what is stored
- * here.
+ * The dialog for choosing models: ensembles of the catalogue, models added by hand, stored models.
  */
 import {
   parseReference,
@@ -29,21 +28,19 @@ export interface DialogEvents {
   shown: () => string;
   contextTokens: () => number;
   onContext: (tokens: number) => void;
-  /**
-   * These throw what speaks against a choice; `signal`: the dialog was closed before it was made.
-   */
+  /** These throw objections to a choice; `signal` aborts when the dialog is closed before. */
   onEnsemble: (ensemble: Ensemble, signal: AbortSignal) => Promise<void>;
   onToys: () => Promise<void>;
   onAdd: (source: MemberSource, signal: AbortSignal) => Promise<void>;
   onPicked: (picked: PickedFile[]) => void;
-  /** One that lives behind a server, or is the browser's own. */
+  /** A member behind a server, or the browser's own model. */
   onElsewhere: (source: MemberSource) => void;
 }
 
 const contexts = [1024, 2048, 4096, 8192, 16384];
 
 export class ModelsDialog {
-  /** For models that are added by hand. */
+  /** For models added by hand. */
   readonly quantise = new QuantiseSelect();
   readonly #dialog = byId("models-dialog", HTMLDialogElement);
   readonly #events: DialogEvents;
@@ -63,12 +60,12 @@ export class ModelsDialog {
     "aria-describedby": "reference-hint",
   });
   readonly #hint = el("p", { class: "hint", id: "reference-hint", role: "status" });
-  /** The reference was entered and is none; until it changes. */
+  /** The entered reference is invalid; reset when it changes. */
   #refused = false;
-  /** A choice that is being looked into. */
+  /** Choice under examination. */
   #choice: AbortController | undefined;
 
-  /** `host`: where `hf:` references go, for people. */
+  /** `host`: displayed name of the host of `hf:` references. */
   constructor(host: string, events: DialogEvents) {
     this.#host = host;
     this.#events = events;
@@ -106,13 +103,13 @@ export class ModelsDialog {
       ),
     );
     this.#dialog.addEventListener("close", () => this.#choice?.abort());
-    // A press on the backdrop closes, as people expect of a dialog.
+    // A click on the backdrop closes, as is usual for dialogs.
     this.#dialog.addEventListener("click", (event) => {
       if (event.target === this.#dialog) this.close();
     });
   }
 
-  /** Opens it at `place`; closing gives the focus back to where it was. */
+  /** Opens it at `place`; closing restores the focus. */
   async open(place?: "add" | "stored"): Promise<void> {
     this.say("");
     this.#dialog.showModal();
@@ -125,13 +122,13 @@ export class ModelsDialog {
     this.#dialog.close();
   }
 
-  /** Says what is under way, or what went wrong. */
+  /** Shows what is under way, or what went wrong. */
   say(text: string, tone: "plain" | "error" = "plain"): void {
     this.#status.textContent = text;
     this.#status.classList.toggle("error", tone === "error");
   }
 
-  /** Brings sizes, what is stored and what is in use up to date. */
+  /** Updates sizes, stored models and those in use. */
   async refresh(): Promise<void> {
     if (!this.#dialog.open) return;
     void this.#builtIn.refresh();
@@ -189,19 +186,19 @@ export class ModelsDialog {
     }
   }
 
-  /** What becomes of a model that is chosen. */
+  /** Text on what happens to a chosen model. */
   #promise(keeps: boolean): string {
     const kept = keeps
       ? "they are checked and kept in this browser"
       : "they are checked, and held in memory as long as the page is open, since this browser gives it no place to keep them";
-    return `Models are fetched from where they lie when you choose them, those named here from ${this.#host}; ${kept}. What you ask goes nowhere, unless you add a member behind a server.`;
+    return `Models are downloaded from their hosts when you choose them, those named here from ${this.#host}; ${kept}. Your questions stay on this machine, unless you add a member behind a server.`;
   }
 
-  /** Looks into one choice at a time; closing the dialog drops it. */
+  /** Examines one choice at a time; closing the dialog aborts it. */
   async #run(choose: (signal: AbortSignal) => Promise<void>): Promise<void> {
     if (this.#choice) return;
     const { signal } = (this.#choice = new AbortController());
-    this.#dialog.classList.add("busy"); // not aria-busy: a live region in it would fall silent
+    this.#dialog.classList.add("busy"); // Not aria-busy, which would silence a live region inside.
     try {
       await choose(signal);
       this.close();
@@ -288,7 +285,7 @@ export class ModelsDialog {
     this.#events.onPicked(picked);
   }
 
-  /** Reads the reference as it is typed: where it leads, or what is missing. */
+  /** Parses the reference as it is typed, and shows its target or what is missing. */
   #check(): boolean {
     const text = this.#reference.value.trim();
     let found: string | undefined;
@@ -302,7 +299,7 @@ export class ModelsDialog {
     }
     const example =
       "For example hf:Qwen/Qwen3-0.6B-GGUF/Qwen3-0.6B-Q8_0.gguf, hf:HuggingFaceTB/SmolLM2-360M-Instruct for a whole folder, or https://example.org/model.gguf. After @ may stand a revision.";
-    // Nobody is told off for a name that is half typed.
+    // Half-typed references are not marked as wrong.
     const wrong = found === undefined && this.#refused;
     this.#hint.textContent = found ?? (wrong ? fault : example);
     this.#hint.classList.toggle("error", wrong);
@@ -311,7 +308,7 @@ export class ModelsDialog {
   }
 }
 
-/** What is known of this machine. */
+/** Known capacity of this machine. */
 export function machineOf(library: Conclave | undefined, free: number | undefined): Machine {
   const { deviceMemory, hardwareConcurrency } = navigator as Navigator & { deviceMemory?: number };
   return {

@@ -1,4 +1,4 @@
-/** Which hubs a link may name. */
+/** Hubs that a link may name. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { hubNamed } from "./named-hub.ts";

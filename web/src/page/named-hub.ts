@@ -1,7 +1,7 @@
 /**
- * Another hub than huggingface.co, by the page's address (`?debug&hub=…`): for tests, and mirrors
- * on this machine. A link can't have the page fetch models from a host of its own under names that
- * are trusted.
+ * A hub other than huggingface.co, by the page's address (`?debug&hub=…`): for tests, and mirrors
+ * on this machine. Other hosts are refused, so that a link can't load models of its own under
+ * trusted names.
  */
 export function hubNamed(query: URLSearchParams): string | undefined {
   const address = query.has("debug") ? query.get("hub") : null;

@@ -1,6 +1,4 @@
-/**
- * Messages to the visitor above the conversation: what happened, and buttons for what to do next.
- */
+/** Messages to the visitor above the conversation, with buttons for what to do next. */
 import { button, el } from "./dom.ts";
 
 export interface Action {
@@ -16,7 +14,7 @@ export class Notices {
   }
 
   /**
-   * Shows a notice; one of the same `key` is replaced. Errors interrupt a screen reader, hints
+   * Shows a notice, replacing one with the same `key`. Errors interrupt a screen reader, hints
    * wait.
    */
   show(

@@ -16,7 +16,7 @@ afterEach(() => {
   Reflect.deleteProperty(globalThis, "caches");
 });
 
-/** Whether a page is told of a newer version where it finds its service worker so. */
+/** Whether a newer version is offered for a service worker registration in this state. */
 async function isOffered(registration: Registration, controlled: boolean): Promise<boolean> {
   const workers = Object.assign(new EventTarget(), {
     controller: controlled ? {} : null,
@@ -37,7 +37,7 @@ async function isOffered(registration: Registration, controlled: boolean): Promi
 
 const worker = {} as ServiceWorker;
 
-test("a newer version is offered where it waits behind the one in use", async () => {
+test("a newer version is offered if it waits for the one in use", async () => {
   assert.ok(await isOffered({ waiting: worker, active: worker }, true));
 });
 

@@ -1,6 +1,6 @@
 /**
- * The service worker by itself, against a host and a browser's caches that are played: what it
- * fetches when, and what it keeps.
+ * The service worker against a simulated host and cache storage: what it fetches when, and what it
+ * keeps.
  */
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
@@ -20,21 +20,21 @@ type Listener = (event: {
   respondWith(response: Promise<Response>): void;
 }) => void;
 
-/** A browser that has been to the page or not, and its network. */
+/** A browser, its caches and its network. */
 class Browser {
-  /** What the host has now. */
+  /** Files on the host now. */
   host: Files = { ...page, ...openCore };
-  /** Paths that were asked of the host. */
+  /** Paths requested from the host. */
   asked: string[] = [];
   readonly #caches = new Map<string, Map<string, Response>>();
 
-  /** The worker of a build with these files, installed and in charge. */
+  /** Installs and activates the worker of a build with these files. */
   async visit(files: Files, onceUsed: Files, search = ""): Promise<Worker> {
     const listeners = new Map<string, Listener>();
-    const digests = (of: Files): string =>
+    const digests = (files: Files): string =>
       JSON.stringify(
         Object.fromEntries(
-          Object.entries(of).map(([path, content]) => [
+          Object.entries(files).map(([path, content]) => [
             path,
             createHash("sha256").update(content).digest("hex"),
           ]),
@@ -106,7 +106,7 @@ class Worker {
     this.#listeners = listeners;
   }
 
-  /** What it answers to an event, once all that it does about it is done. */
+  /** Dispatches an event and returns the response, once all its work is done. */
   async hear(
     type: string,
     event: { data?: unknown; request?: Request } = {},
@@ -123,7 +123,7 @@ class Worker {
     return response;
   }
 
-  /** A file as the page gets it; undefined where the worker leaves it to the browser. */
+  /** A file as the page gets it; undefined if the worker leaves it to the browser. */
   async get(path: string): Promise<string | undefined> {
     return (await this.hear("fetch", { request: new Request(base + path) }))?.text();
   }

@@ -1,17 +1,17 @@
 /**
- * The service worker: keeps the page's own files, so that it opens with the network off. The build
- * writes in which files those are, each with its SHA-256; any change of one makes a new worker. It
- * answers for these files alone: models and requests to other hosts never pass through its cache.
- * What not every visitor needs, the open core and the grammars, is kept from its first use on, and
- * not asked for before; of the engine's builds the one that the page starts, as its query says.
+ * The service worker: keeps the page's own files, so that it opens offline. The build inserts the
+ * list of files with their SHA-256, so that any change makes a new worker. It only answers for
+ * these files: models and requests to other hosts never pass through its cache. The open core and
+ * the grammars, which not every visitor needs, are kept from their first use on; of the engine's
+ * builds only the one that the page starts, named in the worker's query.
  *
- * A new version is fetched beside the running one and takes over when its last page has closed, or
- * when a page asks for it ("activate"): one page never mixes files of two versions.
+ * A new version is fetched beside the running one and takes over when its last page has closed or a
+ * page asks for it ("activate"), so that no page mixes files of two versions.
  */
 
-/** Path relative to the worker to SHA-256 in hex, put in by scripts/build.mjs. */
+/** Path relative to the worker to SHA-256 in hex; inserted by scripts/build.mjs. */
 declare const OFFLINE_FILES: Record<string, string>;
-/** Likewise those that are kept once they were used. */
+/** The same, for files kept after their first use. */
 declare const OFFLINE_ONCE_USED: Record<string, string>;
 
 /** The part of ServiceWorkerGlobalScope that is used here. */
@@ -39,10 +39,7 @@ interface Fetching {
 
 const scope = globalThis as unknown as Scope;
 const digests: Record<string, string> = { ...OFFLINE_FILES, ...OFFLINE_ONCE_USED };
-/**
- * What files of builds that not every page starts have in their names:
- * `engine-shared-relaxed.wasm`.
- */
+/** Suffixes of the engine's optional builds: `engine-shared-relaxed.wasm`. */
 const builds = /(-(?:shared|relaxed))+(?=\.(js|wasm)$)/;
 const started = scope.location.search.slice(1).split("&");
 const mayStart = (path: string): boolean =>
@@ -50,8 +47,8 @@ const mayStart = (path: string): boolean =>
     .split("-")
     .every((build) => build === "" || started.includes(build));
 /**
- * Files of builds that this page does not start: of those that it may it starts the most special
- * one.
+ * Whether the file belongs to a build that this page does not start: it starts the most specialised
+ * one that it may.
  */
 const unused = (path: string): boolean => {
   const others = Object.keys(digests).filter(
@@ -60,7 +57,7 @@ const unused = (path: string): boolean => {
   return !mayStart(path) || others.some((other) => other.length > path.length);
 };
 const base = new URL(scope.registration.scope);
-/** Other pages of this origin may have caches of their own: ours bear the folder's name. */
+/** Prefix with the folder's name, since other pages of this origin may have caches. */
 const prefix = `conclave ${base.pathname} `;
 
 const hex = (bytes: ArrayBuffer): string =>
@@ -70,10 +67,10 @@ const digest = async (bytes: BufferSource): Promise<string> =>
 const cacheName = async (): Promise<string> =>
   prefix + (await digest(new TextEncoder().encode(JSON.stringify(digests))));
 
-/** A file by its content: what an earlier version has is not fetched again. */
+/** Cache key by content, so that an unchanged file is not fetched again. */
 const keyOf = (path: string): string => `${new URL(path, base).href}?sha256=${digests[path]}`;
 
-/** Past the browser's own cache, which may hold an older version of it. */
+/** Bypasses the HTTP cache, which may hold an older version. */
 const fetched = (path: string): Promise<Response> =>
   fetch(new URL(path, base), { cache: "no-cache" });
 
@@ -84,15 +81,15 @@ async function keep(cache: Cache, path: string): Promise<void> {
   await put(cache, path, await fetched(path));
 }
 
-/** Keeps what was fetched, if it is of this version. */
+/** Caches a response if it has this version's digest. */
 async function put(cache: Cache, path: string, response: Response): Promise<void> {
   const body = await response.arrayBuffer();
   if (!response.ok || (await digest(body)) !== digests[path]) {
     throw new Error(`${path} is not of this version; the next visit tries again`);
   }
-  // A response of its own: one that came by a redirect may not answer a navigation.
+  // A new response: a redirected one may not answer a navigation.
   const headers = new Headers(response.headers);
-  headers.delete("content-encoding"); // the body is unpacked already
+  headers.delete("content-encoding"); // The body is already decoded.
   headers.delete("content-length");
   await cache.put(keyOf(path), new Response(body, { headers }));
 }
@@ -103,13 +100,11 @@ async function install(): Promise<void> {
   for (const path of Object.keys(OFFLINE_ONCE_USED)) if (await used(path)) await keep(cache, path);
 }
 
-/**
- * Whether an earlier version kept this file: whoever uses it has it in the new one from the start.
- */
+/** Whether an earlier version kept this file; then the new one keeps it from the start. */
 const used = async (path: string): Promise<boolean> =>
   (await caches.match(new URL(path, base).href, { ignoreSearch: true })) !== undefined;
 
-/** Keeps what was used before there was a worker that could have kept it. */
+/** Keeps optional files used before there was a worker. */
 async function keepUsed(): Promise<void> {
   const cache = await caches.open(await cacheName());
   for (const path of Object.keys(OFFLINE_ONCE_USED))
@@ -123,7 +118,7 @@ async function activate(): Promise<void> {
   await scope.clients.claim();
 }
 
-/** The file a request is for, or undefined where it is none of the page's own. */
+/** The page's own file that a request is for, if any. */
 function own(request: Request): string | undefined {
   const url = new URL(request.url);
   if (
@@ -142,8 +137,8 @@ async function answer(event: Fetching, path: string): Promise<Response> {
   if (kept) return kept;
   if (!Object.hasOwn(OFFLINE_ONCE_USED, path)) return fetch(event.request);
   const response = await fetched(path);
-  // Beside the answer, which goes to the page as it comes; what is not of this version the next use
-  // fetches again.
+  // Caching runs beside the response, which streams to the page; a file with another digest is
+  // fetched again at its next use.
   event.waitUntil(put(cache, path, response.clone()).catch(() => undefined));
   return response;
 }

@@ -1,15 +1,12 @@
-/**
- * Whether this page is open in another tab as well, which holds models of its own where it does not
- * share an engine.
- */
+/** Detects other tabs of this page, which hold models of their own unless they share an engine. */
 
 const lockName = `conclave page ${new URL("./", document.baseURI).pathname}`;
 
 let counted: Promise<void> | undefined;
 
 /**
- * Counts this tab for as long as it is open, and says whether there is another one. False where the
- * browser has no locks.
+ * Registers this tab for as long as it is open, and returns whether there is another. False without
+ * Web Locks.
  */
 export async function hasOtherTab(): Promise<boolean> {
   const locks: LockManager | undefined = navigator.locks;

@@ -1,6 +1,6 @@
 /**
- * Makes models of the files and folders a visitor picked or dropped: a GGUF, its splits, a Hugging
- * Face folder.
+ * Makes models of picked or dropped files and folders: a GGUF file, a split one, a Hugging Face
+ * folder.
  */
 
 /** A file with its path as picked: "folder/config.json", or its name alone. */
@@ -16,12 +16,12 @@ export interface PickedModel {
 
 export interface Sorted {
   models: PickedModel[];
-  /** What can't be used, and what to do about it. */
+  /** Unusable files, and what to do about them. */
   complaints: string[];
 }
 
 const split = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/i;
-/** What a loader reads of a Hugging Face folder; the rest of it stays where it is. */
+/** Files that a loader reads of a Hugging Face folder. */
 const ofFolder =
   /^(config\.json|generation_config\.json|tokenizer\.json|tokenizer_config\.json|chat_template\.jinja|model\.safetensors\.index\.json|.+\.safetensors)$/;
 

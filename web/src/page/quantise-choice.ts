@@ -1,7 +1,4 @@
-/**
- * What weights that come unquantised become while they load: as the visitor chooses, or by their
- * size.
- */
+/** Format that unquantised weights are loaded as: the visitor's choice, or by size. */
 import type { MemberSource } from "../protocol/messages.ts";
 import { el } from "./dom.ts";
 import { bytes } from "./figures.ts";
@@ -10,12 +7,12 @@ const choices = ["auto", "", "Q8_0", "Q4_0"] as const;
 export type QuantiseChoice = (typeof choices)[number];
 
 /**
- * A token reads every weight once. From about this size of a folder on, half the bytes are felt in
- * memory and in waiting, and cost next to nothing in exactness; a smaller one fits as it is.
+ * A token reads every weight once. From about this size of a folder on, half the bytes save
+ * noticeable memory and time at almost no loss of accuracy; a smaller one fits as it is.
  */
 const large = 500e6;
 
-/** `auto`: Q8_0 for a large folder. A GGUF file stays as its maker wanted it. */
+/** `auto`: Q8_0 for a large folder. A GGUF file keeps its maker's format. */
 export function quantiseFor(
   choice: QuantiseChoice,
   files: { name: string; bytes: number }[],
@@ -43,8 +40,8 @@ export class QuantiseSelect {
     this.#select,
   );
 
-  /** What the choice makes of a model's files. */
-  of(files: { name: string; bytes: number }[]): Pick<MemberSource, "quantise"> {
+  /** Applies the choice to a model's files. */
+  optionFor(files: { name: string; bytes: number }[]): Pick<MemberSource, "quantise"> {
     const quantise = quantiseFor(
       choices.find((choice) => choice === this.#select.value) ?? "auto",
       files,

@@ -1,14 +1,14 @@
-/** The question box. It is as high as what is in it, within the style sheet's bounds. */
+/** The question box, as high as its text within the style sheet's bounds. */
 export class QuestionBox {
   readonly #area: HTMLTextAreaElement;
-  /** Browsers that know field-sizing need no help. */
+  /** Not needed in browsers with field-sizing. */
   readonly #byScript = !CSS.supports("field-sizing", "content");
 
   constructor(area: HTMLTextAreaElement) {
     this.#area = area;
     if (!this.#byScript) return;
     area.addEventListener("input", () => this.#fit());
-    // Another width breaks other lines.
+    // Another width breaks lines elsewhere.
     addEventListener("resize", () => this.#fit());
   }
 

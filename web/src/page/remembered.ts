@@ -1,4 +1,4 @@
-/** The ensemble last used, kept in this browser, so that the next visit opens with it. */
+/** The last ensemble, stored in this browser for the next visit. */
 import { list, optional, oneOf, shape, text, type Checked } from "../protocol/check.ts";
 import { contextTokens } from "../protocol/messages.ts";
 
@@ -12,17 +12,17 @@ export type Remembered = Checked<typeof remembered>;
 
 const key = "conclave ensemble";
 
-/** Undefined where nothing is remembered, or what is can't be read. */
+/** Undefined if nothing readable is stored. */
 export function recall(): Remembered | undefined {
   try {
     const found = remembered(JSON.parse(localStorage.getItem(key) ?? "null"), key);
     return found.members.length > 0 && found.members.length <= 8 ? found : undefined;
   } catch {
-    return undefined; // nothing there, not ours, or storage is off
+    return undefined; // Missing, not ours, or storage is off.
   }
 }
 
-/** Remembers an ensemble; undefined forgets. */
+/** Stores an ensemble; undefined deletes it. */
 export function remember(ensemble: Remembered | undefined): void {
   try {
     if (ensemble) localStorage.setItem(key, JSON.stringify(ensemble));

@@ -1,6 +1,6 @@
 /**
- * Adds a member that lives behind a server: its address, model and key, and who will hear what. The
- * key goes to the engine and is kept nowhere else.
+ * Form for a member behind a server: its address, model and key, and which host receives what. The
+ * key is passed to the engine and stored nowhere.
  */
 import { remoteAddress, typed } from "../library/conclave.ts";
 import type { MemberSource } from "../protocol/messages.ts";
@@ -44,7 +44,7 @@ export class RemoteForm {
   });
   readonly #judge = el("input", { id: "remote-judge", type: "checkbox" });
   readonly #hint = el("p", { class: "hint", id: "remote-hint", role: "status" });
-  /** The address was entered and is none; until it changes. */
+  /** The entered address is invalid; reset when it changes. */
   #refused = false;
 
   constructor(onAdd: (source: MemberSource) => void) {
@@ -56,7 +56,7 @@ export class RemoteForm {
       el(
         "p",
         { class: "hint" },
-        "A model too large for this machine, on any server that speaks OpenAI's protocol: vLLM, llama.cpp, a provider's. One that can only chat judges what the others draft. One that takes longer than it is waited for has no say in that round.",
+        "A model too large for this machine, on any server that speaks OpenAI's protocol: vLLM, llama.cpp, a provider's. One that can only chat judges what the others draft. One that exceeds its time limit has no vote in that round.",
       ),
       field("Address", this.#address),
       field("Model", this.#model),
@@ -93,12 +93,12 @@ export class RemoteForm {
         ...(this.#judge.checked ? { judge: true } : {}),
         timeout: this.#seconds.valueAsNumber * 1000,
       });
-      // The next one may be somebody else's.
+      // The next server may be another party's.
       this.#key.value = "";
     });
   }
 
-  /** Reads the address as it is typed: who will hear what, or what is wrong with it. */
+  /** Parses the address as it is typed, and shows which host receives what, or what is wrong. */
   #check(): URL | undefined {
     const text = this.#address.value.trim();
     let address: URL | undefined;
@@ -108,7 +108,7 @@ export class RemoteForm {
     } catch (error) {
       fault = typed(error).message;
     }
-    // Nobody is told off for an address that is half typed.
+    // Half-typed addresses are not marked as wrong.
     const wrong = address === undefined && this.#refused;
     this.#hint.textContent = address
       ? `What is asked and answered goes to ${address.host}, and the key with it. The key is forgotten when this page closes.`

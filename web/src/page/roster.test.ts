@@ -1,4 +1,4 @@
-/** The places on the page, in a small document, over scripted members. */
+/** The slots on the page, in a small document, over scripted members. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseHTML } from "linkedom";
@@ -34,12 +34,12 @@ interface Furnished {
   conclave: Conclave;
   /** Names on the cards. */
   cards: () => string[];
-  /** Names of those that the engine has, once all that was asked of it is done. */
+  /** Names of the engine's members, once all its requests are done. */
   seated: () => Promise<string[]>;
   shares: number[];
 }
 
-/** A page of `first`, where toys that are wanted come. */
+/** A page of `first`, to which requested toys are added. */
 async function furnish(first: Seat[], around: Surroundings = {}): Promise<Furnished> {
   const names = ["Ada", "Bo", "Cy", "Dee", "Eve", "Flo", "Gus", "Hal", "Ivy", "Ada 2"];
   const { port } = stage(Object.fromEntries(names.map((name) => [name, talker])), 1, around);
@@ -69,7 +69,7 @@ async function furnish(first: Seat[], around: Surroundings = {}): Promise<Furnis
   const attached = roster.attach(conclave);
   if (around.building === undefined) await attached;
   const settled = async (): Promise<void> => {
-    // Several turns: a member that is ready sends others away, one that goes brings others back.
+    // Several turns: a ready member removes others, a removed one brings others back.
     for (let turn = 0; turn < 200; turn++) await new Promise((resolve) => setImmediate(resolve));
   };
   return {
@@ -94,7 +94,7 @@ test("of two choices in quick succession the last one holds, in the panel and in
   const { roster, conclave, cards, seated, shares } = await furnish(seats("Ada", "Bo"), {
     building: new Promise((resolve) => (built = resolve)),
   });
-  // While the first are still being loaded.
+  // While the first are still loading.
   const first = roster.replaceAll("First", seats("Cy", "Dee"));
   const second = roster.replaceAll("Second", seats("Eve"));
   setTimeout(built, 5);
@@ -127,7 +127,7 @@ test("a load that fails, or is stopped, keeps the toys", async () => {
   roster.stop(roster.add(seats("Eve")[0]!)!);
   assert.deepEqual(await seated(), ["Ada", "Bo", "Cy"]);
   assert.deepEqual(shown(roster).at(-1), "Eve stopped");
-  // Both cards go, and nothing comes twice.
+  // Both cards go, and nothing is added twice.
   for (const name of ["Dee", "Eve"]) await roster.remove(find(roster, name));
   assert.deepEqual([await seated(), roster.title], [["Ada", "Bo", "Cy"], "The bundled toys"]);
   conclave.close();
@@ -159,10 +159,10 @@ test("toys that the visitor asked for stay", async () => {
   assert.deepEqual(await seated(), ["Bo", "Ada", "Cy"], "those that left come back to it");
   roster.add(seats("Dee")[0]!);
   assert.deepEqual(await seated(), ["Bo", "Dee"]);
-  // Their list may come late.
+  // Their list may arrive late.
   void roster.bringToys(toys(true), true);
   assert.deepEqual(shown(roster), ["Bo ready", "Dee ready"]);
-  // Asked for by name, with others here.
+  // Requested by name, with others present.
   await roster.bringToys(toys(false), false);
   assert.deepEqual([await seated(), roster.madeRoom], [["Bo", "Dee", "Ada", "Cy"], false]);
   roster.add(seats("Eve")[0]!);
@@ -196,7 +196,7 @@ test("an ensemble takes the toys' places at once; where none of it can be loaded
   assert.deepEqual(await seated(), ["Dee"]);
   conclave.close();
 
-  // One of the last visit that is removed: there were no toys before.
+  // Removing a member of the last visit, without toys before.
   const last = await furnish(seats("Dee"));
   await last.roster.remove(find(last.roster, "Dee"));
   assert.deepEqual(await last.seated(), ["Ada", "Bo", "Cy"]);

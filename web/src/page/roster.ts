@@ -1,44 +1,41 @@
-/** The ensemble on the page: its places, and how members come into them and leave them again. */
+/** The ensemble on the page: its slots, and how members are added and removed. */
 import { isAbort, isFatal, typed, type Conclave, type ConclaveError } from "../library/conclave.ts";
 import { mostMembers, type Core } from "../protocol/engine.ts";
 import { Share } from "../library/share.ts";
 import { toysTitle } from "./ensembles-list.ts";
 import { freeName, type MembersPanel, type Slot } from "./members-panel.ts";
 
-/**
- * Who is to sit in a place: where the member comes from, and what is known of it before it is
- * loaded.
- */
+/** A member to add: its source, and what is known before it is loaded. */
 export type Seat = Pick<Slot, "source" | "entry" | "model" | "byDefault">;
 
 export interface RosterEvents {
-  /** Before members come or go; the engine that they are to come into may be another afterwards. */
+  /** Called before members change; the engine may be another afterwards. */
   onChanging: () => void;
   /** The slots, or what they can do, changed. */
   onChange: () => void;
-  /** The last of the visitor's own members is gone or could not be loaded: the toys are wanted. */
+  /** The last of the visitor's own members is gone or failed to load: the toys are wanted. */
   onBare: () => void;
-  /** Which share of what is being loaded is here, from 0 to 1. */
+  /** Progress of the loading, from 0 to 1. */
   onShare: (share: number) => void;
-  /** The engine is of no more use. */
+  /** The engine has failed. */
   onFatal: (error: ConclaveError) => void;
 }
 
 export class Roster {
   readonly slots: Slot[] = [];
-  /** What the visitor chose: an ensemble of the catalogue, the toys, or their own. */
+  /** The chosen ensemble: one of the catalogue, the toys, or the visitor's own. */
   title = "";
-  /** Room for the conversation in tokens, for members loaded from now on. */
+  /** Context size in tokens, for members loaded from now on. */
   contextTokens: number;
   readonly #panel: MembersPanel;
   readonly #events: RosterEvents;
-  /** What members run on that name no core. */
+  /** Core of members that name none. */
   readonly #core: Core | undefined;
   readonly #underWay = new Set<Promise<unknown>>();
   #conclave: Conclave | undefined;
-  /** How far those are that are being loaded. */
+  /** Progress of the members being loaded. */
   #share: Share | undefined;
-  /** How often all were replaced. */
+  /** Counts replacements of all members. */
   #replaced = 0;
   #madeRoom = false;
   #busy = false;
@@ -54,22 +51,22 @@ export class Roster {
     return this.slots.some((slot) => slot.state === "loading");
   }
 
-  /** Those that will answer. */
+  /** Members that will answer. */
   get taking(): Slot[] {
     return this.slots.filter((slot) => slot.state === "ready" && slot.takesPart);
   }
 
-  /** No place is left, nor one of a member that would make room. */
+  /** Whether there is no free slot, nor one of a member that would leave. */
   get full(): boolean {
     return this.slots.filter(({ byDefault }) => !byDefault).length >= mostMembers;
   }
 
-  /** Members that came by default have left, since one of the visitor's own is here. */
+  /** Whether members added by default have left for the visitor's own. */
   get madeRoom(): boolean {
     return this.#madeRoom;
   }
 
-  /** While an answer is under way, nobody leaves it by itself. */
+  /** While busy, no member leaves by itself. */
   set busy(busy: boolean) {
     this.#busy = busy;
     if (!busy) this.#makeRoom();
@@ -81,7 +78,7 @@ export class Roster {
     await Promise.all(this.slots.map((slot) => this.load(slot)));
   }
 
-  /** The engine is gone, and the members with it; their slots stay. */
+  /** The engine and its members are gone; the slots stay. */
   detach(): void {
     this.#conclave = undefined;
     for (const slot of this.slots) {
@@ -93,13 +90,13 @@ export class Roster {
   }
 
   /**
-   * Puts other members in the place of all that are there, and loads them into the engine, if there
-   * is one. Of several choices in quick succession the last one holds.
+   * Replaces all members and loads the new ones if there is an engine. The last of several quick
+   * choices wins.
    */
   async replaceAll(title: string, members: Seat[]): Promise<void> {
     const mine = ++this.#replaced;
     this.#events.onChanging();
-    // The old ones first: memory may not hold both.
+    // The old ones go first: memory may not hold both.
     await Promise.all([...this.slots].map((slot) => this.#remove(slot)));
     await Promise.allSettled([...this.#underWay]);
     if (mine !== this.#replaced) return;
@@ -109,8 +106,8 @@ export class Roster {
   }
 
   /**
-   * Seats those bundled members that are not here, as far as there is room. By default they come
-   * only while nobody of the visitor's own is here or on the way.
+   * Adds the missing bundled members, as far as there are free slots. By default only while no
+   * member of the visitor's own is present or loading.
    */
   async bringToys(toys: Seat[], byDefault: boolean): Promise<void> {
     if (byDefault && this.slots.some(isComing)) return;
@@ -130,9 +127,7 @@ export class Roster {
     await Promise.all(added.map((slot) => this.load(slot)));
   }
 
-  /**
-   * Adds one member to those there, under a name that is free. Undefined when all places are taken.
-   */
+  /** Adds one member under an unused name. Undefined if all slots are taken. */
   add(member: Seat): Slot | undefined {
     if (this.full) return undefined;
     this.#events.onChanging();
@@ -147,7 +142,7 @@ export class Roster {
     return slot;
   }
 
-  /** Takes a member out and frees its memory. */
+  /** Removes a member and frees its memory. */
   async remove(slot: Slot): Promise<void> {
     this.#events.onChanging();
     const removed = this.#remove(slot);
@@ -155,12 +150,12 @@ export class Roster {
     await removed;
   }
 
-  /** Who came by default stays from now on: the visitor has asked for it. */
+  /** Makes a member added by default permanent, as the visitor has asked for it. */
   keep(slot: Slot): void {
     slot.byDefault = false;
   }
 
-  /** Members that came by default leave, once one of the visitor's own is ready. */
+  /** Removes members added by default once one of the visitor's own is ready. */
   #makeRoom(): void {
     const leaving = this.slots.filter(({ byDefault }) => byDefault);
     if (
@@ -174,10 +169,7 @@ export class Roster {
     for (const slot of leaving) void this.#remove(slot);
   }
 
-  /**
-   * One of the visitor's own is gone: where it was the last, the toys come back, or there is nobody
-   * to answer.
-   */
+  /** Requests the toys after the last of the visitor's own members is gone or none can answer. */
   #missToys(): void {
     if (this.slots.some(isComing)) return;
     const answers = this.slots.some(
@@ -186,7 +178,7 @@ export class Roster {
     if (this.#madeRoom || !answers) this.#events.onBare();
   }
 
-  /** With nobody but toys here, they are called so, whoever was here before. */
+  /** Resets the title if only toys are left. */
   #retitle(): void {
     if (this.slots.length > 0 && this.slots.every(({ entry }) => entry !== undefined))
       this.title = toysTitle;
@@ -202,15 +194,15 @@ export class Roster {
     this.#panel.drop(slot);
     this.#retitle();
     this.#events.onChange();
-    if (there) await conclave?.remove(name).catch(() => undefined); // a dead engine holds nothing
+    if (there) await conclave?.remove(name).catch(() => undefined); // A failed engine holds nothing.
   }
 
-  /** Ends a slot's download; what was fetched is kept, and the slot stays. */
+  /** Aborts a slot's download; fetched data is kept, and the slot stays. */
   stop(slot: Slot): void {
     slot.loading?.abort();
   }
 
-  /** Loads a slot's member; what went wrong is shown on its card. */
+  /** Loads a slot's member; a failure is shown on its card. */
   async load(slot: Slot): Promise<void> {
     const loading = this.#load(slot);
     this.#underWay.add(loading);
@@ -239,13 +231,13 @@ export class Roster {
       });
       share.added(slot.source.name);
       slot.backend = conclave.backend;
-      // It was taken out while the engine had it in hand.
+      // Removed while the engine was loading it.
       if (!this.slots.includes(slot)) return void (await conclave.remove(slot.source.name));
       slot.state = "ready";
       this.#panel.show(slot);
       this.#makeRoom();
     } catch (thrown) {
-      // Taken out, or the engine was opened anew: the new one loads it.
+      // Removed, or the engine was reopened: the new one loads it.
       if (!this.slots.includes(slot) || conclave !== this.#conclave) return;
       const error = isAbort(thrown) ? undefined : typed(thrown);
       if (error) this.#panel.fail(slot, error);
@@ -262,7 +254,7 @@ export class Roster {
 
   #shareOf(conclave: Conclave): Share {
     const share = new Share((share) => this.#events.onShare(share));
-    // Why it is not ready is told elsewhere.
+    // A failure to open is reported elsewhere.
     void conclave.ready.then(() => share.opened()).catch(() => undefined);
     return share;
   }
@@ -286,7 +278,7 @@ export class Roster {
 /** Whether a member can answer without others. */
 export const drafts = ({ source, about }: Slot): boolean =>
   !source.judge && !source.builtIn && about?.remote?.can !== "judges only";
-/** One that is no bundled toy, and can answer without them. */
+/** Whether it is not a bundled toy and can answer without others. */
 const isOwn = (slot: Slot): boolean => slot.entry === undefined && drafts(slot);
 const isComing = (slot: Slot): boolean =>
   isOwn(slot) && slot.state !== "failed" && slot.state !== "stopped";

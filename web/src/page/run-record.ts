@@ -1,34 +1,34 @@
 /**
- * The run of one answer as a file: what `conclave replay` reads (members, settings, raw scores by
- * round), and beside it everything the page showed.
+ * One answer as a file: the input of `conclave replay` (members, settings, raw scores by round),
+ * and everything else that the page showed.
  */
 import type { Adapter, Core, Message, Sampling, Settings, Thinking } from "../protocol/engine.ts";
 import type { LeftEvent, RoundEvent, ThoughtEvent } from "../protocol/messages.ts";
 
-/** What a member runs on: a core of this machine's, a server, or the browser's own. */
+/** Core of a member on this machine; otherwise a server or the browser's own model. */
 export type RunsOn = Core | "remote" | "built-in";
 
 export interface RunRecord {
   format: "conclave run 1";
   members: string[];
-  /** What each of them ran on, in their order. */
+  /** Core of each member, in order. */
   cores: RunsOn[];
-  /** How strong each was in the vote; null where nothing was known of it. */
+  /** Strength of each member in the vote; null if unknown. */
   strengths: (number | null)[];
-  /** Whether each chats; the others are base models. */
+  /** Whether each is a chat model; the others are base models. */
   chats: boolean[];
   settings: Settings;
   sampling: Sampling;
   thinking: Thinking;
-  /** What members thought before the first round. */
+  /** Thoughts of the members before the first round. */
   thoughts: Omit<ThoughtEvent, "type">[];
-  /** Members that failed on the way, and why. */
+  /** Members that failed, and why. */
   left: Omit<LeftEvent, "type">[];
   backend: string;
   adapter: string;
   messages: Message[];
   /**
-   * `scores[i][j]`: verifier `active[i]` of candidate j. `verified` is false where fast mode took
+   * `scores[i][j]`: verifier `active[i]` of candidate j. `verified` is false if fast mode accepted
    * one unscored.
    */
   rounds: (Omit<RoundEvent, "type"> & { verified: boolean })[];
@@ -40,7 +40,7 @@ export interface Run {
   members: string[];
   cores: RunsOn[];
   strengths: (number | null)[];
-  /** Whether each chats; the others are base models. */
+  /** Whether each is a chat model; the others are base models. */
   chats: boolean[];
   settings: Settings;
   sampling: Sampling;
@@ -78,7 +78,7 @@ export function runRecord(run: Run): RunRecord {
   };
 }
 
-/** Hands a file to the visitor. */
+/** Offers a file for download. */
 export function saveFile(name: string, contents: string, type: string): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([contents], { type }));

@@ -1,5 +1,5 @@
 /**
- * The settings of the method and of sampling as a form: defaults from the engine, a line of help
+ * The settings of the method and of sampling as a form: defaults from the engine, one line of help
  * each.
  */
 import type { BackendChoice } from "../protocol/backend.ts";
@@ -19,7 +19,7 @@ interface NumberField {
   label: string;
   help: string;
   step: number;
-  /** Of the method's own numbers the engine tells what they may be. */
+  /** For the method's own numbers the engine reports the range. */
   min?: number;
   max?: number;
 }
@@ -56,10 +56,10 @@ const samplingFields: NumberField[] = [
     step: 0.05,
   },
 ];
-/** The switches of the method by their kind, as the form has them. */
+/** The method's choices in the form. */
 const chosen = ["scoring", "reward", "rate", "update"] as const;
 const ticked = ["scoreEnd", "selfVotes", "level", "agree", "fast"] as const;
-/** What the choice of the rule says where a switch was set otherwise. */
+/** Value of the rule's select after a switch was changed. */
 const own = "own";
 const trustField: NumberField = {
   name: "trust",
@@ -70,7 +70,7 @@ const trustField: NumberField = {
 const discountField: NumberField = {
   name: "discount",
   label: "Discount",
-  help: "The part of its votes that a draft keeps which only repeats, or ends unsure while others go on.",
+  help: "Share of its votes kept by a draft that repeats, or that ends unsurely while others go on.",
   step: 0.05,
 };
 const alphaField: NumberField = {
@@ -89,15 +89,13 @@ export interface ChosenSettings {
 export class SettingsForm {
   readonly #form: HTMLFormElement;
   /**
-   * All but the choice of the engine: closed until its defaults are known, which would take the
-   * place of what was entered before.
+   * All controls except the engine's: disabled until the defaults, which replace their values, are
+   * known.
    */
   readonly #method: (HTMLFieldSetElement | HTMLButtonElement)[];
   readonly #closed = el("p", { class: "hint" }, "These open as soon as an engine runs.");
   #rules: Rules | undefined;
-  /**
-   * The rule that the switches were last filled from; those without a place in the form are its.
-   */
+  /** Rule that the switches were last filled from; also supplies settings that the form lacks. */
   #rule: Rule = defaultRule;
 
   constructor(
@@ -140,7 +138,7 @@ export class SettingsForm {
         select<Settings["scoring"]>(
           "scoring",
           "Scoring",
-          "What a vote is made of. In the harmonic score a draft's least likely words decide.",
+          "What votes are computed from. The harmonic score depends mostly on a draft's least likely words.",
           {
             harmonic: "Harmonic",
             logit: "Mean raw logit",
@@ -160,7 +158,7 @@ export class SettingsForm {
         tick(
           "level",
           "Level votes",
-          "All say as much for the draft they like best, however sure they are of it.",
+          "Each member's favourite draft gets the same vote, however sure the member is.",
         ),
         tick(
           "agree",
@@ -172,7 +170,7 @@ export class SettingsForm {
         tick(
           "leader",
           "Leader drafts",
-          "One member drafts for all, and the others only where somebody doubts it. Quicker where members mostly agree.",
+          "One member drafts for all, and the others only if a member doubts it. Quicker when members mostly agree.",
         ),
         tick("fast", "Fast mode", "Take a candidate that ends the answer at once, without a vote."),
       ),
@@ -181,7 +179,7 @@ export class SettingsForm {
         select<Settings["reward"]>(
           "reward",
           "Reward",
-          "What a weight grows by. Among two members only shares tell one from the other.",
+          "What increases a weight. With two members only shares distinguish them.",
           {
             shares: "The others' shares",
             counts: "How often preferred",
@@ -229,8 +227,8 @@ export class SettingsForm {
   }
 
   /**
-   * Takes the engine's rules and ranges over, and the settings of the default one the first time it
-   * is opened; later the visitor's choices stay.
+   * Applies the engine's rules and ranges; the first time also the default rule's settings. Later
+   * the visitor's choices stay.
    */
   setRules(rules: Rules, ranges: Ranges): void {
     const first = this.#rules === undefined;
@@ -260,10 +258,7 @@ export class SettingsForm {
     this.#follow(defaultRule);
   }
 
-  /**
-   * Sets all switches of the method as a rule has them; how many rounds an answer may have is no
-   * part of a rule.
-   */
+  /** Sets all switches of the method to a rule's; the number of rounds is not part of a rule. */
   #follow(rule: Rule): void {
     const settings = this.#rules?.[rule];
     if (!settings) return;
@@ -277,19 +272,20 @@ export class SettingsForm {
     this.#nameRule();
   }
 
-  /** Says which rule the switches are, whoever set them. */
+  /** Shows the rule that the switches match. */
   #nameRule(): void {
     const rules = this.#rules;
     const settings = this.#settings();
     if (!rules || !settings) return;
-    const told = (settings: Settings): string => JSON.stringify({ ...settings, maxRounds: 0 });
+    const serialised = (settings: Settings): string =>
+      JSON.stringify({ ...settings, maxRounds: 0 });
     const rule = (Object.keys(rules) as Rule[]).find(
-      (name) => told(rules[name]) === told(settings),
+      (name) => serialised(rules[name]) === serialised(settings),
     );
     this.#control("rule").value = rule ?? own;
   }
 
-  /** The switches as they are set, in range or not. */
+  /** Current settings, in range or not. */
   #settings(): Settings | undefined {
     const base = this.#rules?.[this.#rule];
     if (!base) return undefined;
@@ -314,17 +310,14 @@ export class SettingsForm {
         ? (base.leader ?? this.#rules?.leader.leader ?? null)
         : null,
       fast: this.#box("fast").checked,
-      // The threshold is a share of 1/n: half an equal vote, as the paper's example.
+      // The threshold is a share of 1/n: half an equal vote, as in the paper's example.
       exit: this.#box("exit").checked
         ? (base.exit ?? { warmup: 3, temperature: 6, threshold: 0.5 })
         : null,
     };
   }
 
-  /**
-   * The form's values, or undefined (with the browser's own message shown) when one is out of
-   * range.
-   */
+  /** The form's values; undefined if one is out of range, which the browser then reports. */
   read(): ChosenSettings | undefined {
     const settings = this.#settings();
     if (!settings) return undefined;
@@ -406,7 +399,7 @@ function seed(): HTMLElement {
   );
 }
 
-/** A choice among all values of `V`: one that is left out does not compile. */
+/** A select with all values of `V`; a missing one does not compile. */
 function select<V extends string>(
   name: string,
   label: string,
@@ -434,7 +427,7 @@ function rule(): HTMLElement {
   const element = select<Rule>(
     "rule",
     "Rule",
-    "What does best where it was measured; the same with leader drafts; what its authors published. Sets every switch of the method.",
+    "The best in measurements; the same with leader drafts; the method as published. Sets every switch of the method.",
     names,
   );
   element.classList.add("wide");

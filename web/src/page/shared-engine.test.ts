@@ -1,4 +1,4 @@
-/** Several tabs on one engine: each with the library at its end, the engine scripted. */
+/** Several tabs on one engine: each with its own library, the engine scripted. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
@@ -25,7 +25,7 @@ interface Tab {
   line: Line;
 }
 
-/** An engine, what reaches it, and tabs that have lines to it. */
+/** An engine, the requests that reach it, and tabs connected to it. */
 function shared(
   script: Script = endless,
   surroundings: Surroundings = {},
@@ -56,12 +56,12 @@ function shared(
   return { ...made, engine, asked, tab, ends: () => ends };
 }
 
-/** Two tabs whose member is there. */
+/** Two tabs whose member is loaded. */
 async function pair(script?: Script) {
   const made = shared(script);
   const [one, two] = [made.tab(), made.tab()];
   await Promise.all([one, two].map(({ conclave }) => conclave.ready.then(() => conclave.add(ada))));
-  // From here on the engine's numbers are nobody's own.
+  // From here on the engine's ids differ from every tab's.
   await Promise.all([one, two].map(({ conclave }) => conclave.models()));
   return { ...made, one, two };
 }
@@ -142,7 +142,7 @@ test("a load that everybody has stopped is stopped in the engine, and begins ane
   while (!asked.some(({ type }) => type === "add")) await later();
   controller.abort();
   setImmediate(built);
-  // Who asks while it is being stopped has not stopped it.
+  // A request made during a stop is not stopped.
   const again = two.conclave.add(ada);
   for (const each of adding) await assert.rejects(each, isAbort);
   await again;
@@ -177,13 +177,13 @@ test("a stop ends the answer of its own tab alone, under way or waiting", async 
       if (event.type === "round" && event.round === 2) stops[0]!.abort();
     }
   })();
-  // Numbered alike by its own tab.
+  // Its own tab uses the same id.
   const waiting = collect(two.conclave.ask(hello, { signal: stops[0]!.signal }));
   assert.deepEqual([end(await waiting).stop, end(await waiting).text], ["stopped", ""]);
   await answering;
   assert.deepEqual([end(events).stop, end(events).text], ["rounds", "la ".repeat(6)]);
 
-  // The one that waits is not stopped by a stop of the one under way.
+  // A waiting request is not stopped by a stop of the one under way.
   const first = (async () => {
     const told: ConclaveEvent[] = [];
     for await (const event of one.conclave.ask(hello, { signal: stops[1]!.signal })) {
@@ -218,7 +218,7 @@ test("a tab that goes away in mid-answer gives its turn to the next, and a conve
   const { one, two, tab, engine, journal, ends, asked } = await pair();
   for await (const event of one.conclave.ask(hello))
     if (event.type === "round" && event.round === 2) break;
-  // The caller has left; this one leaves as a closed tab does, in the middle.
+  // The caller has left; this tab leaves in the middle, as if closed.
   const gone = one.conclave.ask(hello);
   await gone.next();
   const waiting = collect(two.conclave.ask(hello, { settings: { maxRounds: 2 } }));
@@ -238,9 +238,9 @@ test("a tab that goes away in mid-answer gives its turn to the next, and a conve
     await begins.conclave.add(ada);
     const begun = begins.conclave.begin(hello).catch((error: unknown) => error);
     if (when === "begun") await begun;
-    const behind = collect(three.conclave.ask(hello, { settings: { maxRounds: 2 } }));
+    const later = collect(three.conclave.ask(hello, { settings: { maxRounds: 2 } }));
     begins.line.end();
-    assert.equal(end(await behind).text, "la la ", when);
+    assert.equal(end(await later).text, "la la ", when);
   }
   assert.deepEqual([engine.lines, ends()], [2, 0]);
   two.line.end();

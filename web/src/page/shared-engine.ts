@@ -1,6 +1,6 @@
 /**
- * One engine that several tabs ask, each by a line of its own. What a tab numbers gets another
- * number in the engine; questions take turns between lines; `open`, and `add` of the same member,
+ * One engine shared by several tabs, each over its own connection. A tab's request ids are mapped
+ * to the engine's; questions take turns between connections; `open`, and `add` of the same member,
  * are done once for all.
  */
 import type { Port } from "../library/conclave.ts";
@@ -9,47 +9,47 @@ import { moved, parseReply, type Reply, type Request, type Usage } from "../prot
 type Turn = Extract<Request, { type: "ask" | "begin" }>;
 type Once = Extract<Request, { type: "open" | "add" }>;
 
-/** A tab's end of the engine. */
+/** A tab's connection to the engine. */
 export interface Line {
-  /** Takes what the tab asks. */
+  /** Receives a request of the tab. */
   receive(data: unknown): void;
   /**
-   * The tab has gone, or asks for nothing more: whatever it has under way ends. The last one's end
-   * is the engine's.
+   * The tab is gone or closed its connection: aborts its requests. The last tab's end is the
+   * engine's.
    */
   end(): void;
 }
 
 export interface LineEvents {
   onReply: (reply: Reply) => void;
-  /** The engine is of no more use. */
+  /** The engine has failed. */
   onFailed: (event: Pick<ErrorEvent, "message">) => void;
 }
 
-/** What a request of any tab has come upon. */
+/** Reported when a request of any tab found the failure. */
 const broken = { message: "it broke in an answer, or lost its device" };
 
 interface Tab extends LineEvents {
-  /** The engine's numbers of what it has under way there, by its own. */
+  /** The engine's ids of the tab's pending requests, by the tab's ids. */
   numbers: Map<number, number>;
-  /** What waits for a turn. */
+  /** Requests that wait for their turn. */
   queue: Turn[];
 }
 
-/** A tab that waits for what others may wait for as well, and its own number of that. */
+/** A tab that waits for a common request, and its own id of it. */
 interface Waiter {
   tab: Tab;
   id: number;
 }
 
-/** What is done once for all. */
+/** A request made once for all tabs. */
 interface Common {
   number: number;
   waiting: Set<Waiter>;
-  /** Who has stopped it, as the last that waited; it may be done before the engine hears that. */
+  /** The last tab that waited and stopped it; it may complete before the engine sees the stop. */
   stopped?: Waiter;
-  /** The last that was told of it: progress, or the reply to all who ask later. */
-  told?: Reply;
+  /** Last reply: progress, or the final reply, repeated to tabs that ask later. */
+  lastReply?: Reply;
 }
 
 export class SharedEngine {
@@ -57,16 +57,16 @@ export class SharedEngine {
   readonly #onOver: () => void;
   /** In the order of their turns. */
   readonly #tabs = new Set<Tab>();
-  /** Who hears the replies to a request, by its number in the engine. */
+  /** Handler of the replies to each request, by the engine's id. */
   readonly #hearers = new Map<number, (reply: Reply) => void>();
   readonly #common = new Map<string, Common>();
-  /** The question, or the conversation, that has the engine. */
+  /** The question or conversation under way. */
   #turn: { tab: Tab; number: number } | undefined;
   #usage: Usage = { heap: 0, threads: 1 };
   #last = 0;
   #over = false;
 
-  /** `onOver`: the engine has ended, because it failed or with its last line. */
+  /** `onOver`: the engine has ended, by failure or with its last connection. */
   constructor(port: Port, onOver: () => void) {
     this.#port = port;
     this.#onOver = onOver;
@@ -75,14 +75,14 @@ export class SharedEngine {
         const reply = parseReply(data);
         this.#hearers.get(reply.id)?.(reply);
       } catch (error) {
-        this.fail({ message: `it sent what it should not: ${String(error)}` });
+        this.fail({ message: `it sent an invalid message: ${String(error)}` });
       }
     };
-    port.onmessageerror = () => this.fail({ message: "it sent what can't be read here" });
+    port.onmessageerror = () => this.fail({ message: "it sent an unreadable message" });
     port.onerror = (event) => this.fail(event);
   }
 
-  /** How many tabs use it. */
+  /** Number of connected tabs. */
   get lines(): number {
     return this.#tabs.size;
   }
@@ -99,7 +99,7 @@ export class SharedEngine {
 
   #receive(tab: Tab, data: unknown): void {
     if (!this.#tabs.has(tab)) return;
-    const request = data as Request; // the engine's worker checks it
+    const request = data as Request; // The engine's worker validates it.
     switch (request.type) {
       case "open":
       case "add":
@@ -111,7 +111,7 @@ export class SharedEngine {
       case "stop":
         return this.#stop(tab, request.id);
       case "pause": {
-        // One that waits for its turn needs no rest from it.
+        // A waiting request need not be paused.
         const number = tab.numbers.get(request.id);
         return number === undefined
           ? undefined
@@ -121,7 +121,7 @@ export class SharedEngine {
       case "verify":
       case "keep":
       case "end": {
-        // No conversation has the number 0: one that is over is told as such.
+        // No conversation has the id 0, which is thus reported as over.
         const conversation = tab.numbers.get(request.conversation) ?? 0;
         this.#send(tab, { ...request, conversation });
         if (request.type !== "end") return;
@@ -133,7 +133,7 @@ export class SharedEngine {
     }
   }
 
-  /** Sends what is one tab's alone; gives its number in the engine. */
+  /** Sends a request of one tab; returns its id in the engine. */
   #send(tab: Tab, request: Exclude<Request, { type: "stop" | "pause" }>): number {
     const number = ++this.#last;
     const { id, type } = request;
@@ -141,46 +141,43 @@ export class SharedEngine {
     this.#hearers.set(number, (reply) => {
       const over = reply.type === "event" ? reply.event.type === "end" : reply.type !== "progress";
       if (over) this.#hearers.delete(number);
-      // A conversation goes on, and is called by this number, until it is ended.
+      // A conversation keeps its id until it is ended.
       if (over && reply.type !== "begun") tab.numbers.delete(id);
       if (reply.type === "removed") this.#usage = reply.usage;
       if (reply.type === "removed" && request.type === "remove") this.#forget(request.name);
       if (this.#tabs.has(tab)) tab.onReply({ ...reply, id });
-      // This tab opens another one, and so must the rest.
+      // This tab opens another engine, and so must the rest.
       if (
         reply.type === "failed" &&
         (reply.error.kind === "DeviceLost" || (reply.error.kind === "Engine" && type === "ask"))
       )
         return this.fail(broken);
-      // One whose tab has gone meanwhile is ended already.
+      // If its tab is gone, it was ended already.
       if (over && (reply.type !== "begun" || !this.#tabs.has(tab))) this.#turnOver(number);
     });
     this.#port.postMessage({ ...request, id: number });
     return number;
   }
 
-  /**
-   * What another tab has asked for already is not asked again: who comes later hears how far it is,
-   * or how it ended.
-   */
+  /** Sends a request unless another tab has; later tabs get its progress or result. */
   #once(tab: Tab, request: Once): void {
     const { id, ...rest } = request;
     const what = JSON.stringify(rest);
     const known = this.#common.get(what);
     if (known) {
-      if (known.told)
+      if (known.lastReply)
         tab.onReply({
-          ...known.told,
-          ...(known.told.type === "added" ? { usage: this.#usage } : {}),
+          ...known.lastReply,
+          ...(known.lastReply.type === "added" ? { usage: this.#usage } : {}),
           id,
         } as Reply);
-      if (!known.told || known.told.type === "progress") known.waiting.add({ tab, id });
+      if (!known.lastReply || known.lastReply.type === "progress") known.waiting.add({ tab, id });
       return;
     }
     const common: Common = { number: ++this.#last, waiting: new Set([{ tab, id }]) };
     this.#common.set(what, common);
     this.#hearers.set(common.number, (reply) => {
-      common.told = reply;
+      common.lastReply = reply;
       if (reply.type === "added") this.#usage = reply.usage;
       if (reply.type === "added" && rest.type === "add" && rest.replace !== undefined)
         this.#forget(rest.replace);
@@ -191,7 +188,7 @@ export class SharedEngine {
       if (over && reply.type !== "opened" && reply.type !== "added") this.#common.delete(what);
       for (const waiter of waiting) {
         const { tab, id } = waiter;
-        // Who came while it was being stopped has not stopped it.
+        // A request made during a stop is not stopped.
         if (reply.type === "aborted" && waiter !== common.stopped)
           this.#once(tab, { ...rest, id } as Once);
         else tab.onReply({ ...reply, id });
@@ -201,11 +198,11 @@ export class SharedEngine {
     this.#port.postMessage({ ...rest, id: common.number }, moved(rest));
   }
 
-  /** A member has been taken out. */
+  /** A member was removed. */
   #forget(name: string): void {
-    for (const [what, { told }] of this.#common)
+    for (const [what, { lastReply }] of this.#common)
       if (
-        told?.type === "added" &&
+        lastReply?.type === "added" &&
         (JSON.parse(what) as Once & { type: "add" }).source.name === name
       )
         this.#common.delete(what);
@@ -216,7 +213,7 @@ export class SharedEngine {
     for (const tab of this.#tabs) {
       const request = tab.queue.shift();
       if (!request) continue;
-      // Whoever has had a turn is behind all others.
+      // After its turn a tab goes to the end of the queue.
       this.#tabs.delete(tab);
       this.#tabs.add(tab);
       this.#turn = { tab, number: this.#last + 1 };
@@ -244,14 +241,17 @@ export class SharedEngine {
     }
     for (const common of this.#common.values()) {
       const waiter = [...common.waiting].find((each) => each.tab === tab && each.id === id);
-      // The last that waits is told by the engine how it ended.
+      // The last waiting tab gets the engine's own reply.
       if (waiter) return void (this.#leave(waiter, common) && tab.onReply({ type: "aborted", id }));
     }
     const number = tab.numbers.get(id);
     if (number !== undefined) this.#port.postMessage({ type: "stop", id: number });
   }
 
-  /** Lets a tab wait no more, where others do; else stops what it waits for, and gives false. */
+  /**
+   * Removes a tab from those that wait, and returns true; if it is the last, aborts the request and
+   * returns false.
+   */
   #leave(waiter: Waiter, common: Common): boolean {
     if (common.waiting.size > 1) return common.waiting.delete(waiter);
     common.stopped = waiter;
@@ -271,13 +271,12 @@ export class SharedEngine {
     for (const number of tab.numbers.values()) this.#port.postMessage({ type: "stop", id: number });
     const turn = this.#turn;
     if (turn?.tab !== tab) return;
-    // Of an answer, which the stop ends, it ends nothing more; a conversation gives the engine back
-    // by it.
+    // Ignored after an answer, which the stop ends; a conversation is ended by it.
     this.#port.postMessage({ type: "end", id: ++this.#last, conversation: turn.number });
     if (!this.#hearers.has(turn.number)) this.#turnOver(turn.number);
   }
 
-  /** Ends it for all, who open another one. */
+  /** Ends the engine for all tabs, which open another. */
   fail(event: Pick<ErrorEvent, "message">): void {
     if (this.#over) return;
     const tabs = [...this.#tabs];

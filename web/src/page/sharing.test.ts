@@ -1,6 +1,6 @@
 /**
- * Tabs that share an engine, as far as one process can play them: locks of its own, real broadcast
- * channels, scripted engines.
+ * Tabs that share an engine, simulated in one process: its own locks, real broadcast channels,
+ * scripted engines.
  */
 import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
@@ -21,7 +21,7 @@ afterEach(() => {
 interface Tab {
   conclave: Conclave;
   sharing: Sharing;
-  /** Engines that lived in this tab. */
+  /** Engines of this tab. */
   stages: Stage[];
 }
 
@@ -92,7 +92,7 @@ test("a tab that lets go leaves the engine to the others, wherever it is", async
   assert.equal(text(await answer(three)), "la la ");
   assert.equal(one.stages[0]!.journal.includes("terminate"), false);
   three.conclave.close();
-  // By a lock that is let go of.
+  // Detected by a released lock.
   for (let wait = 0; wait < 100 && !one.stages[0]!.journal.includes("terminate"); wait++)
     await new Promise((resolve) => setTimeout(resolve, 5));
   assert.equal(one.stages[0]!.journal.includes("terminate"), true, "with the last it ends");

@@ -1,8 +1,8 @@
 /**
- * Tabs of the page that have the same members share one engine. It lives in the tab that holds the
- * lock of that ensemble; others reach it by broadcast channels, one a tab. That a tab has gone is
- * known by its lock, too: it is let go of however the tab ends. Whoever loses the engine connects
- * anew, and the first to do so has the next one.
+ * Tabs with the same members share one engine. It runs in the tab that holds that ensemble's lock;
+ * others reach it by broadcast channels, one a tab. A tab's end is detected by its lock, which is
+ * released however the tab ends. Tabs that lose the engine reconnect; the first to do so starts the
+ * next one.
  */
 import type { Port } from "../library/conclave.ts";
 import { places } from "../library/places.ts";
@@ -10,38 +10,33 @@ import { startWorker } from "../protocol/start-worker.ts";
 import { openLocks, type Locks } from "../store/locks.ts";
 import { SharedEngine } from "./shared-engine.ts";
 
-/**
- * So long a tab that has the engine may take to answer who knocks; after a few times it is left
- * alone.
- */
+/** Timeout for the engine's tab to answer a connection request; after a few the tab gives up. */
 const knockMs = 1000;
 const knocks = 8;
 
 type Channel = Pick<BroadcastChannel, "postMessage" | "close" | "onmessage">;
 
-export interface Around {
+export interface SharingEnvironment {
   locks: Locks;
   openChannel: (name: string) => Channel;
   startWorker: () => Port;
-  /**
-   * The tab that had the engine has gone; `fail` is to this tab as if its own engine had failed.
-   */
+  /** The engine's tab is gone; `fail` makes this tab's port fail like a worker. */
   onLost: (fail: () => void) => void;
 }
 
 /**
- * What a tab that knocks is told first: the lock that the engine's tab holds for as long as there
- * is the engine.
+ * First reply to a connection request: the lock that the engine's tab holds while the engine
+ * exists.
  */
 interface Welcome {
   alive: string;
 }
 
 /**
- * Undefined where tabs can't share an engine. Phones and tablets let a tab out of sight do nothing:
+ * Undefined if tabs can't share an engine. Not on phones and tablets, which suspend hidden tabs:
  * there each has its own.
  */
-export function openSharing(onLost: Around["onLost"]): Sharing | undefined {
+export function openSharing(onLost: SharingEnvironment["onLost"]): Sharing | undefined {
   const locks: LockManager | undefined = navigator.locks;
   if (
     !locks ||
@@ -55,19 +50,19 @@ export function openSharing(onLost: Around["onLost"]): Sharing | undefined {
     startWorker: () => startWorker(places().engine.worker, "conclave"),
     onLost,
   });
-  // The browser lets nothing run here until the visitor comes back.
+  // The browser suspends the page until the visitor returns.
   document.addEventListener("freeze", () => sharing.giveUp());
   return sharing;
 }
 
-/** What the library talks to: keeps what it is given until there is an engine at the other end. */
+/** The library's port: queues messages until there is an engine. */
 class TabPort implements Port {
   onmessage: Port["onmessage"] = null;
   onmessageerror: Port["onmessageerror"] = null;
   onerror: Port["onerror"] = null;
-  /** An engine of this tab. */
+  /** Set for an engine of this tab. */
   own: SharedEngine | undefined;
-  /** The ensemble that other tabs find it by. */
+  /** Key by which other tabs find it. */
   offered: { key: string | undefined; end: () => void } | undefined;
   ended = false;
   #line: { receive(data: unknown): void; end(): void } | undefined;
@@ -80,7 +75,7 @@ class TabPort implements Port {
   }
 
   postMessage(data: unknown, transfer: Transferable[] = []): void {
-    // As it is now, and refused at once where it can't cross.
+    // Copied now, so that later changes have no effect and an uncloneable value throws at once.
     const copy: unknown = structuredClone(data, { transfer });
     if (this.#line) this.#line.receive(copy);
     else this.#kept.push(copy);
@@ -102,19 +97,19 @@ class TabPort implements Port {
 }
 
 export class Sharing {
-  readonly #around: Around;
-  /** Those of this tab: others may still use one that this tab has left. */
+  readonly #env: SharingEnvironment;
+  /** Engines of this tab; others may still use one that this tab has left. */
   readonly #engines = new Set<SharedEngine>();
-  /** The last that was started. */
+  /** The last port that was started. */
   #port: TabPort | undefined;
 
-  constructor(around: Around) {
-    this.#around = around;
+  constructor(env: SharingEnvironment) {
+    this.#env = env;
   }
 
   /**
-   * A port to the engine of the ensemble `key`: another tab's, or one of this tab. Without a key it
-   * is this tab's, and nobody finds it.
+   * A port to the engine of the ensemble `key`, in another tab or in this one. Without a key it is
+   * in this tab and private.
    */
   startPort(key: string | undefined): Port {
     const port = (this.#port = new TabPort());
@@ -122,19 +117,19 @@ export class Sharing {
     return port;
   }
 
-  /** Whether the engine is another tab's, as far as is known. */
+  /** Whether the engine is in another tab, as far as known. */
   get elsewhere(): boolean {
     return this.#port !== undefined && this.#port.own === undefined;
   }
 
-  /** Whether another tab has the same engine. */
+  /** Whether another tab uses the same engine. */
   get shared(): boolean {
     return this.elsewhere || (this.#port?.own?.lines ?? 0) > 1;
   }
 
   /**
-   * Lets others find the engine of this tab by the members that it has now; undefined: nobody,
-   * while they change.
+   * Lets other tabs find this tab's engine by its present members; undefined hides it while they
+   * change.
    */
   async offer(key: string | undefined): Promise<void> {
     const port = this.#port;
@@ -143,7 +138,7 @@ export class Sharing {
     if (key !== undefined) await this.#offer(port, port.own, key);
   }
 
-  /** Ends engines that other tabs use, for those to go on without this one. */
+  /** Ends engines that other tabs use, so that they continue without this one. */
   giveUp(): void {
     for (const engine of [...this.#engines])
       if (engine.lines > 1 || engine !== this.#port?.own)
@@ -160,16 +155,16 @@ export class Sharing {
     this.#own(port);
   }
 
-  /** Where a visitor lets pages store nothing some browsers give them no locks either. */
+  /** Some browsers with storage disabled have no locks either. */
   #tryHold(name: string): Promise<(() => void) | undefined> {
-    return this.#around.locks.tryHold(name).catch(() => undefined);
+    return this.#env.locks.tryHold(name).catch(() => undefined);
   }
 
   /** Starts an engine in this tab. */
   #own(port: TabPort, held?: { key: string; release: () => void }): void {
     if (port.ended) return held?.release();
     try {
-      const engine = (port.own = new SharedEngine(this.#around.startWorker(), () => {
+      const engine = (port.own = new SharedEngine(this.#env.startWorker(), () => {
         this.#engines.delete(engine);
         port.offered?.end();
       }));
@@ -188,7 +183,7 @@ export class Sharing {
   }
 
   async #offer(port: TabPort, engine: SharedEngine, key: string): Promise<void> {
-    // While the lock is asked for: another offer takes its place.
+    // Another offer replaces this one while the lock is requested.
     const asked = (port.offered = {
       key,
       end: () => void (port.offered === asked && (port.offered = undefined)),
@@ -200,13 +195,13 @@ export class Sharing {
     asked.end();
   }
 
-  /** Lets tabs in that knock. */
+  /** Accepts connection requests. */
   #serve(
     port: TabPort,
     engine: SharedEngine,
     { key, release }: { key: string; release: () => void },
   ): void {
-    const { locks, openChannel } = this.#around;
+    const { locks, openChannel } = this.#env;
     const alive = `${key} ${crypto.randomUUID()}`;
     const over = new AbortController();
     const living = this.#tryHold(alive);
@@ -237,9 +232,9 @@ export class Sharing {
     port.offered = offered;
   }
 
-  /** Knocks at the tab that has the engine. False where nobody answers. */
+  /** Asks the engine's tab for a connection. False without an answer. */
   async #follow(port: TabPort, key: string): Promise<boolean> {
-    const { locks, openChannel, onLost } = this.#around;
+    const { locks, openChannel, onLost } = this.#env;
     const tab = `${key} ${crypto.randomUUID()}`;
     const leave = await this.#tryHold(tab);
     if (!leave) return false;
@@ -261,7 +256,7 @@ export class Sharing {
     const lost = (gone: () => void): void => {
       gone();
       end();
-      if (!port.ended) onLost(() => port.fail({ message: "its tab has closed or come to rest" }));
+      if (!port.ended) onLost(() => port.fail({ message: "its tab was closed or frozen" }));
     };
     void locks
       .hold(welcome.alive, "shared", over.signal, () => undefined)

@@ -1,4 +1,4 @@
-/** The ensemble's answer beside each member's own, in cards: one member answers after the other. */
+/** The ensemble's answer beside each member's own, in cards; members answer in turn. */
 import type { Conclave, ConclaveEvent } from "../library/conclave.ts";
 import { isFatal, type ConclaveError } from "../protocol/errors.ts";
 import type { RoundEvent } from "../protocol/messages.ts";
@@ -10,9 +10,9 @@ import { plural } from "./figures.ts";
 interface Card {
   root: HTMLElement;
   answer: HTMLElement;
-  /** How far it has read the question. */
+  /** Progress in reading the question. */
   reading: HTMLProgressElement;
-  told: HTMLElement;
+  status: HTMLElement;
   rounds: RoundEvent[];
   over: boolean;
 }
@@ -23,10 +23,10 @@ export class SideBySide {
   readonly #cards: Card[];
   readonly #title = el("h3", { tabindex: -1 }, "Side by side");
   readonly #state = el("p", { role: "status" });
-  /** Not there while members answer: what ends that is the page's Stop. */
+  /** Hidden while members answer: the page's Stop ends that. */
   readonly #close: HTMLButtonElement;
 
-  /** `exchange` has begun, and is over. */
+  /** `exchange` is complete. */
   constructor(exchange: Exchange, onClose: () => void) {
     const { context, begun, rounds } = exchange;
     const { messages, members, voices } = context;
@@ -62,39 +62,39 @@ export class SideBySide {
     );
   }
 
-  /** Brings it into view, and a screen reader to its heading. */
+  /** Scrolls it into view and focuses its heading. */
   focus(): void {
     this.#title.focus({ preventScroll: true });
     this.root.scrollIntoView({ block: "nearest" });
   }
 
   /**
-   * Asks each member, until all have answered or `signal` stops them; gives what the engine has
-   * failed with.
+   * Asks each member until all have answered or `signal` aborts; returns the engine's failure, if
+   * any.
    */
   async run(
     conclave: Pick<Conclave, "ask">,
     signal: AbortSignal,
   ): Promise<ConclaveError | undefined> {
     let fatal: ConclaveError | undefined;
-    this.#tell();
+    this.#showStatus();
     for await (const alone of eachAlone(conclave, this.#asked, signal)) {
       const card = this.#cards[alone.member]!;
       if ("error" in alone) {
         end(card, "failed", alone.error);
         if (isFatal(alone.error)) fatal = alone.error;
       } else hear(card, alone.event);
-      this.#tell();
+      this.#showStatus();
     }
-    // Who was not asked any more, or was in the middle of the answer.
+    // Members not asked, or interrupted.
     for (const card of this.#cards) if (!card.over) end(card, fatal ? "failed" : "stopped");
-    this.#tell(true);
+    this.#showStatus(true);
     this.#close.hidden = false;
     return fatal;
   }
 
-  /** Says who is at it; a screen reader hears it when that changes. */
-  #tell(over = false): void {
+  /** Shows which member answers; a screen reader hears changes. */
+  #showStatus(over = false): void {
     const finished = this.#cards.filter(({ root }) => root.dataset["state"] === "ended").length;
     const now = this.#cards.findIndex((card) => !card.over);
     const all = plural(this.#cards.length, "member");
@@ -118,7 +118,7 @@ function card(name: string, style: string): Card {
       hidden: true,
       "aria-label": `${name}: reading the question`,
     }),
-    told: el("p", { class: "facts" }, "waits for its turn"),
+    status: el("p", { class: "facts" }, "waits for its turn"),
     rounds: [],
     over: false,
   };
@@ -126,7 +126,7 @@ function card(name: string, style: string): Card {
     el("h4", {}, el("span", { class: "name" }, name)),
     made.answer,
     made.reading,
-    made.told,
+    made.status,
   );
   return made;
 }
@@ -137,22 +137,22 @@ function hear(card: Card, event: ConclaveEvent): void {
   if (event.type === "reading") {
     card.reading.hidden = event.done >= event.total;
     card.reading.value = event.done / event.total;
-    card.told.textContent = `reads the question: ${event.done} of ${event.total} tokens`;
+    card.status.textContent = `reads the question: ${event.done} of ${event.total} tokens`;
   } else if (event.type === "begin") {
     card.reading.hidden = true;
-    card.told.textContent = "drafts its first words";
+    card.status.textContent = "drafts its first words";
   } else if (event.type === "thinking") {
-    card.told.textContent = "thinks first";
+    card.status.textContent = "thinks first";
   } else if (event.type === "round") {
     card.rounds.push(event);
     card.answer.append(event.text);
-    card.told.textContent = `answers · ${cost(card.rounds)}`;
+    card.status.textContent = `answers · ${cost(card.rounds)}`;
   } else if (event.type === "end") {
     end(card, event.stop);
   }
 }
 
-/** The card is over; what there is of the answer stays. */
+/** Ends a card; its text stays. */
 function end(card: Card, stop: string, error?: ConclaveError): void {
   const asked = card.rounds.length > 0 || card.root.dataset["state"] !== "waiting";
   card.over = true;
@@ -161,6 +161,6 @@ function end(card: Card, stop: string, error?: ConclaveError): void {
   card.reading.hidden = true;
   const why = stops[stop] ?? stop;
   const how = stop === "ended" ? why : `${asked ? "unfinished" : "not asked"}: ${why}`;
-  card.told.textContent = card.rounds.length > 0 ? `${how} · ${cost(card.rounds)}` : how;
+  card.status.textContent = card.rounds.length > 0 ? `${how} · ${cost(card.rounds)}` : how;
   if (error) card.root.append(el("p", { role: "alert", "data-kind": error.kind }, error.message));
 }

@@ -1,32 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { differ, haveMoved, startingWeights, steadyText } from "./starting-weights.ts";
-
-const members = ["Ada", "Bo", "Cy"];
-const rounded = (weights: number[]): number[] =>
-  weights.map((weight) => Math.round(weight * 1e6) / 1e6);
-
-test("starting weights are those of the engine: by strength, the unknown as the strongest, all the same without trust", () => {
-  // Query::trust in crates/ensemble has the first as its example.
-  assert.deepEqual(
-    rounded(startingWeights({ members, strengths: [1, 4, null], settings: { trust: 0.5 } })),
-    [0.2, 0.4, 0.4],
-  );
-  assert.deepEqual(
-    rounded(startingWeights({ members, strengths: [1, 4, 4], settings: { trust: 0 } })),
-    [0.333333, 0.333333, 0.333333],
-  );
-  assert.deepEqual(
-    rounded(
-      startingWeights({
-        members: ["Ada", "Bo"],
-        strengths: [null, null],
-        settings: { trust: 0.75 },
-      }),
-    ),
-    [0.5, 0.5],
-  );
-});
+import { differ, haveMoved, steadyText } from "./starting-weights.ts";
 
 test("weights within a tenth of each other are not drawn", () => {
   assert.deepEqual([[0.24, 0.26], [0.24, 0.265], [0.5], []].map(differ), [
@@ -44,7 +18,7 @@ test("weights within a tenth of each other are not drawn", () => {
     haveMoved([[...even[0]!, 0.47], [...even[1]!, 0.53], [0]]),
     "from the first round on in which they are apart",
   );
-  // What is uneven from the start has not moved.
+  // Weights uneven from the start have not moved.
   assert.ok(!haveMoved([[0.2], [0.8]]));
   assert.ok(
     !haveMoved([

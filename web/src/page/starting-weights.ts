@@ -1,37 +1,15 @@
-/** How much each member's vote counts at the start of an answer, and how far it has moved since. */
-import type { BeginEvent } from "../protocol/messages.ts";
+/** How far the weights of the members' votes differ, and have moved since the start of an answer. */
 
-/** Weights that differ by no more than this part of the smaller say nothing. */
+/** Relative difference of weights, to the smaller, below which they count as equal. */
 const noticeable = 0.1;
 
-/**
- * Weights before the first round, by member, summing to 1: in proportion to strength^trust. Who is
- * unknown counts as the strongest.
- */
-export function startingWeights({
-  strengths,
-  settings,
-  members,
-}: Pick<BeginEvent, "members"> & {
-  strengths: (number | null)[];
-  settings: { trust: number };
-}): number[] {
-  const most = Math.max(...strengths.map((strength) => strength ?? 0));
-  const raised = members.map((_, member) => {
-    const strength = strengths[member];
-    return strength == null || most === 0 ? 1 : (strength / most) ** settings.trust;
-  });
-  const sum = raised.reduce((all, one) => all + one, 0);
-  return raised.map((one) => one / sum);
-}
-
-/** Whether numbers above 0 differ by more than a tenth of the smallest. */
+/** Whether positive numbers differ by more than a tenth of the smallest. */
 export const differ = (numbers: number[]): boolean =>
   numbers.length > 0 && Math.max(...numbers) > (1 + noticeable) * Math.min(...numbers);
 
 /**
- * Whether feedback has moved weights against each other in any round; `rows[member]` has them by
- * round, from before the first, null of one that has left.
+ * Whether feedback has changed the ratio of weights in any round; `rows[member]` has them by round,
+ * starting before the first, null after a member has left.
  */
 export function haveMoved(rows: (number | null)[][]): boolean {
   const rounds = Math.max(0, ...rows.map((row) => row.length));
@@ -40,7 +18,7 @@ export function haveMoved(rows: (number | null)[][]): boolean {
   ).some(differ);
 }
 
-/** What is to be said of weights that are not worth a drawing. */
+/** Text shown instead of a chart for steady weights. */
 export function steadyText(rows: (number | null)[][]): string {
   if (rows.length < 2) return "One member answers: nothing is weighed.";
   const start = rows.map((row) => row[0] ?? 0);

@@ -1,6 +1,6 @@
 /**
- * The models stored in this browser: sizes, what is partial, what there is room for, what has a
- * newer version, and deleting.
+ * The models stored in this browser: sizes, partial downloads, free space, newer versions, and
+ * deletion.
  */
 import type { StoredModel } from "../library/conclave.ts";
 import { button, el } from "./dom.ts";
@@ -8,13 +8,13 @@ import { bytes, plural } from "./figures.ts";
 
 export interface StoredContext {
   free: number | undefined;
-  /** The browser has a place for models. */
+  /** Whether the browser can store models. */
   keeps: boolean;
   onDelete: (model: StoredModel) => Promise<void>;
-  /** Bytes of system prompts that are kept as members have read them. */
+  /** Bytes of kept system prompts. */
   prompts: number;
   onDeletePrompts: () => Promise<void>;
-  /** Asks the hub whether it has a newer version by now. */
+  /** Asks the hub whether there is a newer version. */
   hasNewer: (model: StoredModel) => Promise<boolean>;
 }
 
@@ -40,7 +40,7 @@ export function storedList(
   );
 }
 
-/** What is kept of system prompts, whichever model read them, and how it is deleted. */
+/** Size of the kept system prompts of all models, and a button to delete them. */
 function readPrompts(kept: number, onDelete: () => Promise<void>): HTMLElement | "" {
   if (kept === 0) return "";
   const remove = button(
@@ -59,18 +59,18 @@ function readPrompts(kept: number, onDelete: () => Promise<void>): HTMLElement |
   );
 }
 
-/** A button that asks for newer versions, and what came of it; nothing asks by itself. */
+/** A button that asks for newer versions, and the result; nothing asks by itself. */
 function updates(
   rows: Map<StoredModel, HTMLElement>,
   hasNewer: StoredContext["hasNewer"],
 ): HTMLElement | "" {
   const models = [...rows.keys()].filter(({ complete, commit }) => complete && commit !== null);
   if (models.length === 0) return "";
-  const told = el("span", { role: "status" });
+  const status = el("span", { role: "status" });
   const look = button(
     "Look for newer versions",
     async () => {
-      told.textContent = "Asking…";
+      status.textContent = "Asking…";
       const answers = await Promise.allSettled(models.map(hasNewer));
       const newer = models.filter((_, index) => {
         const answer = answers[index];
@@ -95,14 +95,14 @@ function updates(
         newer.length === 0
           ? "No newer version is known."
           : `${plural(newer.length, "model")} of ${models.length} can be had newer.`;
-      told.textContent =
+      status.textContent =
         silent > 0
           ? `${found} ${plural(silent, "model")} could not be asked about; try again later.`
           : found;
     },
     { class: "quiet" },
   );
-  return el("p", { class: "actions updates" }, look, told);
+  return el("p", { class: "actions updates" }, look, status);
 }
 
 function row(model: StoredModel, onDelete: StoredContext["onDelete"]): HTMLElement {

@@ -1,4 +1,4 @@
-/** WCAG AA for every colour that text is set in, on every ground it stands on, light and dark. */
+/** WCAG AA contrast for every text colour on every ground it is used on, light and dark. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
@@ -34,7 +34,7 @@ function contrast(a: Rgb, b: Rgb): number {
   return (high + 0.05) / (low + 0.05);
 }
 
-/** A colour laid over another, as the tint of a segment under the pointer. */
+/** A translucent colour over another, such as the tint of a hovered segment. */
 const over = (top: Rgb, ground: Rgb, share: number): Rgb =>
   top.map((value, i) => value * share + ground[i]! * (1 - share)) as Rgb;
 

@@ -1,11 +1,8 @@
-/**
- * How much each member's vote counts before the first round: one bar of parts in the members'
- * colours, and their names.
- */
+/** Weights before the first round: one bar of parts in the members' colours, with their names. */
 import { el, voice } from "./dom.ts";
 import { percent } from "./figures.ts";
 
-/** `weights` sum to 1; `voices` are the members' places in the palette. */
+/** `weights` sum to 1; `voices` are the members' palette indices. */
 export function trustRow(names: string[], voices: number[], weights: number[]): HTMLElement {
   const style = (member: number): string => voice(voices[member] ?? member);
   const part = (member: number): HTMLElement => {
@@ -13,7 +10,7 @@ export function trustRow(names: string[], voices: number[], weights: number[]): 
     drawn.style.width = `${(weights[member] ?? 0) * 100}%`;
     return drawn;
   };
-  const told = (name: string, member: number): HTMLElement =>
+  const label = (name: string, member: number): HTMLElement =>
     el(
       "li",
       { class: style(member) },
@@ -28,7 +25,7 @@ export function trustRow(names: string[], voices: number[], weights: number[]): 
       { class: "trust-bar", "aria-hidden": "true" },
       ...names.map((_, member) => part(member)),
     ),
-    el("ul", { "aria-label": "Part of the vote at the start" }, ...names.map(told)),
+    el("ul", { "aria-label": "Part of the vote at the start" }, ...names.map(label)),
     el(
       "p",
       { class: "hint" },

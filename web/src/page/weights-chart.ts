@@ -1,7 +1,6 @@
 /**
- * The weights of an answer: how much each member's vote counts at the start, where that differs,
- * and a chart of what feedback has made of it by round (uPlot), where that differs. Lines bear the
- * members' colours and their underlines' dashes.
+ * Weights of an answer: the starting weights, if they differ, and a chart of feedback's changes by
+ * round (uPlot), if any. Lines have the members' colours and their underlines' dashes.
  */
 import "./language.ts";
 import uPlot from "uplot";
@@ -16,7 +15,7 @@ import { trustRow } from "./trust-row.ts";
 const dashes: number[][] = [[], [6, 4], [2, 3], [10, 3, 2, 3], [], [6, 4], [2, 3], [10, 3, 2, 3]];
 
 const height = 170;
-/** Lines closer than this, in pixels, are drawn so far apart: each is two wide. */
+/** Lines closer than this in pixels are drawn this far apart: each is two wide. */
 const apart = 3;
 const top = (most: number): number => Math.min(1, Math.max(most * 1.15, 0.5));
 
@@ -27,7 +26,7 @@ export class WeightsChart {
   readonly #hint = el(
     "p",
     { class: "hint" },
-    "A member's weight grows when the others prefer its drafts. Click a round to lay it open.",
+    "A member's weight grows when the others prefer its drafts. Click a round for its details.",
   );
   readonly #onRound: (round: number) => void;
   #plot: uPlot | undefined;
@@ -49,7 +48,7 @@ export class WeightsChart {
   }
 
   /**
-   * Starts anew with these members; `voices` are their places in the palette, `start` their weights
+   * Starts again with these members; `voices` are their palette indices, `start` their weights
    * before the first round.
    */
   begin(names: string[], voices: number[], start: number[]): void {
@@ -72,7 +71,7 @@ export class WeightsChart {
     this.#show();
   }
 
-  /** A drawing of weights that stay as they were would be a band: it is told in a sentence. */
+  /** Steady weights are described in a sentence, since their chart would be a plain band. */
   #show(): void {
     const [, ...weights] = this.#rows;
     const drawn = haveMoved(weights);
@@ -131,7 +130,7 @@ export class WeightsChart {
     return plot;
   }
 
-  /** The lines as drawn; what is told of them is the weights themselves. */
+  /** The lines as drawn; the legend shows the true weights. */
   #drawn(): uPlot.AlignedData {
     const [rounds = [], ...weights] = this.#rows;
     const scale = top(Math.max(0, ...weights.flat().map((weight) => weight ?? 0)));

@@ -1,12 +1,11 @@
 /**
- * Which backend the members run on, and which core. WebGPU needs a hardware adapter to be worth it:
- * on a software adapter the same rounds are hundreds of times slower than the CPU backend in wasm
- * SIMD.
+ * Choice of backend and core. WebGPU is only worth it with a hardware adapter: on a software
+ * adapter the same rounds are hundreds of times slower than on the CPU backend in wasm SIMD.
  */
 import type { Backend, Core } from "./engine.ts";
 import { NoGpu } from "./errors.ts";
 
-/** What the caller asks for; `auto` takes WebGPU where a hardware adapter answers. */
+/** The caller's choice; `auto` uses WebGPU if there is a hardware adapter. */
 export type BackendChoice = Backend | "auto";
 
 /** The part of `navigator.gpu` that the choice needs. */
@@ -24,17 +23,17 @@ export interface GpuAdapter {
   };
 }
 
-/** The backend taken, and in plain words why. */
+/** The chosen backend, and the reason for display. */
 export interface Choice {
   backend: Backend;
   why: string;
-  /** What the browser tells of the adapter; the engine's own wgpu gets no name in a browser. */
+  /** The browser's description of the adapter; the engine's wgpu gets no name in a browser. */
   adapter?: { name: string; software: boolean };
 }
 
 const softwareNames = /swiftshader|llvmpipe|lavapipe|softpipe|basic render|\bwarp\b|software/i;
 
-/** Whether an adapter is emulated on the CPU, going by the flags and names browsers give. */
+/** Whether an adapter is emulated on the CPU, by the flags and names that browsers give. */
 export function isSoftware(adapter: GpuAdapter): boolean {
   const info = adapter.info;
   if (adapter.isFallbackAdapter || info?.isFallbackAdapter) return true;
@@ -43,7 +42,7 @@ export function isSoftware(adapter: GpuAdapter): boolean {
   );
 }
 
-/** The adapter's name, as far as the browser tells it. */
+/** The adapter's name, if the browser gives one. */
 export function adapterName({ info }: GpuAdapter): string {
   if (info?.description) return info.description;
   return (
@@ -51,9 +50,7 @@ export function adapterName({ info }: GpuAdapter): string {
   );
 }
 
-/**
- * Settles `auto`. Throws {@link NoGpu} only when `webgpu` was asked for by name and there is none.
- */
+/** Resolves `auto`. Throws {@link NoGpu} only if `webgpu` was requested and there is none. */
 export async function chooseBackend(wanted: BackendChoice, gpu: Gpu | undefined): Promise<Choice> {
   if (wanted === "cpu") return { backend: "cpu", why: "the CPU was chosen" };
   if (!gpu) {
@@ -63,7 +60,7 @@ export async function chooseBackend(wanted: BackendChoice, gpu: Gpu | undefined)
       );
     return { backend: "cpu", why: "this browser offers no WebGPU" };
   }
-  // Some browsers throw where others answer null.
+  // Some browsers throw instead of returning null.
   const adapter = await gpu
     .requestAdapter({ powerPreference: "high-performance" })
     .catch(() => null);
@@ -75,10 +72,14 @@ export async function chooseBackend(wanted: BackendChoice, gpu: Gpu | undefined)
     return { backend: "cpu", why: "WebGPU found no graphics adapter" };
   }
   const software = isSoftware(adapter);
-  const told = { name: adapterName(adapter), software };
+  const description = { name: adapterName(adapter), software };
   if (software) {
     if (wanted === "webgpu")
-      return { backend: "webgpu", why: "WebGPU was chosen, on a software adapter", adapter: told };
+      return {
+        backend: "webgpu",
+        why: "WebGPU was chosen, on a software adapter",
+        adapter: description,
+      };
     return {
       backend: "cpu",
       why: "WebGPU has only a software adapter here, which is far slower than the CPU backend",
@@ -87,19 +88,16 @@ export async function chooseBackend(wanted: BackendChoice, gpu: Gpu | undefined)
   return {
     backend: "webgpu",
     why: wanted === "webgpu" ? "WebGPU was chosen" : "a graphics adapter was found",
-    adapter: told,
+    adapter: description,
   };
 }
 
-/** The choice a page's address (`?backend=`) or an attribute names; anything unknown is `auto`. */
+/** The choice in a page's address (`?backend=`) or an attribute; unknown values mean `auto`. */
 export function backendNamed(value: string | null): BackendChoice {
   return value === "cpu" || value === "webgpu" ? value : "auto";
 }
 
-/**
- * The core that an address (`?core=`) or an attribute names; anything unknown is as if it were left
- * out.
- */
+/** The core in an address (`?core=`) or an attribute; unknown values are ignored. */
 export function coreNamed(value: string | null): Core | undefined {
   return value === "fused" || value === "burn" ? value : undefined;
 }

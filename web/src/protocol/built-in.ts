@@ -1,15 +1,14 @@
 /**
- * The line between a judge in the engine's worker and the browser's own language model, which
- * windows have and workers don't: what is asked of it, and what it says. Checked on arrival, as
- * everything that crosses.
+ * Messages between a judge in the engine's worker and the browser's own language model, which only
+ * windows have. Checked on arrival like all messages.
  */
 import { list, number, shape, text, variant, type Checked } from "./check.ts";
 import { failure } from "./messages.ts";
 
 const asked = variant({
-  /** One of `letters` is to be named. */
+  /** Asks for one of `letters`. */
   ask: shape({ id: number, question: text, letters: list(text) }),
-  /** Nobody waits for the answer to the question `id` any more. */
+  /** Aborts the question `id`. */
   stop: shape({ id: number }),
 });
 
@@ -21,7 +20,7 @@ const said = variant({
 export type Asked = Checked<typeof asked>;
 export type Said = Checked<typeof said>;
 
-/** Throws a TypeError that names the fault when `data` is no question. */
+/** Throws a TypeError that names the fault if `data` is no question. */
 export const parseAsked = (data: unknown): Asked => asked(data, "question");
-/** Throws a TypeError that names the fault when `data` is no answer. */
+/** Throws a TypeError that names the fault if `data` is no answer. */
 export const parseSaid = (data: unknown): Said => said(data, "answer");

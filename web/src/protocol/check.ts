@@ -1,22 +1,20 @@
 /**
- * Checks data that crosses a boundary (worker messages, the members' manifest) against a shape, and
- * derives its static type from the same shape, so that type and check can't drift apart.
+ * Checks data from outside (worker messages, the members' manifest) against a shape and derives its
+ * static type from it, so that type and check can't drift apart.
  */
 
 import { isShared } from "./shared-memory.ts";
 
-/**
- * Takes unknown data; gives it back typed, or throws a TypeError that names the path of the fault.
- */
+/** Returns unknown data typed, or throws a TypeError that names the path of the fault. */
 export type Check<T> = (data: unknown, path: string) => T;
 export type Checked<C> = C extends Check<infer T> ? T : never;
 
-/** What a check throws. */
+/** Error thrown by a check. */
 export function fault(path: string, expected: string, data: unknown): TypeError {
   return new TypeError(`${path} must be ${expected}; it was ${found(data)}`);
 }
 
-/** What was given, shortly. */
+/** Short description of the data. */
 function found(data: unknown): string {
   if (data === undefined) return "missing";
   if (typeof data === "string")
@@ -51,7 +49,7 @@ export function within(low: number, high: number): Check<number> {
   };
 }
 
-/** A number without a fraction, from `low` to `high`. */
+/** An integer from `low` to `high`. */
 export function whole(low: number, high: number): Check<number> {
   return (data, path) => {
     if (typeof data === "number" && Number.isInteger(data) && data >= low && data <= high)
@@ -61,7 +59,7 @@ export function whole(low: number, high: number): Check<number> {
 }
 
 export const blob: Check<Blob> = (data, path) => {
-  // By its tag: it may be of another window.
+  // By tag, since it may be of another window.
   const tag = Object.prototype.toString.call(data);
   if (tag !== "[object Blob]" && tag !== "[object File]") throw fault(path, "a file", data);
   return data as Blob;
@@ -87,7 +85,7 @@ export const compiledModule: Check<WebAssembly.Module> = (data, path) => {
   return data;
 };
 
-/** Memory that several workers may compute on. */
+/** Memory that several workers share. */
 export const sharedMemory: Check<WebAssembly.Memory> = (data, path) => {
   if (!(data instanceof WebAssembly.Memory && isShared(data)))
     throw fault(path, "shared memory", data);
@@ -114,7 +112,7 @@ export function nullable<T>(check: Check<T>): Check<T | null> {
   return (data, path) => (data === null ? null : check(data, path));
 }
 
-/** For a member of {@link shape} that may be missing. */
+/** An optional member of {@link shape}. */
 export interface Optional<T> {
   optional: Check<T>;
 }
@@ -132,7 +130,7 @@ type Shaped<F> = { [K in RequiredKeys<F>]: Checked<F[K]> } & {
 /** Flattens an intersection, so that editors show the plain object. */
 type Plain<T> = { [K in keyof T]: T[K] };
 
-/** An object whose fields, whatever their names, are alike. */
+/** An object with any field names and values of one type. */
 export function record<T>(item: Check<T>): Check<Record<string, T>> {
   return (data, path) => {
     if (typeof data !== "object" || data === null || Array.isArray(data))
@@ -143,7 +141,7 @@ export function record<T>(item: Check<T>): Check<Record<string, T>> {
   };
 }
 
-/** An object of these fields; fields it does not name are dropped. */
+/** An object of these fields; others are dropped. */
 export function shape<F extends Fields>(fields: F): Check<Plain<Shaped<F>>> {
   return (data, path) => {
     if (typeof data !== "object" || data === null || Array.isArray(data))
@@ -159,10 +157,7 @@ export function shape<F extends Fields>(fields: F): Check<Plain<Shaped<F>>> {
   };
 }
 
-/**
- * The same, where a field that it does not name is a fault: a misspelt one would be as if it were
- * left out.
- */
+/** An object of these fields and no others, so that a misspelt one is not ignored. */
 export function exact<F extends Fields>(fields: F): Check<Plain<Shaped<F>>> {
   const check = shape(fields);
   return (data, path) => {
@@ -173,7 +168,7 @@ export function exact<F extends Fields>(fields: F): Check<Plain<Shaped<F>>> {
   };
 }
 
-/** What is to be told of a field that means nothing, where there is one. */
+/** Message about an unknown field, if there is one. */
 export function misnamed(data: object, fields: Fields, path: string): string | undefined {
   const unknown = Object.keys(data).find((name) => !Object.hasOwn(fields, name));
   return unknown === undefined
@@ -181,7 +176,7 @@ export function misnamed(data: object, fields: Fields, path: string): string | u
     : `${path} knows no ${JSON.stringify(unknown)}. It knows ${Object.keys(fields).join(", ")}`;
 }
 
-/** One of several shapes, told apart by the field `type`. */
+/** One of several shapes, distinguished by the field `type`. */
 export function variant<S extends Record<string, Check<object>>>(
   shapes: S,
 ): Check<{ [K in keyof S & string]: { type: K } & Checked<S[K]> }[keyof S & string]> {

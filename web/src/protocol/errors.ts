@@ -1,6 +1,6 @@
 /**
  * Typed errors. Every failure a caller can meet is one of these kinds; its message says what to do
- * next, and `partial` holds the text of the answer that was accepted before it happened.
+ * next, and `partial` holds the text of the answer accepted before.
  */
 
 /** The kinds of errors. */
@@ -31,12 +31,14 @@ export interface ErrorRecord {
   member?: string;
 }
 
-/** The base of all errors of this library: test `kind`, or use `instanceof` with a class below. */
+/**
+ * Base class of all errors of this library: test `kind`, or use `instanceof` with a class below.
+ */
 export class ConclaveError extends Error {
   readonly kind: ErrorKind;
-  /** Accepted text of the answer that was under way, byte for byte; undefined outside an answer. */
+  /** Accepted text of the answer under way, byte for byte; undefined outside an answer. */
   partial?: string;
-  /** The member it concerns, where it concerns one. */
+  /** Name of the member concerned, if any. */
   member?: string;
 
   constructor(kind: ErrorKind, message: string, options?: ErrorOptions) {
@@ -54,13 +56,13 @@ function kindOf<K extends ErrorKind>(kind: K) {
   };
 }
 
-/** There is no usable WebGPU here, or its kernels compute wrongly: take the CPU backend. */
+/** There is no usable WebGPU here, or its kernels compute wrongly: use the CPU backend. */
 export class NoGpu extends kindOf("NoGpu") {}
-/** The GPU device went away: open a new engine. */
+/** The GPU device was lost: open a new engine. */
 export class DeviceLost extends kindOf("DeviceLost") {}
-/** The file is no GGUF, is cut short, or holds a model the engine does not run. */
+/** The file is not GGUF, is truncated, or holds a model that the engine does not support. */
 export class ModelFile extends kindOf("ModelFile") {}
-/** The fused core has no plan for this model: let the member run on the open core. */
+/** The fused core does not support this model: use the open core. */
 export class NoPlan extends kindOf("NoPlan") {}
 /** The members do not fit into memory. */
 export class OutOfMemory extends kindOf("OutOfMemory") {}
@@ -68,22 +70,19 @@ export class OutOfMemory extends kindOf("OutOfMemory") {}
 export class ContextFull extends kindOf("ContextFull") {}
 /** The member's chat template can't render the conversation. */
 export class Template extends kindOf("Template") {}
-/** The engine failed in a way that has no kind of its own; it must be opened again. */
+/** The engine failed in any other way; it must be opened again. */
 export class EngineFailure extends kindOf("Engine") {}
 /** A setting is outside its range. */
 export class BadSettings extends kindOf("Settings") {}
-/** A file could not be fetched, or arrived damaged. What arrived well is kept for the next try. */
+/** A file could not be fetched, or arrived damaged. Valid parts are kept for the next try. */
 export class Download extends kindOf("Download") {}
-/**
- * There is no room for a model, or no place to keep it: delete stored models, or take a smaller
- * one.
- */
+/** There is no room or no storage for a model: delete stored models, or use a smaller one. */
 export class StorageFailure extends kindOf("Storage") {}
-/** The name of a model is none. */
+/** A model's reference is invalid. */
 export class BadReference extends kindOf("Reference") {}
 /**
- * A remote member's server, or the browser's own language model, refuses, fails, or is late again
- * and again.
+ * A remote member's server, or the browser's own language model, refuses, fails, or is repeatedly
+ * late.
  */
 export class RemoteFailure extends kindOf("Remote") {}
 
@@ -103,7 +102,7 @@ const classes: Record<ErrorKind, new (message: string, options?: ErrorOptions) =
   Remote: RemoteFailure,
 };
 
-/** After these the engine is of no more use and must be opened again. */
+/** Whether the engine is unusable after this error and must be opened again. */
 export function isFatal(error: ConclaveError): boolean {
   return (
     error.kind === "NoGpu" ||
@@ -114,8 +113,8 @@ export function isFatal(error: ConclaveError): boolean {
 }
 
 /**
- * Makes a typed error of whatever was thrown. The engine's own errors carry their kind as `name`;
- * a wasm trap is a RuntimeError, a failed memory growth a RangeError.
+ * Turns any thrown value into a typed error. The engine's own errors carry their kind as `name`; a
+ * wasm trap is a RuntimeError, failed memory growth a RangeError.
  */
 export function typed(thrown: unknown): ConclaveError {
   if (thrown instanceof ConclaveError) return thrown;
@@ -136,7 +135,7 @@ export function typed(thrown: unknown): ConclaveError {
   );
 }
 
-/** True for the error that an aborted AbortSignal throws. */
+/** Whether this is the error of an aborted AbortSignal. */
 export function isAbort(thrown: unknown): boolean {
   return thrown instanceof Error && thrown.name === "AbortError";
 }

@@ -11,11 +11,13 @@ export interface Message {
   content: string;
 }
 
-/** How a member draws its own tokens. Defaults are the paper's: temperature 0.6, top-p 0.9. */
+/** Settings of a member's draws. Defaults are the paper's: temperature 0.6, top-p 0.9. */
 export interface Sampling {
   /** Divides the logits, 0 to 10; 0 is greedy. */
   temperature: number;
-  /** The smallest set of most probable tokens whose probability reaches this, 0 to 1; 1 keeps all. */
+  /**
+   * The smallest set of most probable tokens whose probability reaches this, 0 to 1; 1 keeps all.
+   */
   topP: number;
   /** At most this many of the most probable tokens; 0 keeps all. */
   topK: number;
@@ -24,8 +26,8 @@ export interface Sampling {
 }
 
 /**
- * Whether members that can think aloud before they answer do so; `auto`: as each model's chat template
- * has it.
+ * Whether members that can think aloud before they answer do so; `auto`: each model's chat template
+ * decides.
  */
 export type Thinking = "off" | "on" | "auto";
 
@@ -34,10 +36,11 @@ export interface ExitSettings {
   /** Rounds that have to be over before anyone leaves; 0 to 10 000. */
   warmup: number;
   /**
-   * T0 of the softmax temperature T = T0·H (`exit.rs` has the equations); 0 to 1000. With the default a member leaves once it
-   * lies about four standard errors behind the others; higher is more patient. In simulated
-   * queries of 12 rounds among 3, 5 and 8 equals, a given member was lost in 10, 8 and 3 % of
-   * them (with T0 = 4 in 16, 19 and 13 %), one that scored 30 % lower in all.
+   * T0 of the softmax temperature T = T0·H (`exit.rs` has the equations); 0 to 1000. With the
+   * default a member leaves once it lies about four standard errors behind the others; higher is
+   * more patient. In simulated queries of 12 rounds among 3, 5 and 8 equals, a given member was
+   * lost in 10, 8 and 3 % of them (with T0 = 4 in 16, 19 and 13 %), one that scored 30 % lower in
+   * all.
    */
   temperature: number;
   /** A member leaves when its keep-probability falls below `threshold`/n; 0 to 1. */
@@ -50,8 +53,8 @@ export interface ExitSettings {
  */
 export interface LeaderSettings {
   /**
-   * A candidate that surprises a verifier by more than this many nats is doubted; 0 to 1000. A segment of n tokens that are all
-   * expected has ln(1 + n), some 3 nats.
+   * A candidate that surprises a verifier by more than this many nats is doubted; 0 to 1000. A
+   * segment of n tokens that are all expected has ln(1 + n), some 3 nats.
    */
   doubt: number;
 }
@@ -59,8 +62,8 @@ export interface LeaderSettings {
 /** Every switch of the method. */
 export interface Settings {
   /**
-   * L, the most tokens of its own that a member drafts in a round; 1 to 64. The paper uses 10
-   * and finds 5 to 15 good; small members are judged better by segments that come to a point.
+   * L, the most tokens of its own that a member drafts in a round; 1 to 64. The paper uses 10 and
+   * finds 5 to 15 good; small members are judged better by segments that come to a point.
    */
   segmentTokens: number;
   /**
@@ -96,31 +99,32 @@ export interface Settings {
   /** Whether the weights change before or after the selection of the same round. */
   update: "before" | "after";
   /**
-   * Whether a member's vote for its own candidate counts in the selection. Feedback never
-   * counts it.
+   * Whether a member's vote for its own candidate counts in the selection. Feedback never counts
+   * it.
    */
   selfVotes: boolean;
   /**
    * Whether a verifier's shares are divided by its largest in the selection, so that all say as
-   * much for what they like best, however sure they are of it. Of two members with equal weights
-   * it changes no winner.
+   * much for what they like best, however sure they are of it. Of two members with equal weights it
+   * changes no winner.
    */
   level: boolean;
   /**
-   * How much more a verifier is heard that is sure of the finished answer it has drafted itself: its
-   * weight is multiplied by (½ + u)^−confidence with u its surprise at that answer in nats, at least
-   * 0.8, with 1 more for a base model, and 2 for who has not finished; 0 to 8, where 0 hears all alike. While the strongest
-   * member's candidate is not at its end, nobody is heard the more for having finished.
+   * How much more a verifier is heard that is sure of the finished answer it has drafted itself:
+   * its weight is multiplied by (½ + u)^−confidence with u its surprise at that answer in nats, at
+   * least 0.8, with 1 more for a base model, and 2 for who has not finished; 0 to 8, where 0 hears
+   * all alike. While the strongest member's candidate is not at its end, nobody is heard the more
+   * for having finished.
    */
   confidence: number;
   /**
-   * Whether candidates that say the same in another form share their votes in the selection
-   * (see `mod@crate::agreement`).
+   * Whether candidates that say the same in another form share their votes in the selection (see
+   * `mod@crate::agreement`).
    */
   agree: boolean;
   /**
-   * The total of a candidate that only repeats what was said (see `mod@crate::repetition`), or
-   * that ends unsure of itself (`sure`(Self::sure)), is multiplied by this; 0 to 1, where 1 minds
+   * The total of a candidate that only repeats what was said (see `mod@crate::repetition`), or that
+   * ends unsure of itself (`sure`(Self::sure)), is multiplied by this; 0 to 1, where 1 minds
    * neither.
    */
   discount: number;
@@ -142,8 +146,8 @@ export interface Settings {
   /** Leader drafts from the first round on; without them all draft, but for `lead`(Self::lead). */
   leader: LeaderSettings | null;
   /**
-   * Fast mode: a candidate that ends the answer is accepted at once, unverified; of those that
-   * a round begins with, so a leader's, but none that others draft once it is doubted.
+   * Fast mode: a candidate that ends the answer is accepted at once, unverified; of those that a
+   * round begins with, so a leader's, but none that others draft once it is doubted.
    */
   fast: boolean;
   /** The most rounds of an answer; 1 to 10 000. */
@@ -172,8 +176,8 @@ export type Rule = "harmonic" | "leader" | "paper";
 /** A segment that a member offers for this round. */
 export interface Candidate {
   /**
-   * The segment, as `cut` left it. Empty only if the drafter ended the answer at once (or
-   * had no whole character to show).
+   * The segment, as `cut` left it. Empty only if the drafter ended the answer at once (or had no
+   * whole character to show).
    */
   text: string;
   /** The drafter produced an end-of-answer token after the text. */
@@ -226,47 +230,54 @@ export interface VerifiedScore {
   preference?: number;
 }
 
-/** What a round's feedback did. */
-export interface Feedback {
+/** Report of one round. Rows and weights go by `active`, columns by `drafters`. */
+export interface RoundReport {
+  /** Its number, from 1. */
+  round: number;
+  /** Members that took part. */
+  active: Array<number>;
+  /** Members that drafted: all that can and were in time, or the leader alone. */
+  drafters: Array<number>;
+  /** Their segments; `tokens` in each drafter's own, as verified where it was. */
+  candidates: Array<Draft>;
   /**
-   * c, `[candidates]`: how often another member preferred this candidate to some other one, at
-   * least 1 and at most (N−1)².
+   * Raw scores, a row a verifier, empty where it abstained; empty as a whole if a fast end was
+   * accepted unverified.
    */
-  counts: Array<number>;
-  /**
-   * r, `[members]`: what the setting `reward` says; 0 for a single member. Those of whom the round
-   * says nothing have the mean of the others.
-   */
-  rewards: Array<number>;
-  /** η of this round; 0 for a single member. */
-  rate: number;
-  /** The weights after the update, `[members]`, summing to 1. */
-  weights: Array<number>;
-}
-
-/** The outcome of a round. */
-export interface Selection {
-  /** Y, `[candidates]`: not negative, summing to 1 where no candidate is discounted. */
+  scores: Array<Array<VerifiedScore>>;
+  /** Scores normalised to rows of sum 1; empty, as totals and counts, where there was no vote. */
+  shares: Array<Array<number>>;
+  /** Y of each candidate. */
   totals: Array<number>;
-  /** The winner, an index into this round's candidates. */
-  winner: number;
-  /** Verifiers, as rows, whose vote alone turned the round (see `turned_by`). */
+  /** Verifiers, by row, whose vote alone turned what all others agreed on. */
   turnedBy: Array<number>;
+  /** c of each candidate. */
+  counts: Array<number>;
+  /** Weights after the feedback. */
+  weights: Array<number>;
+  /** Index into the candidates. */
+  winner: number;
+  /** Candidates of the winner's text that end alike, the winner among them. */
+  writers: Array<number>;
+  /** Members that leave by the rule. */
+  exited: Array<number>;
+  /** Text that is now certain to be in the answer, after that of earlier rounds. */
+  text: string;
 }
 
-/** How a member is loaded. */
+/** Options of loading a member. */
 export interface LoadOptions {
   /** Room for the conversation, in the member's tokens. */
   contextTokens: number;
-  /** What weights that come unquantised become; left out, they stay as they are. */
+  /** Format to round unquantised weights to; if absent, they stay as they are. */
   quantise?: "Q8_0" | "Q4_0";
 }
 
-/** What becomes of the matrices of a format on a GPU. */
+/** GPU format of matrices stored in a format. */
 export interface FormatInMemory {
-  /** As they are stored. */
+  /** Format in the file. */
   stored: string;
-  /** As they are kept; null: no kernel reads them. */
+  /** Format in memory; null if no kernel reads it. */
   kept: string | null;
 }
 
@@ -275,21 +286,21 @@ export interface Memory {
   /** Matrices, norms, biases and rotary tables. */
   weights: number;
   /**
-   * Keys and values of the whole context, and rows of convolutions; recurrent states as of a round
-   * of three candidates.
+   * Keys and values of the whole context, rows of convolutions, and recurrent states for a round of
+   * three candidates.
    */
   kv: number;
   /** Activations and logits of the largest pass. */
   scratch: number;
 }
 
-/** What an engine says of a member that it has loaded. */
+/** Description of a loaded member. */
 export interface ModelAbout {
-  /** What it is called. */
+  /** Its name. */
   name: string;
   /** Its family's name in GGUF. */
   architecture: string;
-  /** How many weights its files have. */
+  /** Number of weights in its files. */
   parameters: number;
   /** The format of most of the weights. */
   quantisation: string;
@@ -297,84 +308,81 @@ export interface ModelAbout {
   bytes: number;
   /** Room for the conversation, in its tokens. */
   context: number;
-  /** Tokens that it knows. */
+  /** Number of its tokens. */
   vocabulary: number;
-  /** Its blocks, one after another. */
+  /** Number of its blocks. */
   layers: number;
-  /** Numbers of a hidden state. */
+  /** Width of a hidden state. */
   hidden: number;
   /**
-   * It came with a chat template. One without is a base model as a rule: it is shown questions with
-   * their answers, and answers in one paragraph.
+   * It came with a chat template. A model without one is usually a base model: it is prompted with
+   * questions and answers, and answers in one paragraph.
    */
   template: boolean;
-  /**
-   * How strong it is in a vote; only the ratio to other members' counts. Left out where nothing is
-   * known of it.
-   */
+  /** Its strength in a vote; only the ratio to other members' counts. Absent if unknown. */
   strength?: number;
-  /** What becomes of the matrices of each format in its files. */
+  /** Format in memory of each format in its files. */
   formats: Array<FormatInMemory>;
-  /** What it takes of a GPU's memory. */
+  /** GPU memory it takes. */
   memory: Memory;
 }
 
-/** What runs the models. */
+/** The device that runs the models. */
 export interface Adapter {
-  /** What it is called. */
+  /** Its name. */
   name: string;
-  /** Who made it. */
+  /** Its maker. */
   vendor: string;
-  /** Of which kind it is. */
+  /** Its architecture. */
   architecture: string;
-  /** By what it is spoken to. */
+  /** Its graphics API. */
   backend: string;
-  /** It is a GPU that a CPU plays. */
+  /** It is a CPU emulating a GPU. */
   software: boolean;
 }
 
 /**
- * Which kernels a GPU launches where the faster is told by measure; `conclave_kernels::Choices` says
- * what they are.
+ * A GPU's choice of kernels where the faster is found by measuring; see
+ * `conclave_kernels::Choices`.
  */
 export interface Choices {
-  /** Norms are made inside of the products behind them. */
+  /** Norms are fused into the products after them. */
   normInside: boolean;
   /**
-   * Rows that a block makes while a tile makes its 32; left out where tiles have failed their
+   * Rows that a block computes while a tile computes its 32; absent where tiles have failed their
    * self-test.
    */
   asATile?: number;
 }
 
-/** Those that are in use. */
+/** The choices in use. */
 export interface Chosen {
-  /** They were measured, with the first model or at the visit that they come from. */
+  /** They were measured, with the first model or at an earlier visit. */
   measured: boolean;
-  /** Norms are made inside of the products behind them. */
+  /** Norms are fused into the products after them. */
   normInside: boolean;
   /**
-   * Rows that a block makes while a tile makes its 32; left out where tiles have failed their
+   * Rows that a block computes while a tile computes its 32; absent where tiles have failed their
    * self-test.
    */
   asATile?: number;
 }
 
-/** What became of a conversation's beginning. */
+/** Result of beginning a conversation. */
 export interface Begun {
   /** Tokens in the prefix. */
   prefix: number;
-  /** How many of them had to be run: a follow-up runs only what is new. */
+  /** Tokens of it that were run: a follow-up runs only the new ones. */
   run: number;
-  /** It was stopped before the conversation's end; the same again goes on where it was. */
+  /** It was stopped before the conversation's end; the same call continues there. */
   stopped: boolean;
 }
 
-/** What a member thought. */
+/** A member's thought. */
 export interface Thought {
-  /** What was thought, without its marks. */
+  /** The thought without its marks. */
   text: string;
-  /** Tokens of it, its marks among them. */
+  /** Its number of tokens, including its marks. */
   tokens: number;
   /** It was stopped, and the answer with it. */
   stopped: boolean;
@@ -391,3 +399,14 @@ export interface Counters {
   /** Run while verifying in line. */
   verifyTokens: number;
 }
+
+/** Reason why an answer is over. */
+export type Stop =
+  | "ended"
+  | "rounds"
+  | "length"
+  | "silence"
+  | "context"
+  | "tokens"
+  | "stop"
+  | "stopped";

@@ -30,7 +30,7 @@ type Same<A, B> =
 type Of<M, Type> = Extract<M, { type: Type }>;
 type Ask = Of<Request, "ask">;
 type Opened = Of<Reply, "opened">;
-/** What the checks let through is what Rust says; where they part, this does not compile. */
+/** The checked types equal those of Rust; a difference does not compile. */
 const same: [
   Same<Ask["messages"][number], Rust.Message>,
   Same<NonNullable<Ask["settings"]>, Rust.Settings>,

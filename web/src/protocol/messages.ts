@@ -34,7 +34,7 @@ export const sampling = exact({
 });
 export const thinking = oneOf("off", "on", "auto");
 export const thought = shape({ text, tokens: number, stopped: flag });
-/** In which ranges numbers are, the engine knows and checks. */
+/** The engine knows and checks the ranges. */
 export const settings = exact({
   segmentTokens: number,
   scoring: oneOf("harmonic", "logit", "likelihood"),
@@ -60,12 +60,9 @@ export const settings = exact({
 });
 const rules = shape({ harmonic: settings, leader: settings, paper: settings });
 const ranges = record(shape({ low: number, high: number }));
-/** In less there is no room for what a chat template writes around a question. */
+/** Less has no room for a chat template's text around a question. */
 const leastContext = 32;
-/**
- * Room for a conversation, in a member's tokens; what is more than its model was trained for is cut
- * to that.
- */
+/** Context size in a member's tokens; at most the size that its model was trained for. */
 export const contextTokens = whole(leastContext, 2 ** 32 - 1);
 export const backend = oneOf("webgpu", "cpu");
 export const core = oneOf("fused", "burn");
@@ -91,19 +88,19 @@ const model = {
   formats: list(shape({ stored: text, kept: nullable(text) })),
   memory: shape({ weights: number, kv: number, scratch: number }),
 };
-/** What an engine says of a member; which core that engine is, it does not say. */
+/** The engine's description of a member, without its core. */
 export const modelAbout = shape(model);
 const remote = shape({ host: text, model: text, can: oneOf(...capabilities), note: text });
 const lives = shape({ ...model, core: optional(core), remote: optional(remote) });
-/** On a core of this machine, or behind a server. */
+/** A member on a core of this machine, or behind a server. */
 const about: Check<Checked<typeof lives>> = (data, path) => {
-  const told = lives(data, path);
-  if (told.remote === undefined) core(told.core, `${path}.core`);
-  return told;
+  const checked = lives(data, path);
+  if (checked.remote === undefined) core(checked.core, `${path}.core`);
+  return checked;
 };
 /**
- * A drafted segment. `ended`: the drafter closed the answer behind it; `tokens`: its length in its
- * drafter's own.
+ * A drafted segment. `ended`: the drafter ended the answer after it; `tokens`: its length in the
+ * drafter's tokens.
  */
 const candidate = shape({ member: text, text, ended: flag, tokens: number });
 export const scores = {
@@ -115,7 +112,7 @@ export const scores = {
 const score = shape(scores);
 
 const source = exact({
-  /** What it is called in events; no two members share a name. */
+  /** Name in events, unique among the members. */
   name: text,
   /**
    * `hf:owner/repo/file.gguf@revision`, `hf:owner/repo@revision`, or an address: downloaded once
@@ -123,100 +120,101 @@ const source = exact({
    */
   ref: optional(text),
   /**
-   * Files the visitor chose: a GGUF file, all parts of a split one, or a folder's config.json,
+   * Files chosen by the visitor: a GGUF file, all parts of a split one, or a folder's config.json,
    * tokenizer.json, *.safetensors.
    */
   files: optional(list(blob)),
   /** A small file beside the page, fetched into memory every time. */
   url: optional(text),
-  /** What the one file of `ref` or `url` must be. */
+  /** Expected size and digest of the single file of `ref` or `url`. */
   bytes: optional(number),
   sha256: optional(text),
   /**
-   * What weights that come unquantised (F32, F16, BF16) become; left out, they stay as they are.
+   * Format that unquantised weights (F32, F16, BF16) are converted to; kept as they are by default.
    */
   quantise: optional(oneOf("Q8_0", "Q4_0")),
-  /** The core that it runs on, whatever the engine was opened with. */
+  /** Its core, overriding the engine's. */
   core: optional(core),
   /**
-   * The address of an OpenAI-compatible server that it lives behind, as `https://host/v1`; `http:`
-   * for this machine alone. What is asked and answered goes there.
+   * Address of an OpenAI-compatible server that runs it, as `https://host/v1`; `http:` only for
+   * this machine. Questions and answers are sent there.
    */
   remote: optional(text),
-  /** What that server calls it; its first model, if left out. */
+  /** The server's name for it; the server's first model by default. */
   model: optional(text),
-  /** The server's key: held in memory, sent to that server, and told to nobody. */
+  /** The server's key: held in memory and only sent to that server. */
   key: optional(text),
   /**
-   * How a turn is written, `<|im_start|>{role}\n{content}<|im_end|>\n`, where the server renders no
+   * Format of a turn, `<|im_start|>{role}\n{content}<|im_end|>\n`, if the server does not render
    * conversations.
    */
   turn: optional(text),
-  /** It only judges, by letters, whatever else its server can. */
+  /** It only judges, by letters, even if its server can do more. */
   judge: optional(flag),
   /**
-   * It is the browser's own language model, the `LanguageModel` that windows of some browsers have,
-   * and only judges, by letters. Where the browser has to download it first, that takes a visitor's
-   * press.
+   * The browser's own language model, the `LanguageModel` that windows of some browsers have. It
+   * only judges, by letters. If the browser has to download it first, that needs a user gesture.
    */
   builtIn: optional(flag),
   /**
-   * Ms that the server, or the browser's model, may take for a draft, or for scores; 10,000 if left
-   * out. A member that is late abstains, and leaves an answer with its third late round.
+   * Timeout in ms for a draft or scores of the server or the browser's model; 10,000 by default. A
+   * late member abstains, and leaves an answer at its third late round.
    */
   timeout: optional(within(100, 600_000)),
 });
 const origins = ["ref", "files", "url", "remote", "builtIn"] as const;
 
-/** Where a member comes from: one of `ref`, `files`, `url`, `remote`, `builtIn`. */
+/** Source of a member: one of `ref`, `files`, `url`, `remote`, `builtIn`. */
 export const memberSource: typeof source = (data, path) => {
-  const told = source(data, path);
-  if (told.name === "") throw fault(`${path}.name`, "a name", told.name);
-  const given = origins.filter((origin) => told[origin] !== undefined && told[origin] !== false);
-  if (given.length !== 1)
+  const checked = source(data, path);
+  if (checked.name === "") throw fault(`${path}.name`, "a name", checked.name);
+  const present = origins.filter(
+    (origin) => checked[origin] !== undefined && checked[origin] !== false,
+  );
+  if (present.length !== 1)
     throw new TypeError(
-      `${path} must have one of ${origins.join(", ")}; ${JSON.stringify(told.name)} has ${given.join(" and ") || "none"}`,
+      `${path} must have one of ${origins.join(", ")}; ${JSON.stringify(checked.name)} has ${present.join(" and ") || "none"}`,
     );
-  return told;
+  return checked;
 };
 
 /**
- * How far a member is, in bytes; as a share of 1 where the browser downloads its own model, of
- * which it tells no more.
+ * Progress of a member, in bytes; as a share of 1 for the browser's own model, whose size is
+ * unknown.
  */
 const progress = shape({
   /**
-   * waiting: another tab downloads or deletes the same model; checking: what is stored is asked for
+   * waiting: another tab downloads or deletes the same model; checking: stored files are looked up
    * and checked; downloading; verifying: the whole is checked; core: the open core is fetched, for
    * the first member that needs it; loading: the member goes to the engine.
    */
   phase: oneOf("waiting", "checking", "downloading", "verifying", "core", "loading"),
   /** Bytes so far. */
   loaded: number,
-  /** 0 while it is unknown. */
+  /** 0 while unknown. */
   total: number,
-  /** Bytes a second, smoothed; null while it is unknown. */
+  /** Bytes a second, smoothed; null while unknown. */
   rate: nullable(number),
   secondsLeft: nullable(number),
-  /** Why it does not go on just now: "The host asks to wait 3 s." */
+  /** Reason for a pause: "The host asks to wait 3 s." */
   note: optional(text),
 });
 
 export const fileSize = shape({ name: text, bytes: number });
 
-/** What a download would take. */
+/** Sizes of a download. */
 const plan = shape({
-  /** The reference in its one spelling. */
+  /** The reference in its canonical spelling. */
   ref: text,
-  /** The origin it is fetched from. */
+  /** Origin of the download. */
   from: text,
-  /** The commit the revision stands for; null for an address. */
+  /** The commit that the revision names; null for an address. */
   commit: nullable(text),
   files: list(fileSize),
   bytes: number,
-  /** How many of `bytes` are here already; all of them: no request will be made. */
+  /** How many of `bytes` are stored; if all, no request will be made. */
   stored: number,
-  /** Room left for this page on this machine; null where the browser does not tell. */
+  /** Free space for this page on this machine; null if unknown. */
   free: nullable(number),
 });
 
@@ -227,39 +225,31 @@ const storedModel = shape({
   commit: nullable(text),
   files: list(fileSize),
   bytes: number,
-  /** How many of `bytes` are here. */
+  /** How many of `bytes` are stored. */
   stored: number,
-  /** It is whole and checked, and can be used with the network off. */
+  /** Whether it is complete and verified, and works offline. */
   complete: flag,
-  /** Bytes of the system prompts that are kept as it has read them; they go with it. */
+  /** Bytes of system prompts kept for it; deleted with it. */
   prompts: number,
 });
 
-/** What is stored on this machine. */
+/** Stored models and space on this machine. */
 const stored = shape({
   models: list(storedModel),
-  /**
-   * What is downloaded outlives the page; where the browser gives it no place, it stays in memory.
-   */
+  /** Whether downloads outlive the page; without browser storage they stay in memory. */
   keeps: flag,
-  /**
-   * What this page uses on this machine, and what it may use at most; null where the browser does
-   * not tell.
-   */
+  /** Bytes that this page uses on this machine, and its limit; null if unknown. */
   used: nullable(number),
   free: nullable(number),
-  /** The browser will not evict it under pressure. */
+  /** Whether the browser will not evict the data under pressure. */
   persisted: flag,
-  /**
-   * Bytes of all system prompts that are kept as members have read them, those of models that are
-   * not stored among them.
-   */
+  /** Bytes of all kept system prompts, including those of models that are not stored. */
   prompts: number,
 });
 
-/** Tokens one member ran in one round, and what it holds after it. */
+/** Tokens that one member ran in one round, and its prefix afterwards. */
 const roundCounters = shape({
-  /** What it holds now. */
+  /** Tokens of its prefix now. */
   prefix: number,
   prefilled: number,
   drafted: number,
@@ -267,8 +257,8 @@ const roundCounters = shape({
 });
 
 /**
- * `heap`: bytes of memory of the module, in all threads; it shrinks only where a thread ends.
- * `threads`: what members run on.
+ * `heap`: bytes of memory of the module, in all threads; it shrinks only when a thread ends.
+ * `threads`: threads of the members.
  */
 const usage = shape({ heap: number, threads: number });
 
@@ -292,65 +282,64 @@ export const stopReason = oneOf(
 );
 
 /**
- * `promptTokens`: of the conversation, in the member that has the most; `answerTokens`: each
- * segment's in its writer's own.
+ * `promptTokens`: of the conversation, by the member that counts the most; `answerTokens`: each
+ * segment by its writer's tokenizer.
  */
 const answerUsage = shape({ promptTokens: number, answerTokens: number });
 
-/** Tokens of a conversation in a member, and how many it has room for, the answer's included. */
+/** Tokens of a conversation in a member, and its limit, which includes the answer. */
 const measured = shape({ member: text, tokens: number, room: number });
 
 const event = variant({
-  /** A member has read `done` of the conversation's `total` tokens; those it had before count. */
+  /**
+   * A member has read `done` of the conversation's `total` tokens, including those cached before.
+   */
   reading: shape({ member: text, done: number, total: number }),
   /** All have read the conversation. */
   begin: shape({
-    /** Names of those that take part, which the indices of rounds point into. */
+    /** Names of the participating members; rounds refer to their indices. */
     members: list(text),
     settings,
     sampling,
     thinking,
     /** By member: tokens in the prefix, and how many of them had to be run. */
     prefixes: list(shape({ prefix: number, run: number })),
-    /** How strong each member is in a vote, by member; null where nothing is known of it. */
+    /** Strength of each member in a vote; null if unknown. */
     strengths: list(nullable(number)),
-    /** Whether each member chats; the others are base models. */
+    /** Whether each is a chat model; the others are base models. */
     chats: list(flag),
-    /** How many messages were left out for want of room, the oldest but for the system's. */
+    /** Weights before the first round, by member, summing to 1. */
+    weights: list(number),
+    /** Number of messages left out for lack of room: the oldest after the system message. */
     dropped: number,
   }),
-  /**
-   * What a member thinks before it answers, as it comes: `text` goes on where the last one ended.
-   */
+  /** New text of a member's thought before it answers; continues its last one. */
   thinking: shape({ member: text, text }),
-  /** All that it has thought. No part of the answer, and nothing that another member sees. */
+  /** The complete thought. It is not part of the answer, and no other member sees it. */
   thought: shape({ member: text, text, tokens: number }),
-  /** What one round did. Rows are verifiers in the order of `active`, columns the `candidates`. */
+  /** One round. Rows are verifiers in the order of `active`, columns the `candidates`. */
   round: shape({
     /** From 1. */
     round: number,
-    /** Who took part, as indices into the members. */
+    /** Participating members, as indices. */
     active: list(number),
-    /** Those of them that live behind a server, or are the browser's own. */
+    /** Those of them behind a server, or the browser's own. */
     remote: list(number),
-    /**
-     * Those of them that gave no scores where there was a vote: late, or their server tells none.
-     */
+    /** Those of them without scores in a vote: late, or their server reports none. */
     abstained: list(number),
     candidates: list(candidate),
     /**
-     * `scores[i][j]`: verifier i's raw score of candidate j; an empty row of one that abstained.
-     * Empty where fast mode took a candidate unverified.
+     * `scores[i][j]`: verifier i's raw score of candidate j; a member that abstained has an empty
+     * row. Empty if fast mode accepted a candidate unverified.
      */
     scores: list(list(score)),
     /**
-     * `scores`, normalised: every row sums to 1. Empty, as totals and counts, where there was no
-     * vote.
+     * `scores`, normalised: every row sums to 1. Empty without a vote, as are totals and counts.
      */
     shares: list(list(number)),
     /**
-     * The weighted sum of each candidate's shares; with level votes each row's are first divided by
-     * their largest.
+     * Weighted sum of each candidate's shares; with level votes each row is first divided by its
+     * largest.
      */
     totals: list(number),
     /**
@@ -363,22 +352,22 @@ const event = variant({
     /** Index into `candidates`. */
     winner: number,
     /**
-     * Who drafted each candidate, as indices into the members: all who took part but for judges and
-     * those that were late, or the leader alone.
+     * Drafter of each candidate, as an index into the members: all participants except judges and
+     * late ones, or the leader alone.
      */
     drafters: list(number),
     /**
-     * Who drafted the accepted segment, as indices into `candidates`: the winner, and every other
-     * whose draft is the same and ends alike.
+     * Drafters of the accepted segment, as indices into `candidates`: the winner, and all others
+     * with the same draft and the same ending.
      */
     writers: list(number),
     /** After this round's feedback, by active member. */
     weights: list(number),
-    /** Members that leave the answer now, as indices into the members. */
+    /** Members that leave the answer now, as indices. */
     exited: list(number),
     /**
-     * What this round added to the answer: the accepted segment; with `stop`, but for what may
-     * begin such a text.
+     * Text that this round added to the answer: the accepted segment, without what may begin a
+     * `stop` text.
      */
     text,
     ms: shape({ draft: number, verify: number }),
@@ -386,18 +375,18 @@ const event = variant({
     counters: list(roundCounters),
   }),
   /**
-   * The engine failed and was opened anew, with all its members: they read the conversation again
-   * and go on from the text so far.
+   * The engine failed and was reopened with all its members: they read the conversation again and
+   * continue from the text so far.
    */
   reopened: shape({ error: failure }),
-  /** A member failed in this round and left the answer to the others, who begin the round anew. */
+  /** A member failed in this round and left the answer; the others begin the round again. */
   left: shape({ round: number, member: text, error: failure }),
   /** The answer is over. */
   end: shape({
     /**
-     * Why: `ended`, the winner closed the answer; `rounds` or `length`, a limit of the settings;
+     * Reason: `ended`, the winner ended the answer; `rounds` or `length`, a limit of the settings;
      * `silence`, a round added no text; `context`, the last member's is full; `tokens` or `stop`,
-     * what the caller asked for; `stopped`, by the caller.
+     * the caller's limits; `stopped`, by the caller.
      */
     stop: stopReason,
     /** The whole answer. */
@@ -407,29 +396,24 @@ const event = variant({
   }),
 });
 
-/** Where the script of a core's worker lies, and the module that it starts. */
+/** Addresses of a core's worker script and its module. */
 const place = shape({ worker: text, wasm: text });
 
 const request = variant({
   open: shape({
     id: number,
     backend: oneOf("auto", "webgpu", "cpu"),
-    /** `grammar`: the module that holds answers to a form. */
+    /** `grammar`: the module that constrains answers. */
     places: shape({ engine: place, openCore: place, grammar: text }),
     hub: optional(text),
-    /** The most threads that members run on, on the CPU. */
+    /** Limit on the members' threads on the CPU. */
     threads: optional(whole(1, 1024)),
-    /**
-     * Left out, members run on the fused core, and those that it has no plan for on the open one.
-     */
+    /** By default members run on the fused core, and those it does not support on the open one. */
     core: optional(core),
-    /**
-     * Whether system prompts are kept as members have read them, for later visits; left out, they
-     * are.
-     */
+    /** Whether to keep system prompts for later visits; true by default. */
     keepPrompts: optional(flag),
   }),
-  /** `builtIn`: where the browser's own language model is asked, and its room in tokens. */
+  /** `builtIn`: port to the browser's own language model, and its context size in tokens. */
   add: shape({
     id: number,
     source: memberSource,
@@ -450,13 +434,11 @@ const request = variant({
     overflow: oneOf("error", "drop-oldest"),
     /** JSON text: the answer is a document of this schema. */
     schema: optional(text),
-    /** Segments that an earlier engine has accepted: the answer goes on behind them. */
+    /** Segments accepted by an earlier engine: the answer continues after them. */
     accepted: list(shape({ text, tokens: number })),
   }),
   measure: shape({ id: number, messages: list(message), members: list(text), thinking }),
-  /**
-   * Begins a conversation of this number (`id`), whose rounds the caller drives until it ends it.
-   */
+  /** Begins a conversation with this `id`, whose rounds the caller drives until it ends it. */
   begin: shape({
     id: number,
     messages: list(message),
@@ -464,7 +446,7 @@ const request = variant({
     sampling,
     schema: optional(text),
   }),
-  /** `members`: places in the conversation. */
+  /** `members`: indices into the conversation's members. */
   draft: shape({
     id: number,
     conversation: number,
@@ -484,9 +466,9 @@ const request = variant({
   deleteModel: shape({ id: number, ref: text }),
   deletePrompts: shape({ id: number }),
   latestCommit: shape({ id: number, ref: text }),
-  /** The answer to the question `id` waits between its rounds, or goes on. */
+  /** Pauses or resumes the answer to question `id` between its rounds. */
   pause: shape({ id: number, paused: flag }),
-  /** Ends the request `id`, whatever it is. */
+  /** Aborts the request `id`. */
   stop: shape({ id: number }),
   loseDevice: shape({ id: number }),
 });
@@ -505,7 +487,7 @@ const reply = variant({
   planned: shape({ id: number, plan }),
   models: shape({ id: number, stored }),
   latestCommit: shape({ id: number, commit: nullable(text) }),
-  /** A request that has nothing to report is over. */
+  /** Completes a request that has no result. */
   done: shape({ id: number }),
   aborted: shape({ id: number }),
   failed: shape({ id: number, error: failure }),
@@ -534,7 +516,7 @@ export type EndEvent = Extract<ConclaveEvent, { type: "end" }>;
 export type Request = Checked<typeof request>;
 export type Reply = Checked<typeof reply>;
 
-/** What moves to the worker with a request, and is not copied. */
+/** Objects transferred with a request instead of copied. */
 export const moved = ({
   builtIn,
 }: {
@@ -542,7 +524,7 @@ export const moved = ({
   builtIn?: { port: MessagePort };
 }): Transferable[] => (builtIn ? [builtIn.port] : []);
 
-/** Throws a TypeError that names the fault when `data` is no request. */
+/** Throws a TypeError that names the fault if `data` is no request. */
 export const parseRequest = (data: unknown): Request => request(data, "request");
-/** Throws a TypeError that names the fault when `data` is no reply. */
+/** Throws a TypeError that names the fault if `data` is no reply. */
 export const parseReply = (data: unknown): Reply => reply(data, "reply");

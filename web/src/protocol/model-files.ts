@@ -1,24 +1,21 @@
 /**
- * The files of one model, read by ranges: how the engine sees a model, wherever it lies. A file of
- * gigabytes is never whole in memory.
+ * The files of one model, read by ranges: the engine's view of a model in any storage. Files of
+ * gigabytes are never whole in memory.
  */
 import { ModelFile } from "./errors.ts";
 
 export interface ModelFiles {
   /** Names without folders, sizes in bytes. */
   readonly files: readonly { readonly name: string; readonly bytes: number }[];
-  /**
-   * The same files for a thread that opens them by itself: where they lie in the origin's private
-   * file system.
-   */
+  /** Handles in the origin's private file system, for a thread that opens the files itself. */
   readonly handles?: readonly FileSystemFileHandle[];
-  /** `length` bytes of file number `file` from `offset` on; all of them, or it throws. */
+  /** Reads exactly `length` bytes of file number `file` from `offset`, or throws. */
   read(file: number, offset: number, length: number): Promise<Uint8Array>;
-  /** Lets go of the files; they are not read afterwards. */
+  /** Closes the files; they are not read afterwards. */
   close(): void;
 }
 
-/** Blobs with names: files that a visitor picked, files of the store, bytes in memory. */
+/** Blobs with names: picked files, files of the store, bytes in memory. */
 export class BlobFiles implements ModelFiles {
   readonly files: readonly { readonly name: string; readonly bytes: number }[];
   readonly handles?: readonly FileSystemFileHandle[];
@@ -45,7 +42,7 @@ export class BlobFiles implements ModelFiles {
     try {
       data = new Uint8Array(await blob.slice(offset, offset + length).arrayBuffer());
     } catch (error) {
-      // A file that was changed or moved after it was picked.
+      // The file was changed or moved after it was picked.
       throw new ModelFile(`${name} can't be read any more (${String(error)}). Choose it again.`, {
         cause: error,
       });
@@ -60,11 +57,11 @@ export class BlobFiles implements ModelFiles {
   }
 }
 
-/** Of a file that is shorter than it was said to be. */
+/** Error for a file shorter than its stated size. */
 export const cutShort = (name: string, end: number): ModelFile =>
   new ModelFile(`${name} ends before byte ${end}. It was cut short: get it again.`);
 
-/** The files a visitor picked or dropped; of a folder's, those in it and not deeper. */
+/** Picked or dropped files; of a folder's only those directly in it. */
 export function pickedFiles(blobs: readonly Blob[], name: string): BlobFiles {
   const named = blobs.map((blob) => ({
     name: blob instanceof File ? blob.name : `${name}.gguf`,

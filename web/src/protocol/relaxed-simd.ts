@@ -1,4 +1,4 @@
-/** Products of four bytes at once, which browsers have with relaxed SIMD. */
+/** Detects relaxed SIMD, which multiplies four bytes at once. */
 
 /** A module with one function of three vectors: `i32x4.relaxed_dot_i8x16_i7x16_add_s` of them. */
 const module = Uint8Array.of(
@@ -9,9 +9,9 @@ const module = Uint8Array.of(
 );
 
 /**
- * Whether the browser takes the engine's file that has that instruction. Whether it is the faster
- * product depends on the processor; the engine finds that out. Where a visitor has switched
- * WebAssembly off there is no such name, which the engine's start tells.
+ * Whether the browser accepts the engine's module with that instruction. The engine itself finds
+ * out whether it is faster on this processor. If WebAssembly is disabled its name is missing, which
+ * the engine's start reports.
  */
 export const takesRelaxedSimd = (): boolean =>
   typeof WebAssembly !== "undefined" && WebAssembly.validate(module);

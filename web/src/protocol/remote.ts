@@ -1,34 +1,30 @@
-/** A member behind a server: what its address may be, and what such a server can do. */
+/** Valid addresses and capabilities of a server that runs a member. */
 import { BadReference } from "./errors.ts";
 
 /**
- * What a server can do, asked once when its member is added. `drafts only`: it tells no
+ * Capability of a server, determined once when its member is added. `drafts only`: it returns no
  * log-probabilities of a given text, so that its rows stay empty. `judges only`: it chats, and
- * names the candidate that it likes best.
+ * names the candidate it prefers.
  */
 export const capabilities = ["drafts and scores", "drafts only", "judges only"] as const;
 export type Capability = (typeof capabilities)[number];
 
-/**
- * How long a remote member may take for a draft or for its scores where nothing else is said, in
- * ms.
- */
+/** Default timeout of a remote member for a draft or scores, in ms. */
 export const usualTimeout = 10_000;
 
 const onThisMachine = ["localhost", "127.0.0.1"];
 
 /**
- * The address that an OpenAI-compatible server's paths begin with, without a slash at its end.
- * Throws Reference where it is none, holds a key, or would send what is asked over a network in the
- * clear.
+ * Base address of an OpenAI-compatible server, without a final slash. Throws Reference if it is
+ * invalid, contains a key, or would send questions unencrypted over a network.
  */
 export function remoteAddress(text: string): URL {
   const url = URL.parse(text.trim());
   if (!url || (url.protocol !== "https:" && url.protocol !== "http:"))
     throw new BadReference(
-      "A remote member's address begins with https:// and ends with what its paths begin with, as in https://example.org/v1.",
+      "A remote member's address begins with https:// and ends with the base path of its interface, as in https://example.org/v1.",
     );
-  // Never repeated in a message: what is in them may be secret.
+  // Never repeated in a message, as they may contain secrets.
   if (url.username !== "" || url.password !== "" || url.search !== "" || url.hash !== "")
     throw new BadReference(
       "A remote member's address holds no key, no query and no fragment. Give the key by itself.",

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { mayShareMemory } from "./shared-memory.ts";
 
-/** Whether memory is shared in a page like this. */
+/** Whether memory is shared in such a page. */
 function inPage({
   isolated,
   waits = true,

@@ -1,9 +1,9 @@
-/** Memory that several workers compute on. */
+/** Memory that several workers share. */
 
 /**
- * Whether the engine takes such memory: only pages that are isolated from other origins have it,
- * and what waits for another thread there needs `Atomics.waitAsync`. WebKitGTK isolates pages and
- * lets no worker have another's memory; without the name of such a buffer there is none to be had.
+ * Whether the engine supports shared memory here: it needs a cross-origin isolated page, and
+ * `Atomics.waitAsync` to wait for other threads. WebKitGTK isolates pages but does not let workers
+ * share memory; it also lacks the buffer's name.
  */
 export const mayShareMemory = (): boolean =>
   globalThis.crossOriginIsolated === true &&

@@ -1,22 +1,16 @@
-/** Starts the engine's workers, from a page as from a worker. */
+/** Starts the engine's workers, from a page or from a worker. */
 
 interface Policy {
   createScriptURL: (address: string) => string;
 }
 
-/**
- * Where pages demand that addresses of code come through a policy (`require-trusted-types-for
- * 'script'`).
- */
+/** For pages that require Trusted Types (`require-trusted-types-for 'script'`). */
 const { trustedTypes } = globalThis as {
   trustedTypes?: { createPolicy(name: string, rules: Policy): Policy };
 };
 let policy: Policy | undefined;
 
-/**
- * The address as such a page takes it; pages that allow no policy of this name may still demand
- * none.
- */
+/** The address as a trusted URL; pages that forbid this policy's name may still not need one. */
 function trusted(address: string): string {
   try {
     policy ??= trustedTypes?.createPolicy("conclave", { createScriptURL: (each) => each });
@@ -29,7 +23,7 @@ function trusted(address: string): string {
 /** Scripts of this origin that import one of another, by its address. */
 const importers = new Map<string, string>();
 
-/** The address of a script of this origin: browsers start workers from no other. */
+/** Address of a script of this origin, since browsers start no other workers. */
 function ofThisOrigin(address: string): string {
   if (new URL(address).origin === location.origin) return address;
   const importer =
@@ -41,6 +35,6 @@ function ofThisOrigin(address: string): string {
   return importer;
 }
 
-/** Starts a module worker; its name tells it which part it has. */
+/** Starts a module worker; its name says which part it plays. */
 export const startWorker = (address: string, name: string): Worker =>
   new Worker(trusted(ofThisOrigin(address)), { type: "module", name });

@@ -1,4 +1,7 @@
-/** What a task comes to, or the signal's reason as soon as it says so: the task goes on unheard. */
+/**
+ * Result of a task, or the signal's reason as soon as it aborts; the task then continues
+ * unobserved.
+ */
 export async function unlessAborted<T>(task: Promise<T>, signal: AbortSignal): Promise<T> {
   const over = new AbortController();
   const stopped = new Promise<never>((_, reject) => {

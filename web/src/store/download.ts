@@ -1,13 +1,14 @@
 /**
- * Completes a model of which a journal says what is here: several requests at a time, each chunk
- * written at its place and noted with its SHA-256, each file checked as a whole before it counts.
+ * Completes a model from the state in its journal: several requests at a time; each chunk is
+ * written in place and recorded with its SHA-256, and each file is verified as a whole before it
+ * counts.
  */
 import { Download } from "../protocol/errors.ts";
 import { chunkCount, type FileState, type Journal, type RemoteFile } from "./journal.ts";
 import type { Meter } from "./meter.ts";
-import { retrying, Setback, type RetryPolicy } from "./retry.ts";
+import { retrying, RetryableError, type RetryPolicy } from "./retry.ts";
 import { gitBlobId, Sha256, sha256 } from "./sha256.ts";
-import type { Folder, Part } from "./shelf.ts";
+import type { Folder, OpenPart } from "./shelf.ts";
 import {
   askForAll,
   askForRange,
@@ -20,20 +21,20 @@ import {
 
 export interface DownloadOptions extends RequestOptions {
   policy: RetryPolicy;
-  /** Requests at a time. */
+  /** Parallel requests. */
   lanes: number;
   meter: Meter;
 }
 
-/** Files up to this size are checked by the id git gives them, which needs them whole in memory. */
+/** Files up to this size are verified by their git blob id, which needs them whole in memory. */
 const mostForGit = 32 << 20;
-/** A whole file that arrives damaged this often is given up. */
+/** A file that arrives damaged this often is given up. */
 const mostDamaged = 2;
 
 /**
- * Fetches, checks and notes what is missing. Throws Download, {@link Changed} when the host has
- * another file by now, the platform's QuotaExceededError, or the signal's reason; whatever it
- * throws, finished chunks stay.
+ * Downloads, verifies and records what is missing. Throws Download, {@link Changed} if the host's
+ * file has changed, the platform's QuotaExceededError, or the signal's reason; finished chunks are
+ * kept in any case.
  */
 export async function complete(
   folder: Folder,
@@ -56,8 +57,8 @@ export async function complete(
 }
 
 /**
- * Gives every file its size now: what will not fit shows before a byte is fetched. What a browser
- * says beforehand is no help, as some name a round figure that has nothing to do with the disk.
+ * Sets every file's final size, so that lack of space shows before the download. The browser's
+ * estimate is no help: some report a round figure unrelated to the disk.
  */
 function reserve(files: OpenFile[]): void {
   const sizes = files.map(({ part }) => part.size());
@@ -70,21 +71,21 @@ function reserve(files: OpenFile[]): void {
   }
 }
 
-/** A file that is not whole yet. */
+/** An incomplete file. */
 class OpenFile {
   readonly index: number;
   readonly state: FileState;
-  readonly part: Part;
+  readonly part: OpenPart;
   readonly #journal: Journal;
-  /** Ranges have been answered as asked. */
+  /** Whether the host has answered a range request with that range. */
   ranged = false;
-  /** All of it in one answer, where the host knows no ranges. */
+  /** Download of the whole file in one response, if the host ignores ranges. */
   streaming: Promise<void> | undefined;
   #digest = new Sha256();
-  /** Chunks that are in the digest: the first so many. */
+  /** Number of leading chunks that the digest includes. */
   #digested = 0;
 
-  constructor(index: number, state: FileState, part: Part, journal: Journal) {
+  constructor(index: number, state: FileState, part: OpenPart, journal: Journal) {
     this.index = index;
     this.state = state;
     this.part = part;
@@ -99,7 +100,7 @@ class OpenFile {
     return chunkCount(this.remote.bytes, this.#journal.state.chunkBytes);
   }
 
-  /** Checks what an earlier visit left, chunk by chunk; what is not as it was noted is dropped. */
+  /** Verifies the chunks left by an earlier visit; drops those that differ from the journal. */
   async check(signal: AbortSignal, meter: Meter): Promise<void> {
     if (this.state.verified) this.#journal.note({ type: "drop", file: this.index });
     for (const [chunk, noted] of [...this.state.chunks].sort(([a], [b]) => a - b)) {
@@ -114,7 +115,7 @@ class OpenFile {
     }
   }
 
-  /** Keeps a chunk: written, flushed, then noted. */
+  /** Stores a chunk: writes, flushes, then records it. */
   async keep(chunk: number, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
     const digest = await sha256(bytes);
     this.part.write(chunk * this.#journal.state.chunkBytes, bytes);
@@ -123,7 +124,7 @@ class OpenFile {
     this.#digestOn(chunk, bytes);
   }
 
-  /** Whether the whole file is what the host says it is, as far as the host says anything. */
+  /** Whether the whole file has the host's digest, if it gives one. */
   async isWhole(): Promise<boolean> {
     const { sha256: listed, blobId, bytes } = this.remote;
     if (this.part.size() !== bytes) return false;
@@ -146,7 +147,10 @@ class OpenFile {
     this.streaming = undefined;
   }
 
-  /** Chunks arrive in any order; the digest takes them in theirs, from the part where it must. */
+  /**
+   * Adds chunks to the digest in order, though they arrive in any; reads them back from disk if
+   * necessary.
+   */
   #digestOn(chunk: number, bytes: Uint8Array): void {
     if (!this.#digestNext(chunk, bytes)) return;
     while (this.state.chunks.has(this.#digested)) {
@@ -155,7 +159,7 @@ class OpenFile {
     }
   }
 
-  /** Takes a chunk into the digest if it is the next one. */
+  /** Adds a chunk to the digest if it is the next one. */
   #digestNext(chunk: number, bytes: Uint8Array): boolean {
     if (chunk !== this.#digested || this.remote.sha256 === undefined) return false;
     this.#digest.update(bytes);
@@ -198,7 +202,7 @@ class Fetching {
     }
   }
 
-  /** Gives the files that are damaged, and must be fetched again; nothing of them is kept. */
+  /** Returns the damaged files, which are dropped and must be fetched again. */
   async #verify(files: OpenFile[], last: boolean): Promise<OpenFile[]> {
     const damaged: OpenFile[] = [];
     for (const file of files) {
@@ -214,7 +218,7 @@ class Fetching {
     );
   }
 
-  /** Fetches all missing chunks of some files, in as many lanes as there may be. */
+  /** Fetches all missing chunks of some files, in parallel up to the limit. */
   async #fetch(files: OpenFile[]): Promise<void> {
     const broken = new AbortController();
     const signal = AbortSignal.any([this.#options.signal, broken.signal]);
@@ -230,7 +234,7 @@ class Fetching {
     );
     const settled = await Promise.allSettled(lanes);
     this.#options.signal.throwIfAborted();
-    // The first failure ended the other lanes with itself as the reason.
+    // The first failure aborted the other requests with itself as the reason.
     if (broken.signal.aborted) throw broken.signal.reason;
     for (const outcome of settled) if (outcome.status === "rejected") throw outcome.reason;
   }
@@ -245,8 +249,8 @@ class Fetching {
   }
 
   /**
-   * One chunk by a range request, resumed at the byte where a line breaks; undefined where the host
-   * knows no ranges.
+   * Fetches one chunk by range requests, resuming after a broken connection; undefined if the host
+   * ignores ranges.
    */
   async #range(
     file: OpenFile,
@@ -271,7 +275,7 @@ class Fetching {
             stallMs,
           });
         } catch (error) {
-          // Once may be a slip of a host that does know them.
+          // A host that supports ranges may fail to once.
           if (error instanceof NoRanges && ((!file.ranged && !error.refused) || ++ignored > 1))
             return false;
           throw error;
@@ -290,9 +294,9 @@ class Fetching {
         if (!excess) continue;
         meter.takeBack(got);
         got = 0;
-        throw new Setback(`${host} sent more of ${remote.name} than it was asked for.`);
+        throw new RetryableError(`${host} sent more of ${remote.name} than it was asked for.`);
       }
-      if (got < bytes.length) throw new Setback(`The line to ${host} broke.`);
+      if (got < bytes.length) throw new RetryableError(`The line to ${host} broke.`);
       file.ranged = true;
       return true;
     };
@@ -318,8 +322,8 @@ class Fetching {
   }
 
   /**
-   * All of a file in one answer. A broken line starts again from the first byte, but chunks that
-   * are here already are not written again, so every try gets further.
+   * Fetches a whole file in one response. After a broken connection it starts again from the first
+   * byte, but stored chunks are not written again, so that every try gets further.
    */
   async #stream(file: OpenFile, signal: AbortSignal): Promise<void> {
     const { remote, state } = file;
@@ -338,10 +342,10 @@ class Fetching {
       try {
         await drain(answered.body, host, { signal, stallMs }, async (piece) => {
           for (let at = 0; at < piece.length; ) {
-            // A longer one is another; a digest would tell by itself.
+            // A longer file is another one; a digest would detect that anyway.
             if (chunk === file.chunks)
               throw digested(remote)
-                ? new Setback(`${host} sent more of ${remote.name} than it was asked for.`)
+                ? new RetryableError(`${host} sent more of ${remote.name} than it was asked for.`)
                 : new Changed(`${remote.name} has changed at its host.`);
             const taken = piece.subarray(at, at + bytes.length - filled);
             bytes.set(taken, filled);
@@ -361,7 +365,7 @@ class Fetching {
           }
           return true;
         });
-        if (chunk < file.chunks) throw new Setback(`The line to ${host} broke.`);
+        if (chunk < file.chunks) throw new RetryableError(`The line to ${host} broke.`);
       } finally {
         meter.takeBack(fresh);
       }
@@ -387,8 +391,8 @@ const digested = ({ sha256, blobId }: RemoteFile): boolean =>
   sha256 !== undefined || blobId !== undefined;
 
 /**
- * Is this still the file that was listed? Where a digest is listed, that decides, and hosts' marks
- * do not.
+ * Checks that this is still the listed file: by its digest if listed, else by the host's
+ * validators.
  */
 async function expect({ total, validator, body }: Answered, remote: RemoteFile): Promise<void> {
   const other = total !== undefined && total !== remote.bytes;
@@ -401,7 +405,7 @@ async function expect({ total, validator, body }: Answered, remote: RemoteFile):
   if (!other && !changed) return;
   await body.cancel().catch(() => undefined);
   if (changed) throw new Changed(`${remote.name} has changed at its host.`);
-  throw new Setback(
+  throw new RetryableError(
     `${new URL(remote.url).host} sends ${remote.name} with ${total} bytes instead of ${remote.bytes}.`,
   );
 }

@@ -1,7 +1,6 @@
 /**
- * The record beside a model's parts: what the model consists of, and which chunks of it are here,
- * each with its SHA-256. Only ever appended to, a line a step, so that a page that is closed in
- * mid-step loses that step and nothing before it.
+ * Append-only record beside a model's parts: the model's files, and the chunks stored with their
+ * SHA-256, one line a step. A page closed in the middle of a step loses only that step.
  */
 import {
   list,
@@ -14,7 +13,7 @@ import {
   variant,
   type Checked,
 } from "../protocol/check.ts";
-import type { Folder, Part } from "./shelf.ts";
+import type { Folder, OpenPart } from "./shelf.ts";
 
 /** Name of the journal's part in a model's folder; its files are the parts "0", "1", … */
 const partName = "journal";
@@ -24,11 +23,11 @@ const remoteFile = shape({
   name: text,
   url: text,
   bytes: number,
-  /** Lower-case hex, where the host or a manifest states it. */
+  /** Lower-case hex, if the host or a manifest states it. */
   sha256: optional(text),
-  /** The id that git gives to the file: what the hub states for small files. */
+  /** Git blob id, which the hub states for small files. */
   blobId: optional(text),
-  /** ETag or date: what tells one state of a file without a digest from another. */
+  /** ETag or date; distinguishes versions of a file without a digest. */
   validator: optional(text),
 });
 const remoteModel = shape({
@@ -39,16 +38,16 @@ const remoteModel = shape({
 });
 
 export type RemoteFile = Checked<typeof remoteFile>;
-/** A model as its host lists it: all files of one state of it. */
+/** A model as its host lists it: all files of one revision. */
 export type RemoteModel = Checked<typeof remoteModel>;
 
 const line = variant({
   /** Always the first line. */
   model: shape({ format: oneOf("conclave-1"), chunkBytes: number, model: remoteModel }),
   chunk: shape({ file: number, chunk: number, sha256: text }),
-  /** A chunk, or a whole file, is of no use and must be fetched again. */
+  /** A chunk or a whole file is invalid and must be fetched again. */
   drop: shape({ file: number, chunk: optional(number) }),
-  /** The whole file has been checked, as far as its host lets it be. */
+  /** The whole file was verified, as far as its host allows. */
   verified: shape({ file: number }),
 });
 type Line = Checked<typeof line>;
@@ -56,7 +55,7 @@ type Line = Checked<typeof line>;
 export const chunkCount = (bytes: number, chunkBytes: number): number =>
   Math.ceil(bytes / chunkBytes);
 
-/** What is here of one file. */
+/** Stored state of one file. */
 export interface FileState {
   readonly remote: RemoteFile;
   /** SHA-256 by chunk. */
@@ -64,7 +63,7 @@ export interface FileState {
   verified: boolean;
 }
 
-/** What is here of a model. */
+/** Stored state of a model. */
 export class ModelState {
   readonly model: RemoteModel;
   readonly chunkBytes: number;
@@ -80,7 +79,7 @@ export class ModelState {
     return this.files.reduce((sum, { remote }) => sum + remote.bytes, 0);
   }
 
-  /** Bytes of the chunks that are here. */
+  /** Bytes of the stored chunks. */
   get stored(): number {
     return this.files.reduce((sum, file) => sum + this.storedOf(file), 0);
   }
@@ -97,7 +96,7 @@ export class ModelState {
     return this.files.every(({ verified }) => verified);
   }
 
-  /** Takes a line in; throws a TypeError or RangeError for one that can't be. */
+  /** Applies a line; throws a TypeError or RangeError for an invalid one. */
   apply(step: Exclude<Line, { type: "model" }>): void {
     const file = this.files[step.file];
     if (!file) throw new RangeError(`there is no file ${step.file}`);
@@ -122,9 +121,7 @@ export class ModelState {
   }
 }
 
-/**
- * Reads a journal; undefined where there is none that can be read. `bytes`: how far it was good.
- */
+/** Parses a journal; undefined without a readable one. `bytes`: length of the valid beginning. */
 function parse(data: Uint8Array): { state: ModelState; bytes: number } | undefined {
   let state: ModelState | undefined;
   let bytes = 0;
@@ -142,7 +139,7 @@ function parse(data: Uint8Array): { state: ModelState; bytes: number } | undefin
         state = new ModelState(step.model, step.chunkBytes);
       }
     } catch {
-      break; // torn in mid-step: what came before it holds
+      break; // Torn by an interrupted step; the lines before are valid.
     }
     bytes = end + 1;
   }
@@ -156,9 +153,7 @@ const isSane = (model: RemoteModel, chunkBytes: number): boolean =>
   model.files.length > 0 &&
   model.files.every(({ bytes }) => isSize(bytes));
 
-/**
- * What a folder's journal says, without opening it: for lists, and for models that are complete.
- */
+/** Reads a folder's journal without opening it for writing: for lists, and for complete models. */
 export async function readState(folder: Folder): Promise<ModelState | undefined> {
   const blob = await folder.blob(partName);
   return blob && parse(new Uint8Array(await blob.arrayBuffer()))?.state;
@@ -167,16 +162,16 @@ export async function readState(folder: Folder): Promise<ModelState | undefined>
 /** A journal open for writing. */
 export class Journal {
   readonly state: ModelState;
-  readonly #part: Part;
+  readonly #part: OpenPart;
   #end: number;
 
-  private constructor(part: Part, state: ModelState, end: number) {
+  private constructor(part: OpenPart, state: ModelState, end: number) {
     this.#part = part;
     this.state = state;
     this.#end = end;
   }
 
-  /** Begins the journal of a model, over whatever was there. */
+  /** Begins the journal of a model, overwriting any other. */
   static async begin(folder: Folder, model: RemoteModel, chunkBytes: number): Promise<Journal> {
     const part = await folder.open(partName);
     try {
@@ -190,7 +185,7 @@ export class Journal {
     }
   }
 
-  /** Goes on with the journal of a folder; undefined where there is none. */
+  /** Continues the journal of a folder; undefined if there is none. */
   static async resume(folder: Folder): Promise<Journal | undefined> {
     if (!(await folder.blob(partName))) return undefined;
     const part = await folder.open(partName);
@@ -205,7 +200,7 @@ export class Journal {
     return new Journal(part, found.state, found.bytes);
   }
 
-  /** Notes a step. The bytes it speaks of must be flushed before. */
+  /** Records a step. The bytes it refers to must be flushed before. */
   note(step: Exclude<Line, { type: "model" }>): void {
     this.state.apply(step);
     this.#append(step);

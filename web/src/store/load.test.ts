@@ -1,4 +1,4 @@
-/** Downloads from a real server on this machine: whole, damaged, cut short, stopped, missing. */
+/** Downloads from a real server on this machine: whole, damaged, truncated, stopped, missing. */
 import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";

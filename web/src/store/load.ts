@@ -1,6 +1,6 @@
 /**
- * Fetches a small file that lies beside the page: progress in bytes, abort, and a check of size and
- * SHA-256 before a byte of it reaches the engine. What comes from elsewhere goes through the store.
+ * Fetches a small file beside the page, with progress in bytes and abort; checks size and SHA-256
+ * before the engine gets a byte. Files from elsewhere go through the store.
  */
 import { list, number, shape, text, type Checked } from "../protocol/check.ts";
 import { Download, isAbort } from "../protocol/errors.ts";
@@ -29,7 +29,7 @@ export interface DownloadOptions {
   bytes?: number | undefined;
   sha256?: string | undefined;
   signal?: AbortSignal | undefined;
-  /** `total` is 0 while it is unknown. */
+  /** `total` is 0 while unknown. */
   onProgress?: ((loaded: number, total: number) => void) | undefined;
 }
 
@@ -60,7 +60,7 @@ export function sourceOf(entry: ManifestEntry, manifest: string | URL): MemberSo
 }
 
 /**
- * A file beside the page, fetched whole into memory: for the bundled members and others as small.
+ * Fetches a file beside the page whole into memory: for the bundled members and others as small.
  */
 export async function readSource(
   source: MemberSource,
@@ -92,7 +92,7 @@ export async function download(
         `${url} answered ${response.status}. Check that the file lies beside the page, then reload.`,
       );
     }
-    // Content-Length counts compressed bytes where the host compresses: it is a hint, not a size.
+    // Only a hint: Content-Length counts compressed bytes if the host compresses.
     const total = options.bytes ?? Number(response.headers.get("content-length") ?? 0);
     data = await collect(response.body, total, onProgress);
   } catch (error) {

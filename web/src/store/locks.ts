@@ -1,20 +1,20 @@
 /**
- * Who may touch a stored model: many who read it, or one who writes. Across the tabs of the origin
- * by Web Locks; where there are none, models lie in this page's own memory, and its own order does.
+ * Read-write locks of stored models, across the tabs of the origin by Web Locks. Browsers without
+ * them keep models in the page's own memory, where a queue in the page is enough.
  */
 
-/** Shorter waits are not worth a word. */
+/** Shorter waits are not reported. */
 const momentMs = 150;
 
 export type Hold = "shared" | "exclusive";
 
 export interface Locks {
   /**
-   * Takes the lock, calls `onWait` if somebody else keeps it for a while; gives the function that
-   * lets go.
+   * Acquires the lock, and calls `onWait` if that takes a while; returns the function that releases
+   * it.
    */
   hold(name: string, mode: Hold, signal: AbortSignal, onWait: () => void): Promise<() => void>;
-  /** Takes the lock if nobody has it. */
+  /** Acquires the lock if it is free. */
   tryHold(name: string): Promise<(() => void) | undefined>;
 }
 
@@ -35,7 +35,7 @@ class WebLocks implements Locks {
     signal: AbortSignal,
     onWait: () => void,
   ): Promise<() => void> {
-    // A lock that was just let go of takes a moment to be free.
+    // A lock just released takes a moment to be free.
     const timer = setTimeout(onWait, momentMs);
     try {
       return (await this.#request(name, { mode, signal }))!;
@@ -50,19 +50,19 @@ class WebLocks implements Locks {
 
   #request(name: string, options: LockOptions): Promise<(() => void) | undefined> {
     return new Promise((resolve, reject) => {
-      // The lock is held until the promise that the callback gives is settled.
-      const held = (lock: Lock | null): Promise<void> | undefined => {
+      // The lock is held until the promise returned by the callback settles.
+      const granted = (lock: Lock | null): Promise<void> | undefined => {
         if (!lock) return void resolve(undefined);
         return new Promise((release) => resolve(release));
       };
-      this.#manager.request(name, options, held).catch(reject);
+      this.#manager.request(name, options, granted).catch(reject);
     });
   }
 }
 
-/** One at a time, whoever it is, in the order they came. */
+/** Exclusive locks in this page, in order of request. */
 class OwnLocks implements Locks {
-  /** By name of a lock that is held: who waits for it. */
+  /** Waiting requests by name of a held lock. */
   readonly #waiting = new Map<string, (() => void)[]>();
 
   async hold(
@@ -73,7 +73,7 @@ class OwnLocks implements Locks {
   ): Promise<() => void> {
     signal.throwIfAborted();
     const queue = this.#waiting.get(name);
-    if (!queue) return this.#held(name);
+    if (!queue) return this.#acquire(name);
     onWait();
     await new Promise<void>((resolve, reject) => {
       const stop = (): void => {
@@ -91,10 +91,10 @@ class OwnLocks implements Locks {
   }
 
   async tryHold(name: string): Promise<(() => void) | undefined> {
-    return this.#waiting.has(name) ? undefined : this.#held(name);
+    return this.#waiting.has(name) ? undefined : this.#acquire(name);
   }
 
-  #held(name: string): () => void {
+  #acquire(name: string): () => void {
     this.#waiting.set(name, []);
     return () => this.#release(name);
   }

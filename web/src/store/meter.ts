@@ -1,9 +1,9 @@
-/** How far a download is, how fast it goes, and how long it will take. */
+/** Progress, rate and remaining time of a download. */
 import type { Progress } from "../protocol/messages.ts";
 
-/** The rate follows a change of the line within about this long. */
+/** Time constant of the smoothed rate. */
 const memoryMs = 5000;
-/** Reports come no faster than this. */
+/** Minimum interval between reports. */
 const reportMs = 100;
 
 export class Meter {
@@ -14,7 +14,7 @@ export class Meter {
   #note: string | undefined;
   #loaded = 0;
   #rate: number | undefined;
-  /** Bytes that came since `#since`; the rate counts what came over the line only. */
+  /** Bytes received since `#since`; the rate excludes bytes that were only verified. */
   #fresh = 0;
   #since: number;
   #reported = -Infinity;
@@ -32,16 +32,16 @@ export class Meter {
     this.#rate = undefined;
     this.#fresh = 0;
     this.#since = this.#now();
-    this.#tell();
+    this.#publish();
   }
 
-  /** Why it does not go on just now; undefined when it does again. */
+  /** Sets the reason for a pause; undefined when it continues. */
   note(note: string | undefined): void {
     this.#note = note;
-    this.#tell();
+    this.#publish();
   }
 
-  /** Bytes came over the line, or were read for a check. */
+  /** Counts bytes received, or read for verification. */
   add(bytes: number): void {
     this.#loaded += bytes;
     this.#fresh += bytes;
@@ -54,16 +54,16 @@ export class Meter {
       this.#fresh = 0;
       this.#since = now;
     }
-    if (now - this.#reported >= reportMs) this.#tell();
+    if (now - this.#reported >= reportMs) this.#publish();
   }
 
-  /** Bytes that were counted turned out to be of no use. */
+  /** Subtracts bytes that turned out invalid. */
   takeBack(bytes: number): void {
     this.#loaded -= bytes;
-    this.#tell();
+    this.#publish();
   }
 
-  #tell(): void {
+  #publish(): void {
     this.#reported = this.#now();
     const rate = this.#phase === "downloading" ? (this.#rate ?? null) : null;
     this.#report({

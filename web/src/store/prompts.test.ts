@@ -1,6 +1,4 @@
-/**
- * Kept prefixes of system prompts: few, bounded, and never a cause of anything but reading anew.
- */
+/** Kept prefixes of system prompts: few, of bounded size; any failure only means reading again. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { openLocks } from "./locks.ts";

@@ -1,8 +1,7 @@
 /**
- * System prompts as members have read them, kept for later visits: a folder each on a shelf of
- * their own, few and of bounded size, the least recently used gone first. What is damaged, cut
- * short or unknown is deleted and as if it had never been; where files don't outlive the page
- * nothing is kept.
+ * System prompts kept as members have read them, for later visits: a folder each on a shelf of
+ * their own, limited in number and size, the least recently used evicted first. Damaged, truncated
+ * or unknown ones are deleted and ignored; without persistent files nothing is kept.
  */
 import { nullable, number, oneOf, shape, text } from "../protocol/check.ts";
 import type { Locks } from "./locks.ts";
@@ -11,26 +10,23 @@ import type { Folder, Shelf } from "./shelf.ts";
 const aboutPart = "about";
 const prefixPart = "prefix";
 const lock = "conclave-prompts";
-/** An `about` that is longer is none of ours. */
+/** A longer `about` is invalid. */
 const mostAboutBytes = 4096;
 
-/**
- * `of`: the reference of the model that read it; null where it came without one. `used`: when, in
- * ms.
- */
+/** `of`: reference of the model that read it; null without one. `used`: time of last use in ms. */
 const about = shape({ format: oneOf("prompt-1"), of: nullable(text), bytes: number, used: number });
 
 export interface PromptsOptions {
   open: () => Promise<Shelf>;
   locks: Locks;
-  /** How many are kept at most. */
+  /** Maximum number kept. */
   most?: number;
-  /** Bytes of all of them, at most. */
+  /** Maximum total size in bytes. */
   mostBytes?: number;
   now?: () => number;
 }
 
-/** One of them. */
+/** A kept prompt. */
 export interface KeptPrompt {
   key: string;
   of: string | null;
@@ -54,12 +50,12 @@ export class Prompts {
     );
   }
 
-  /** The bytes that were kept under a key; undefined where there are none. Never rejects. */
+  /** Bytes kept under a key; undefined if there are none. Never rejects. */
   async get(key: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
     try {
       const folder = await (await this.#place()).folder(key);
       if (!folder) return undefined;
-      // Who writes there holds it for a moment.
+      // Writers hold the lock for a moment.
       const release = await this.#options.locks.hold(
         lock,
         "shared",
@@ -82,7 +78,7 @@ export class Prompts {
   }
 
   /**
-   * Keeps bytes under a key, if there is room; who reads them again was the last to use them. Never
+   * Keeps bytes under a key, if there is room; reading them again counts as their last use. Never
    * rejects.
    */
   async put(key: string, of: string | null, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
@@ -90,7 +86,7 @@ export class Prompts {
     await this.#alone(async (shelf) => {
       if (bytes.length > mostBytes) return;
       const known = await all(shelf);
-      // What has no description is of a write that did not end.
+      // One without a description is from an interrupted write.
       for (const name of await shelf.list())
         if (known.every((other) => other.key !== name)) await shelf.remove(name);
       const others = known.filter((other) => other.key !== key).sort((a, b) => a.used - b.used);
@@ -106,12 +102,12 @@ export class Prompts {
         await write(folder, prefixPart, bytes);
         await this.#note(folder, { of, bytes: bytes.length });
       } catch {
-        await shelf.remove(key); // a full disk, most likely
+        await shelf.remove(key); // Most likely a full disk.
       }
     });
   }
 
-  /** Notes that one was used just now. Never rejects. */
+  /** Records a use. Never rejects. */
   async touch(key: string): Promise<void> {
     await this.#alone(async (shelf) => {
       const folder = await shelf.folder(key);
@@ -120,12 +116,12 @@ export class Prompts {
     });
   }
 
-  /** Deletes one, if it is there. Never rejects. */
+  /** Deletes one, if present. Never rejects. */
   async delete(key: string): Promise<void> {
     await this.#alone((shelf) => shelf.remove(key));
   }
 
-  /** Deletes those of a model, or all of them. Never rejects: what is in use elsewhere stays. */
+  /** Deletes those of a model, or all. Never rejects: those in use elsewhere stay. */
   async deleteOf(ref?: string): Promise<void> {
     await this.#alone(async (shelf) => {
       for (const { key, of } of await all(shelf))
@@ -133,7 +129,7 @@ export class Prompts {
     });
   }
 
-  /** What is kept. Never rejects. */
+  /** Lists the kept prompts. Never rejects. */
   async list(): Promise<KeptPrompt[]> {
     try {
       return await all(await this.#place());
@@ -157,7 +153,7 @@ export class Prompts {
   }
 
   /**
-   * While nobody else reads or writes; where somebody does, or anything fails, it is left undone.
+   * Runs a task under an exclusive lock; skipped if the lock is taken, and abandoned on failure.
    */
   async #alone(task: (shelf: Shelf) => Promise<void>): Promise<void> {
     try {
@@ -170,12 +166,12 @@ export class Prompts {
         release();
       }
     } catch {
-      // The next visit reads the prompt anew.
+      // The next visit reads the prompt again.
     }
   }
 }
 
-/** Those that are whole, as far as their descriptions tell. */
+/** Complete ones, by their descriptions. */
 async function all(shelf: Shelf): Promise<KeptPrompt[]> {
   const found: KeptPrompt[] = [];
   for (const key of await shelf.list()) {

@@ -6,7 +6,7 @@ import { parseReference, referenceName, referenceText, splitNames } from "./refe
 
 interface Case {
   text: string;
-  /** The one spelling, if it is another than the text. */
+  /** Canonical spelling, if it differs from the text. */
   as?: string;
   means?: { address?: string; path?: string };
   name?: string;

@@ -1,8 +1,7 @@
 /**
- * How a model is named: `hf:owner/repo/file.gguf@revision`, `hf:owner/repo@revision` for a folder
- * of safetensors, or the address of a GGUF file. Text from a visitor or an address bar: nothing in
- * it is trusted. The rules are the tool's as well: tests/hub/references.json holds them, with their
- * cases.
+ * References of models: `hf:owner/repo/file.gguf@revision`, `hf:owner/repo@revision` for a folder
+ * of safetensors, or the address of a GGUF file. Untrusted text from a visitor or an address bar.
+ * The tool has the same rules: tests/hub/references.json holds them, with their cases.
  */
 import { BadReference } from "../protocol/errors.ts";
 
@@ -14,9 +13,12 @@ export type Reference =
 const examples =
   "For example hf:Qwen/Qwen3-0.6B-GGUF/Qwen3-0.6B-Q8_0.gguf, hf:HuggingFaceTB/SmolLM2-360M-Instruct, or https://example.org/model.gguf.";
 const longestAddress = 4096;
-/** Of a file's path or a revision, percent-encoded: the tool keeps it as one folder's name. */
+/**
+ * Limit on the percent-encoded length of a file's path or a revision: the tool uses it as one
+ * folder's name.
+ */
 const longestPath = 200;
-/** The most files that the weights of a model lie in. */
+/** Maximum number of files of a model's weights. */
 export const mostParts = 1000;
 const nameShape = /^(?![. -])(?!.*[. ]$)[\p{Alphabetic}\p{N}._\-+=,() ]+$/u;
 const deviceShape = /^(con|prn|aux|nul|(com|lpt)\d) *(\.|$)/i;
@@ -27,7 +29,7 @@ const addressShape =
 const defaultRevision = "main";
 const hubHosts = ["huggingface.co", "www.huggingface.co", "hf.co"];
 
-/** Reads a reference. Throws {@link BadReference}, whose message shows how one looks. */
+/** Parses a reference. Throws {@link BadReference}, whose message shows examples. */
 export function parseReference(text: string): Reference {
   const trimmed = text.replace(/^[\s\u0085]+|[\s\u0085]+$/g, "");
   if (trimmed === "") throw refusal("Name a model.");
@@ -36,7 +38,7 @@ export function parseReference(text: string): Reference {
   throw refusal(`${quoted(trimmed)} starts neither with hf: nor with https:.`);
 }
 
-/** The one spelling of a reference: what it is stored and listed under. */
+/** Canonical spelling of a reference, used for storage and lists. */
 export function referenceText(reference: Reference): string {
   if (reference.kind === "url") return reference.url;
   const { owner, repo, file, revision } = reference;
@@ -44,7 +46,7 @@ export function referenceText(reference: Reference): string {
   return `hf:${owner}/${repo}${file === undefined ? "" : `/${file}`}${at}`;
 }
 
-/** A name for people: the file without its ending, or the repository. */
+/** Display name: the file without its extension, or the repository. */
 export function referenceName(reference: Reference): string {
   const file = reference.kind === "url" ? inAddress(reference.url).name : reference.file;
   if (file === undefined) return (reference as Extract<Reference, { kind: "hub" }>).repo;
@@ -66,7 +68,7 @@ export function splitNames(file: string): string[] {
 }
 
 /**
- * An address in three: up to the last slash of its path, the name behind it, and the query with its
+ * Splits an address: up to the last slash of its path, the name after it, and the query with its
  * `?`.
  */
 export function inAddress(address: string): { folder: string; name: string; query: string } {
@@ -74,7 +76,10 @@ export function inAddress(address: string): { folder: string; name: string; quer
   return { folder, name, query };
 }
 
-/** A file's name inside a repository: what may become a path on every platform, and no longer. */
+/**
+ * Whether this is a valid and not too long file name inside a repository, safe as a path on every
+ * platform.
+ */
 export function isFileName(name: string): boolean {
   return (
     name.split("/").every(isName) &&
@@ -110,11 +115,11 @@ function hub([owner = "", repo = "", ...segments]: string[], revision: string): 
 }
 
 function parseAddress(text: string): Reference {
-  // Where a URL reads these it silently means another address.
+  // The URL parser silently turns these into another address.
   const [, scheme = "", host = "", port = "", path = "", query = ""] =
     (/[\p{Cc}\p{Cs}\\]/u.test(text) ? undefined : addressShape.exec(text)) ?? [];
   const url = URL.canParse(scheme + host + port) ? new URL(scheme + host + port) : undefined;
-  // The text may hold a password: it is not repeated.
+  // The text may hold a password, so it is not repeated.
   if (url?.hostname !== host.toLowerCase())
     throw refusal(
       "That is no address of a file, or has a user's name in it, which would be stored with it.",
@@ -136,7 +141,7 @@ function parseAddress(text: string): Reference {
   return { kind: "url", url: address };
 }
 
-/** People copy addresses from the hub's pages: what they show is a file or a repository. */
+/** Accepts addresses of the hub's pages, which show a file or a repository. */
 function fromHubPage(path: string): Reference {
   const [owner = "", repo = "", view, revision, ...file] = path
     .slice(1)
@@ -152,7 +157,7 @@ function fromHubPage(path: string): Reference {
   throw refusal(`${quoted(path)} shows no model of the hub.`);
 }
 
-/** A segment of an address as text; one that can't be decoded stays as it is. */
+/** Decodes a segment of an address; one that can't be decoded stays as it is. */
 export function decoded(segment: string): string {
   try {
     return decodeURIComponent(segment);

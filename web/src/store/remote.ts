@@ -1,6 +1,6 @@
 /**
- * What a reference stands for at its host: the files, their sizes, the digests the host knows. The
- * hub is asked for its list, since a page can't see the headers of the hub's redirects.
+ * Resolves a reference at its host: files, sizes, and digests if the host has them. Uses the hub's
+ * list, since a page can't see the headers of the hub's redirects.
  */
 import { list, nullable, number, optional, shape, text, type Checked } from "../protocol/check.ts";
 import { Download } from "../protocol/errors.ts";
@@ -14,7 +14,7 @@ import {
   splitNames,
   type Reference,
 } from "./reference.ts";
-import { usualRetry, retrying, Setback, type RetryPolicy } from "./retry.ts";
+import { usualRetry, retrying, RetryableError, type RetryPolicy } from "./retry.ts";
 import {
   askForAll,
   askForRange,
@@ -29,19 +29,16 @@ export const publicHub = "https://huggingface.co";
 export interface HostOptions extends RequestOptions {
   hub: string;
   policy?: RetryPolicy;
-  /** Why it does not go on just now. */
+  /** Called with the reason for a pause. */
   onWait?: (why: string | undefined) => void;
-  /** What the one file of the reference must be, where the caller knows. */
+  /** Known size and digest of the reference's single file. */
   expected?: { bytes?: number | undefined; sha256?: string | undefined } | undefined;
 }
 
-/** Lists and indices are small; a host that sends more is not answering the question. */
+/** Lists and indices are small; a longer response is invalid. */
 const longestList = 32 << 20;
 
-/**
- * How often a question is asked: it has nothing to lose, and without a network it should not take
- * long to say so.
- */
+/** Number of tries of a request: failing costs nothing, and being offline should show quickly. */
 const mostQuestions = 3;
 
 const sibling = shape({
@@ -59,7 +56,7 @@ const shardIndex = shape({ weight_map: (data: unknown): unknown[] => Object.valu
 const isShard = (name: unknown): name is string =>
   typeof name === "string" && isFileName(name) && /^[^/]+\.safetensors$/.test(name);
 
-/** What a folder of safetensors consists of, besides its weights. */
+/** Files of a safetensors folder besides its weights. */
 const folderFiles = [
   "config.json",
   "generation_config.json",
@@ -99,7 +96,7 @@ export async function askHost(reference: Reference, options: HostOptions): Promi
   return { ...model, ref: referenceText(reference) };
 }
 
-/** The commit a revision stands for now. */
+/** The commit that a revision names now. */
 export async function latestCommit(
   reference: Extract<Reference, { kind: "hub" }>,
   options: HostOptions,
@@ -125,7 +122,7 @@ async function listRepository({ owner, repo, revision }: HubReference, options: 
   }
   if (!/^[0-9a-f]{40}$/.test(found.sha))
     throw new Download(
-      `The hub answered with a commit that is none (${JSON.stringify(found.sha)}). Check the hub's address.`,
+      `The hub answered with an invalid commit (${JSON.stringify(found.sha)}). Check the hub's address.`,
     );
   return found;
 }
@@ -150,15 +147,13 @@ async function askHub(
       );
     const digest = entry.lfs?.sha256?.toLowerCase();
     if (digest !== undefined && !/^[0-9a-f]{64}$/.test(digest))
-      throw new Download(
-        `The hub lists a SHA-256 of ${name} that is none. Check the hub's address.`,
-      );
+      throw new Download(`The hub lists an invalid SHA-256 of ${name}. Check the hub's address.`);
     return {
       name: name.split("/").at(-1) ?? name,
       url: `${base}/${segments(name)}`,
       bytes,
       ...(digest === undefined ? {} : { sha256: digest }),
-      // Of what is kept outside of git that is the id of a pointer to it.
+      // For LFS files the blob id is that of the pointer file.
       ...(!entry.lfs && entry.blobId && /^[0-9a-f]{40}$/.test(entry.blobId)
         ? { blobId: entry.blobId }
         : {}),
@@ -172,7 +167,7 @@ async function askHub(
   return { from: new URL(options.hub).origin, commit: sha, files: names.map(file) };
 }
 
-/** The files of a repository's folder that a model is loaded from. */
+/** Files of a repository's folder that a model is loaded from. */
 async function folderNames(
   reference: HubReference,
   siblings: Sibling[],
@@ -187,7 +182,7 @@ async function folderNames(
         `${owner}/${repo} has no ${name}: it is no folder of safetensors. ${offer(reference, siblings)}`,
       );
   }
-  // Others that are empty are as good as none.
+  // Other files that are empty count as missing.
   const described = folderFiles.filter(
     (name) => needed.includes(name) || (listed.has(name) && listed.get(name) !== 0),
   );
@@ -210,7 +205,7 @@ async function folderNames(
   }
 }
 
-/** What of a repository could be loaded instead. */
+/** Text on other files of a repository that could be loaded. */
 function offer({ owner, repo }: HubReference, siblings: Sibling[]): string {
   const most = 12;
   const models = siblings
@@ -221,13 +216,13 @@ function offer({ owner, repo }: HubReference, siblings: Sibling[]): string {
     siblings
       .filter(({ rfilename }) => splitNames(model).includes(rfilename))
       .reduce((sum, entry) => sum + (sizeOf(entry) ?? 0), 0);
-  const told = models
+  const choices = models
     .slice(0, most)
     .map((name) => `hf:${owner}/${repo}/${name} (${amount(bytes(name))})`);
-  return `Name one of its files: ${told.join(", ")}${models.length > most ? `, and ${models.length - most} more` : ""}.`;
+  return `Name one of its files: ${choices.join(", ")}${models.length > most ? `, and ${models.length - most} more` : ""}.`;
 }
 
-/** Bytes as people write them. */
+/** Bytes formatted for display. */
 export function amount(bytes: number): string {
   if (bytes >= 1e9) return `${(bytes / 1e9).toFixed(2)} GB`;
   return `${(bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0)} MB`;
@@ -241,7 +236,7 @@ async function askFileHost(url: string, options: HostOptions): Promise<Omit<Remo
   return { from: new URL(url).origin, commit: null, files };
 }
 
-/** A file's size and state, by its first byte. */
+/** Finds a file's size and version by requesting its first byte. */
 async function askForFile(url: string, name: string, options: HostOptions): Promise<RemoteFile> {
   const answered = await retried(options, async (): Promise<Answered> => {
     const first = await askForRange(url, name, 0, 1, options).catch((error: unknown) => {
@@ -281,7 +276,9 @@ async function getJson(url: string, what: string, options: HostOptions): Promise
     try {
       return JSON.parse(said + decoder.decode()) as unknown;
     } catch (error) {
-      throw new Setback(`${host} answered for ${what} with what is no JSON.`, { cause: error });
+      throw new RetryableError(`${host} answered for ${what} with what is no JSON.`, {
+        cause: error,
+      });
     }
   });
 }

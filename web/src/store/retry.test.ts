@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { retryAfter, Setback, usualRetry, waitAfter } from "./retry.ts";
+import { retryAfter, RetryableError, usualRetry, waitAfter } from "./retry.ts";
 
 interface Table {
   retryAfter: { header: string; date?: string; seconds: number | null }[];
@@ -19,7 +19,7 @@ test("waits are those that page and tool agreed on", () => {
     assert.equal(retryAfter(headers), seconds === null ? undefined : seconds * 1000, header);
   }
   for (const { status, retryAfter: asked, seconds } of table.waits) {
-    const setback = new Setback("busy", {
+    const setback = new RetryableError("busy", {
       slowDown: status === 429,
       waitMs: asked === undefined ? undefined : asked * 1000,
     });

@@ -1,15 +1,18 @@
-/** When a request that failed is made again, and how long to wait before. */
+/** When to retry a failed request, and how long to wait before. */
 import { Download } from "../protocol/errors.ts";
 
 export interface SetbackOptions extends ErrorOptions {
-  /** What the host asked to wait. */
+  /** Wait requested by the host. */
   waitMs?: number | undefined;
-  /** It asked to wait, where a page can't see how long: more patience than with a broken line. */
+  /**
+   * The host asked to wait, for a time that a page can't see: wait longer than after a broken
+   * connection.
+   */
   slowDown?: boolean;
 }
 
-/** Something went wrong that may go right at the next try. */
-export class Setback extends Error {
+/** A failure that may succeed at the next try. */
+export class RetryableError extends Error {
   readonly waitMs: number | undefined;
   readonly slowDown: boolean;
 
@@ -21,20 +24,20 @@ export class Setback extends Error {
 }
 
 export interface RetryPolicy {
-  /** Tries in a row that bring no new byte, before giving up. */
+  /** Limit on consecutive tries without a new byte. */
   tries: number;
   /** The first wait; each next one is twice as long. */
   firstMs: number;
-  /** Longer than this a host may not ask us to wait: that is for the visitor to decide. */
+  /** Longest wait that a host may request; beyond it the visitor decides. */
   patienceMs: number;
 }
 
 export const usualRetry: RetryPolicy = { tries: 6, firstMs: 500, patienceMs: 120_000 };
 
 /**
- * Runs `attempt` until it succeeds. A {@link Setback} is waited out and tried again, for as long as
- * tries bring something (`gained` says whether the last one did); any other error ends it. Throws
- * Download when it gives up, or the signal's reason.
+ * Runs `attempt` until it succeeds. Waits and retries after a {@link RetryableError}; tries that
+ * make progress (by `gained`) reset the count. Any other error is rethrown. Throws Download when it
+ * gives up, or the signal's reason.
  */
 export async function retrying<T>(
   attempt: () => Promise<T>,
@@ -55,7 +58,7 @@ export async function retrying<T>(
       return await attempt();
     } catch (thrown) {
       signal.throwIfAborted();
-      if (!(thrown instanceof Setback)) throw thrown;
+      if (!(thrown instanceof RetryableError)) throw thrown;
       fruitless = gained() ? 0 : fruitless + 1;
       if (fruitless >= policy.tries) {
         throw new Download(
@@ -77,12 +80,9 @@ export async function retrying<T>(
   }
 }
 
-/**
- * How long to wait after so many tries that brought nothing: as long as the host asks, and never
- * less than usual.
- */
+/** Wait after so many tries without progress: as long as the host asks, at least the usual time. */
 export function waitAfter(
-  { waitMs, slowDown }: Setback,
+  { waitMs, slowDown }: RetryableError,
   fruitless: number,
   { firstMs, patienceMs }: RetryPolicy,
 ): number {
@@ -94,8 +94,9 @@ export function waitAfter(
 }
 
 /**
- * Whole seconds or a date (RFC 9110, 10.2.3), as milliseconds; undefined if it is neither, or past.
- * A date is relative to the answer's own, or where a page may not see that to this machine's.
+ * Parses Retry-After, whole seconds or a date (RFC 9110, 10.2.3), into milliseconds; undefined if
+ * invalid or past. A date is relative to the response's own, or to this machine's clock if the page
+ * may not see that.
  */
 export function retryAfter(headers: Headers): number | undefined {
   const said = headers.get("retry-after")?.trim() ?? "";
@@ -106,7 +107,7 @@ export function retryAfter(headers: Headers): number | undefined {
   return wait >= 0 ? wait : undefined;
 }
 
-/** Waits; throws the signal's reason when it is aborted meanwhile. */
+/** Waits; throws the signal's reason when aborted. */
 export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const settle = (): void => {

@@ -1,6 +1,6 @@
 /**
- * SHA-256. `crypto.subtle` hashes what is whole in memory, and exists only in secure contexts; a
- * file of gigabytes is hashed piece by piece as it comes, by FIPS 180-4 below.
+ * SHA-256. `crypto.subtle` needs the data whole in memory and a secure context; files of gigabytes
+ * are hashed as they arrive, by FIPS 180-4 below.
  */
 import { Download } from "../protocol/errors.ts";
 
@@ -20,39 +20,38 @@ function fractionalBits(count: number, root: (prime: number) => number): Int32Ar
   return words;
 }
 
-/**
- * A digest of bytes that come piece by piece. Over 100 MB/s on one slow core, as fast as most
- * lines.
- */
+/** Incremental digest. Over 100 MB/s on one slow core, as fast as most connections. */
 export class Sha256 {
   readonly #hash = Int32Array.from(initial);
   readonly #schedule = new Int32Array(64);
   readonly #rest = new Uint8Array(blockBytes);
-  #held = 0;
+  #buffered = 0;
   #bytes = 0;
 
   update(data: Uint8Array): this {
     let at = 0;
     this.#bytes += data.length;
-    if (this.#held > 0) {
-      at = Math.min(blockBytes - this.#held, data.length);
-      this.#rest.set(data.subarray(0, at), this.#held);
-      this.#held += at;
-      if (this.#held < blockBytes) return this;
+    if (this.#buffered > 0) {
+      at = Math.min(blockBytes - this.#buffered, data.length);
+      this.#rest.set(data.subarray(0, at), this.#buffered);
+      this.#buffered += at;
+      if (this.#buffered < blockBytes) return this;
       this.#blocks(this.#rest, 0, 1);
     }
     const blocks = Math.floor((data.length - at) / blockBytes);
     this.#blocks(data, at, blocks);
     const rest = data.subarray(at + blocks * blockBytes);
     this.#rest.set(rest);
-    this.#held = rest.length;
+    this.#buffered = rest.length;
     return this;
   }
 
   /** The digest in lower-case hex. Nothing may be added afterwards. */
   digest(): string {
     const bytes = this.#bytes;
-    const padding = new Uint8Array(((this.#held + 8) >>> 6) * blockBytes + blockBytes - this.#held);
+    const padding = new Uint8Array(
+      ((this.#buffered + 8) >>> 6) * blockBytes + blockBytes - this.#buffered,
+    );
     padding[0] = 0x80;
     const view = new DataView(padding.buffer);
     view.setUint32(padding.length - 8, Math.floor(bytes / 2 ** 29));
@@ -115,7 +114,7 @@ export class Sha256 {
 const hex = (digest: ArrayBuffer): string =>
   [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
-/** SHA-256 in lower-case hex, by the platform where it offers it. */
+/** SHA-256 in lower-case hex, by the platform if available. */
 export async function sha256(
   data: Uint8Array<ArrayBuffer>,
   subtle = globalThis.crypto?.subtle,
@@ -124,8 +123,8 @@ export async function sha256(
 }
 
 /**
- * The id that git gives to a file, which the hub has for small ones. Throws Download where the
- * platform hashes nothing: what can't be checked is not kept.
+ * Git blob id, which the hub states for small files. Throws Download without a platform hash:
+ * unverified files are not kept.
  */
 export async function gitBlobId(
   data: Uint8Array<ArrayBuffer>,
@@ -133,7 +132,7 @@ export async function gitBlobId(
 ): Promise<string> {
   if (!subtle)
     throw new Download(
-      "A downloaded file can't be checked here, since this page came over an open line. Open it over https, or choose the model's files.",
+      "A downloaded file can't be checked here, since this page was not loaded over a secure connection. Open it over https, or choose the model's files.",
     );
   const header = new TextEncoder().encode(`blob ${data.length}\0`);
   const whole = new Uint8Array(header.length + data.length);

@@ -3,8 +3,8 @@ import { afterEach, test } from "node:test";
 import { openShelf } from "./shelf.ts";
 
 /**
- * A browser's private file system, as far as it is looked at before anything is stored; `opening`
- * is what opening a file for writing does.
+ * A simulated private file system, as far as it is inspected before storing; `opening` runs when a
+ * file is opened for writing.
  */
 function storage(opening: () => void): { manager: StorageManager; entries: Set<string> } {
   const entries = new Set<string>();

@@ -1,35 +1,32 @@
 /**
- * Where downloaded models lie: folders of numbered parts in the origin's private file system
- * (OPFS), or in memory where a browser offers none.
+ * Storage of downloaded models: folders of numbered parts in the origin's private file system
+ * (OPFS), or in memory without one.
  */
 import { StorageFailure } from "../protocol/errors.ts";
 
-/** A part open for writing; no other tab has it open meanwhile. */
-export interface Part {
+/** A part open for writing, exclusively across tabs. */
+export interface OpenPart {
   size(): number;
-  /** Fills `into` from `at` on as far as the part goes; gives the number of bytes. */
+  /** Fills `into` from offset `at` as far as the part goes; returns the number of bytes. */
   read(at: number, into: Uint8Array<ArrayBuffer>): number;
-  /** Throws the platform's QuotaExceededError where there is no room. */
+  /** Throws the platform's QuotaExceededError if there is no room. */
   write(at: number, bytes: Uint8Array<ArrayBuffer>): void;
   truncate(size: number): void;
   flush(): void;
   close(): void;
 }
 
-/** One model's place. */
+/** One model's folder. */
 export interface Folder {
-  open(part: string): Promise<Part>;
-  /** What a part holds now, to be read without opening it; undefined if there is no such part. */
+  open(part: string): Promise<OpenPart>;
+  /** Present content of a part, readable without opening it; undefined if missing. */
   blob(part: string): Promise<Blob | undefined>;
-  /**
-   * Where a part lies, for another thread to open; undefined if there is no such part, or it lies
-   * in memory.
-   */
+  /** Handle of a part for another thread to open; undefined if missing or in memory. */
   handle(part: string): Promise<FileSystemFileHandle | undefined>;
 }
 
 export interface Shelf {
-  /** What is put here outlives the page. */
+  /** Whether the content outlives the page. */
   readonly persistent: boolean;
   list(): Promise<string[]>;
   folder(name: string): Promise<Folder | undefined>;
@@ -37,7 +34,7 @@ export interface Shelf {
   remove(name: string): Promise<void>;
 }
 
-/** The handle of a part while it is open: FileSystemSyncAccessHandle, which only workers have. */
+/** An open part: FileSystemSyncAccessHandle, which only workers have. */
 interface SyncHandle {
   getSize(): number;
   read(into: Uint8Array<ArrayBuffer>, options: { at: number }): number;
@@ -50,9 +47,7 @@ interface SyncFile extends FileSystemFileHandle {
   createSyncAccessHandle?(): Promise<SyncHandle>;
 }
 
-/**
- * A folder of the origin's private file system where that can be written from here, else memory.
- */
+/** A folder of the origin's private file system if it is writable from here, else memory. */
 export async function openShelf(
   storage: StorageManager | undefined = globalThis.navigator?.storage,
   place = "conclave-models",
@@ -60,7 +55,7 @@ export async function openShelf(
   const named =
     typeof FileSystemFileHandle !== "undefined" &&
     "createSyncAccessHandle" in FileSystemFileHandle.prototype;
-  // Private windows of some browsers have the functions, and throw.
+  // Private windows of some browsers have the functions but throw.
   const root = named ? await storage?.getDirectory?.().catch(() => undefined) : undefined;
   const folder =
     root && (await isWritable(root))
@@ -69,10 +64,7 @@ export async function openShelf(
   return folder ? new PrivateFiles(folder) : new MemoryShelf();
 }
 
-/**
- * The folder that workers write, to look into from the page, which can't write there; undefined
- * where there is none.
- */
+/** The workers' folder for reading, since the page can't write there; undefined if missing. */
 export async function openShelfToRead(
   storage: StorageManager | undefined = globalThis.navigator?.storage,
   place = "conclave-models",
@@ -82,15 +74,15 @@ export async function openShelfToRead(
   return folder && new PrivateFiles(folder);
 }
 
-/** Whether files can be opened for writing there: only opening one tells. */
+/** Whether files can be opened for writing there, which only trying shows. */
 async function isWritable(root: FileSystemDirectoryHandle): Promise<boolean> {
-  const name = `conclave-trial-${Math.random()}`; // other tabs try as well
+  const name = `conclave-trial-${Math.random()}`; // Other tabs try too.
   try {
     const file: SyncFile = await root.getFileHandle(name, { create: true });
     (await file.createSyncAccessHandle!()).close();
     return true;
   } catch (error) {
-    // What is stored on a full disk can still be read.
+    // On a full disk stored files can still be read.
     return isFull(error);
   } finally {
     await root.removeEntry(name).catch(() => undefined);
@@ -139,7 +131,7 @@ class PrivateFolder implements Folder {
     this.#handle = handle;
   }
 
-  async open(part: string): Promise<Part> {
+  async open(part: string): Promise<OpenPart> {
     const file: SyncFile = await this.#handle.getFileHandle(part, { create: true });
     return patiently(async () => new PrivatePart(await file.createSyncAccessHandle!()));
   }
@@ -154,7 +146,7 @@ class PrivateFolder implements Folder {
   }
 }
 
-class PrivatePart implements Part {
+class PrivatePart implements OpenPart {
   readonly #handle: SyncHandle;
 
   constructor(handle: SyncHandle) {
@@ -197,7 +189,7 @@ function absent(error: unknown): undefined {
   return undefined;
 }
 
-/** A tab that was just closed or reloaded keeps its files for a moment. */
+/** Retries for a moment, as a tab just closed or reloaded still holds its files. */
 async function patiently<T>(task: () => Promise<T>): Promise<T> {
   for (let attempt = 0; ; attempt++) {
     try {
@@ -214,12 +206,12 @@ async function patiently<T>(task: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Folders in memory: gone with the page. */
+/** Folders in memory, lost with the page. */
 export class MemoryShelf implements Shelf {
   readonly persistent: boolean;
   readonly #folders = new Map<string, MemoryFolder>();
 
-  /** `persistent`: tests have it pass for a place that outlives the page. */
+  /** `persistent`: lets tests simulate storage that outlives the page. */
   constructor(persistent = false) {
     this.persistent = persistent;
   }
@@ -246,7 +238,7 @@ export class MemoryShelf implements Shelf {
 class MemoryFolder implements Folder {
   readonly #parts = new Map<string, MemoryPart>();
 
-  async open(name: string): Promise<Part> {
+  async open(name: string): Promise<OpenPart> {
     const part = this.#parts.get(name) ?? new MemoryPart();
     this.#parts.set(name, part);
     return part;
@@ -259,7 +251,7 @@ class MemoryFolder implements Folder {
   async handle(): Promise<undefined> {}
 }
 
-class MemoryPart implements Part {
+class MemoryPart implements OpenPart {
   #bytes = new Uint8Array(0);
   #size = 0;
 

@@ -1,21 +1,20 @@
 /**
- * Getting models from the loopback hub, with every fault it knows: nothing right is lost, nothing
- * wrong is kept.
+ * Downloads from the loopback hub with all its faults: no valid data is lost, no invalid data kept.
  */
 import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
 import { after, before, beforeEach, test } from "node:test";
-import { survived, told } from "../../tests/faults.ts";
+import { survived, reported } from "../../tests/faults.ts";
 import { Hub, type Fault } from "../../tests/hub.ts";
 import { Journal } from "./journal.ts";
 import { openLocks } from "./locks.ts";
 import type { Progress } from "../protocol/messages.ts";
 import type { ModelFiles } from "../protocol/model-files.ts";
-import { MemoryShelf, type Folder, type Part, type Shelf } from "./shelf.ts";
+import { MemoryShelf, type Folder, type OpenPart, type Shelf } from "./shelf.ts";
 import { isStored, Store, type StoreOptions } from "./store.ts";
 
 const chunkBytes = 64 << 10;
-/** Fifteen chunks and a half. */
+/** Fifteen and a half chunks. */
 const weights = randomBytes(15.5 * chunkBytes);
 const tokenizer = JSON.stringify({ tokens: [...randomBytes(50_000)] });
 const ref = "hf:owner/model/weights.gguf";
@@ -47,7 +46,7 @@ before(async () => {
 after(() => hub.stop());
 beforeEach(() => hub.reset());
 
-/** A busy machine is not taken for a silent line where no test wants one. */
+/** Disables the stall timeout, so that a busy machine does not trigger it. */
 const never = 3_600_000;
 const stallsOf = (faults: Fault[]): Partial<StoreOptions> =>
   faults.some(({ kind }) => kind === "stall") ? { stallMs: 2000 } : {};
@@ -201,14 +200,14 @@ for (const { name, faults, extra, note } of survived) {
   });
 }
 
-for (const { name, faults, what = ref, says } of told) {
+for (const { name, faults, what = ref, says } of reported) {
   test(`told: ${name}`, async () => {
     await hub.break(...faults);
     const shelf = new MemoryShelf(true);
     const own = store(shelf, stallsOf(faults));
     await assert.rejects(open(own, what), { name: "Download", message: says });
     assert.ok((await own.list()).models.every(({ complete }) => !complete));
-    // Whatever happened, the next try is not spoilt by it.
+    // Whatever happened, the next try must not be affected.
     await hub.reset();
     if (what === ref) await assertWhole(await open(own));
   });
@@ -323,7 +322,7 @@ test("a download whose commit is gone from the hub is begun anew", async () => {
   await assert.rejects(open(own, gone), { name: "Download", message: /has no m\.gguf/ });
   assert.ok((await own.list()).models[0]!.stored > 0, "while it is there, what arrived stays");
   await hub.reset();
-  // The hub's commit follows its files.
+  // The hub's commit depends on its files.
   await hub.put("owner/gone/m.gguf", next);
   const [data] = await contents(await open(own, gone));
   assert.ok(next.equals(data!));
@@ -458,7 +457,7 @@ test("without a place to keep models a small one is loaded from memory, and a la
   const shelf = new MemoryShelf();
   const own = store(shelf);
   await assertWhole(await open(own));
-  assert.deepEqual(await shelf.list(), [], "nothing is left behind");
+  assert.deepEqual(await shelf.list(), [], "nothing is left");
   assert.equal((await own.list()).keeps, false, "and whoever asks is told");
   await assert.rejects(open(store(shelf, { mostInMemory: weights.length - 1 })), {
     name: "Storage",
@@ -477,14 +476,14 @@ class Full extends MemoryShelf {
     return folder && this.#limited(folder);
   }
   #limited(folder: Folder): Folder {
-    const open = async (name: string): Promise<Part> => {
+    const open = async (name: string): Promise<OpenPart> => {
       const part = await folder.open(name);
       const write = (at: number, bytes: Uint8Array<ArrayBuffer>): void => {
         if (name !== "journal" && (this.room -= bytes.length) < 0)
           throw new DOMException("full", "QuotaExceededError");
         part.write(at, bytes);
       };
-      return Object.assign(Object.create(part) as Part, {
+      return Object.assign(Object.create(part) as OpenPart, {
         size: () => part.size(),
         read: part.read.bind(part),
         truncate: part.truncate.bind(part),

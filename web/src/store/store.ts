@@ -1,6 +1,7 @@
 /**
- * The models of this machine: plans, downloads, lists, deletes them, and opens them for the engine.
- * A model is opened only when it is whole and checked; once it is, nothing is asked of its host.
+ * The models of this machine: plans, downloads, lists and deletes them, and opens them for the
+ * engine. Only complete and verified models are opened; from then on no request is made to their
+ * host.
  */
 import { complete } from "./download.ts";
 import {
@@ -25,22 +26,22 @@ import { Changed, NotThere } from "./transfer.ts";
 export interface StoreOptions {
   shelf: Shelf;
   locks: Locks;
-  /** Where `hf:` references go. */
+  /** Hub for `hf:` references. */
   hub?: string | undefined;
-  /** What the page may use: `navigator.storage`. */
+  /** Storage quota of the page: `navigator.storage`. */
   space?: Pick<StorageManager, "estimate" | "persisted"> | undefined;
   policy?: RetryPolicy;
   stallMs?: number;
   chunkBytes?: number;
   lanes?: number;
-  /** The largest model a page keeps in memory where it has no place to store it. */
+  /** The largest model that a page without storage keeps in memory. */
   mostInMemory?: number;
 }
 
 export interface OpenOptions {
   signal: AbortSignal;
   onProgress: (progress: Progress) => void;
-  /** What the one file of the reference must be, where the caller knows. */
+  /** Known size and digest of the reference's single file. */
   expected?: Pick<MemberSource, "bytes" | "sha256">;
 }
 
@@ -52,10 +53,10 @@ const defaults = {
   mostInMemory: 256 << 20,
 };
 
-/** How often a file that changes under way is begun anew. */
+/** Number of times a download is begun again because a file changed. */
 const mostBeginnings = 3;
 
-/** What is stored of models. */
+/** Stored models and space. */
 export type Listed = Omit<Stored, "models" | "prompts"> & {
   models: Omit<StoredModel, "prompts">[];
 };
@@ -69,7 +70,7 @@ export class Store {
     this.#hub = hubAddress(options.hub ?? publicHub);
   }
 
-  /** What a download would take; asks the host for names and sizes, unless all is here. */
+  /** Sizes of a download; asks the host for names and sizes, unless all is stored. */
   plan(ref: string, signal: AbortSignal): Promise<Plan> {
     return this.#typed(async () => {
       const reference = parseReference(ref);
@@ -90,7 +91,7 @@ export class Store {
     });
   }
 
-  /** What is stored, whole or in part. */
+  /** Lists what is stored, complete or partial. */
   list(): Promise<Listed> {
     return this.#typed(async () => {
       const models: Listed["models"] = [];
@@ -104,7 +105,7 @@ export class Store {
     });
   }
 
-  /** Deletes what is here of a model. Throws StorageFailure while a tab uses it. */
+  /** Deletes a model, complete or partial. Throws StorageFailure while a tab uses it. */
   delete(ref: string): Promise<void> {
     return this.#typed(async () => {
       const stored = await Promise.all(
@@ -113,7 +114,7 @@ export class Store {
           ref: (await this.#state(name))?.model.ref,
         })),
       );
-      // What is stored under a spelling of before is deleted by it.
+      // Also accepts the earlier spelling that a model was stored under.
       const text = stored.some((model) => model.ref === ref)
         ? ref
         : referenceText(parseReference(ref));
@@ -132,7 +133,7 @@ export class Store {
     });
   }
 
-  /** The commit the reference's revision stands for now, from the hub; null for an address. */
+  /** The commit that the reference's revision names now, from the hub; null for an address. */
   latestCommit(ref: string, signal: AbortSignal): Promise<string | null> {
     return this.#typed(async () => {
       const reference = parseReference(ref);
@@ -140,7 +141,7 @@ export class Store {
     });
   }
 
-  /** A model's files, downloaded first as far as they are not here. The caller closes them. */
+  /** A model's files, missing ones downloaded first. The caller closes them. */
   open(ref: string, options: OpenOptions): Promise<ModelFiles> {
     return this.#typed(async () => {
       const reference = parseReference(ref);
@@ -155,7 +156,7 @@ export class Store {
           rate: null,
           secondsLeft: null,
         });
-      // Another tab may delete the model between the download and its use; once is bad luck.
+      // Another tab may delete the model between download and use; retry that.
       for (let attempt = 0; attempt < 3; attempt++) {
         const reading = await locks.hold(name, "shared", options.signal, waiting);
         const files = await this.#whole(key, options.expected, reading).catch((error: unknown) => {
@@ -177,7 +178,7 @@ export class Store {
     });
   }
 
-  /** A model's files, if all are here and as they should be. */
+  /** A model's files, if all are stored and as expected. */
   async #whole(
     key: string,
     expected: OpenOptions["expected"],
@@ -194,7 +195,7 @@ export class Store {
     }
     return new BlobFiles(named, () => {
       release();
-      // What is in memory only serves one loading.
+      // A model in memory only serves one load.
       if (!this.#options.shelf.persistent) void this.#options.shelf.remove(key);
     });
   }
@@ -229,7 +230,7 @@ export class Store {
             });
           model = await askHost(reference, { ...this.#host(signal), expected, onWait: note });
           await this.#makeRoom(model, totalOf(model));
-          // Whatever was there belongs to another state of the model, or to none.
+          // The content belongs to another version of the model, or to none.
           await shelf.remove(key);
           folder = await shelf.create(key);
           journal = await Journal.begin(folder, model, this.#options.chunkBytes);
@@ -241,14 +242,14 @@ export class Store {
         return await complete(folder, journal, { signal, policy, stallMs, lanes, meter });
       } catch (error) {
         const stored = journal?.state.stored ?? 0;
-        // A commit may be gone from the hub since the download began; a file may have changed.
+        // Since the download began, a commit may have left the hub, or a file changed.
         const gone = async (): Promise<boolean> =>
           reference.kind === "hub" &&
           (await latestCommit(reference, this.#host(signal))) !== model?.commit;
         const anew =
           (error instanceof Changed && beginning < mostBeginnings) ||
           (error instanceof NotThere && resumed && (await gone()));
-        // Of what has nothing finished nothing is left: the next try asks what there is by then.
+        // Without any finished chunk, delete it: the next try asks for the files again.
         if (anew || (journal && stored === 0)) {
           journal?.close();
           journal = undefined;
@@ -257,7 +258,7 @@ export class Store {
         if (anew) continue;
         if (error instanceof Changed)
           throw new Download(
-            `${error.message} It changed again while it was fetched anew. Nothing of it was kept: try again later.`,
+            `${error.message} It changed again during the new download. Nothing of it was kept: try again later.`,
             { cause: error },
           );
         if (isFull(error) && model) throw await this.#full(model, stored, error);
@@ -268,7 +269,7 @@ export class Store {
     }
   }
 
-  /** Says before a byte is fetched what would not fit. */
+  /** Reports lack of space before a byte is fetched. */
   async #makeRoom(model: RemoteModel, needed: number): Promise<void> {
     if (!this.#options.shelf.persistent && totalOf(model) > this.#options.mostInMemory) {
       throw new StorageFailure(
@@ -286,14 +287,14 @@ export class Store {
   async #full(model: RemoteModel, stored: number, cause: unknown): Promise<StorageFailure> {
     const { free } = await this.#space();
     const left = totalOf(model) - stored;
-    // Some browsers name more than they give.
-    const told =
+    // Some browsers report more than they grant.
+    const space =
       free === null || free >= left
         ? "the browser gives this page no more"
         : `${amount(free)} are free for this page`;
     const kept = stored > 0 ? " What arrived is kept." : "";
     return new StorageFailure(
-      `${model.ref} needs ${amount(left)} more on this machine, and ${told}.${kept} Delete stored models or free disk space, then try again.`,
+      `${model.ref} needs ${amount(left)} more on this machine, and ${space}.${kept} Delete stored models or free disk space, then try again.`,
       { cause },
     );
   }
@@ -311,7 +312,7 @@ export class Store {
     return folder && readState(folder);
   }
 
-  /** A folder without a journal is a download that ended before it began. */
+  /** Deletes a folder without a journal, left by a download that ended before it began. */
   async #sweep(key: string): Promise<void> {
     const release = await this.#options.locks.tryHold(lockName(key));
     if (!release) return;
@@ -331,7 +332,7 @@ export class Store {
     return { hub: this.#hub, signal, policy, stallMs };
   }
 
-  /** Whatever a browser's storage throws becomes an error that says what to do. */
+  /** Turns a browser's storage errors into typed ones that say what to do. */
   async #typed<T>(task: () => Promise<T>): Promise<T> {
     try {
       return await task();
@@ -350,17 +351,17 @@ export class Store {
   }
 }
 
-/** The name of a model's folder: nothing that a file system could take for anything else. */
+/** Name of a model's folder, safe in any file system. */
 function keyOf(reference: Reference, hub: string): string {
-  const of = reference.kind === "hub" ? `${hub} ` : "";
+  const prefix = reference.kind === "hub" ? `${hub} ` : "";
   return new Sha256()
-    .update(new TextEncoder().encode(of + referenceText(reference)))
+    .update(new TextEncoder().encode(prefix + referenceText(reference)))
     .digest()
     .slice(0, 32);
 }
 
 /**
- * Whether a model lies on a shelf, whole and checked, for who has no store of it. Asks nobody.
+ * Whether a complete, verified model is on a shelf, for callers without a store. Makes no request.
  * Throws {@link BadReference}.
  */
 export async function isStored(
@@ -384,14 +385,14 @@ function hubAddress(text: string): string {
     const url = new URL(text);
     if (/^https?:$/.test(url.protocol)) return url.href.replace(/\/+$/, "");
   } catch {
-    // told below
+    // Reported below.
   }
   throw new BadReference(
     `${JSON.stringify(text)} is no address of a hub. Give one like ${publicHub}.`,
   );
 }
 
-/** What a caller knows of the one file of a model overrules what is stored. */
+/** Whether a stored model matches the size and digest that the caller expects. */
 function isAsExpected(
   { files }: RemoteModel,
   { bytes, sha256 }: NonNullable<OpenOptions["expected"]> = {},

@@ -1,13 +1,13 @@
 /**
- * One request for bytes of a file: what the host answers is checked before a byte of it is taken,
- * and a line that goes silent is cut. No header is sent that a page would have to ask leave for
- * (If-Range, say): whether the file is still the same is seen from the answer's own headers.
+ * One request for bytes of a file: the response is checked before a byte is accepted, and a stalled
+ * connection is aborted. Headers that need a CORS preflight (such as If-Range) are avoided: whether
+ * the file is unchanged is seen from the response's headers.
  */
 import { Download, isAbort } from "../protocol/errors.ts";
-import { retryAfter, Setback } from "./retry.ts";
+import { retryAfter, RetryableError } from "./retry.ts";
 
-/** The host sends the whole file whatever range it is asked for, or refuses ranges. */
-export class NoRanges extends Setback {
+/** The host sends the whole file for any range, or refuses ranges. */
+export class NoRanges extends RetryableError {
   readonly refused: boolean;
 
   constructor(message: string, refused = false) {
@@ -16,23 +16,23 @@ export class NoRanges extends Setback {
   }
 }
 
-/** The host has no such file, or none any more. */
+/** The host does not have the file. */
 export class NotThere extends Download {}
 
-/** The file at the host is not the one the download began with. */
+/** The host's file is not the one that the download began with. */
 export class Changed extends Error {}
 
 export interface RequestOptions {
   signal: AbortSignal;
-  /** A line is silent when no byte comes for this long. */
+  /** A connection is stalled after this long without a byte. */
   stallMs: number;
 }
 
-/** What a host says of a file in the headers of an answer. */
+/** Facts about a file in the headers of a response. */
 export interface Answered {
-  /** Where in the file the body ends, as far as the headers tell. */
+  /** Offset in the file where the body ends, if known. */
   end: number | undefined;
-  /** Size of the whole file; undefined where the headers can't be read or don't tell. */
+  /** Size of the whole file; undefined if the headers can't be read or lack it. */
   total: number | undefined;
   validator: string | undefined;
   body: ReadableStream<Uint8Array>;
@@ -40,7 +40,7 @@ export interface Answered {
 
 const contentRange = /^bytes (\d+)-(\d+)\/(\d+|\*)$/;
 
-/** GET, without cookies, referrer or the browser's own cache, which would keep gigabytes twice. */
+/** GET without cookies, referrer or HTTP cache, which would keep gigabytes twice. */
 async function get(
   url: string,
   { signal, stallMs }: RequestOptions,
@@ -59,16 +59,16 @@ async function get(
     });
   } catch (error) {
     signal.throwIfAborted();
-    if (isAbort(error)) throw new Setback(`${host} did not answer.`, { cause: error });
-    throw new Setback(`${host} can't be reached (${String(error)}).`, { cause: error });
+    if (isAbort(error)) throw new RetryableError(`${host} did not answer.`, { cause: error });
+    throw new RetryableError(`${host} can't be reached (${String(error)}).`, { cause: error });
   } finally {
     watch.stop();
   }
 }
 
 /**
- * Throws a {@link Setback} for an answer that may be better next time, a Download for one that
- * won't.
+ * Throws a {@link RetryableError} for a failure that may be temporary, a Download for a permanent
+ * one.
  */
 async function refuse(response: Response, url: string, what: string): Promise<void> {
   if (response.ok) return;
@@ -78,7 +78,7 @@ async function refuse(response: Response, url: string, what: string): Promise<vo
   const code = headers.get("x-error-code");
   // Signed addresses of the hub's store expire; the next try gets a new one.
   if (status === 403 && new URL(response.url).origin !== new URL(url).origin)
-    throw new Setback(`${host} refuses the address that ${what} was asked for by.`);
+    throw new RetryableError(`${host} refuses the address that ${what} was asked for by.`);
   switch (status) {
     case 401:
     case 403:
@@ -97,7 +97,7 @@ async function refuse(response: Response, url: string, what: string): Promise<vo
     case 416:
       throw new NoRanges(`${host} says that ${what} is shorter than it was listed.`, true);
     case 429:
-      throw new Setback(`${host} gets too many requests.`, {
+      throw new RetryableError(`${host} gets too many requests.`, {
         waitMs: retryAfter(headers),
         slowDown: true,
       });
@@ -107,7 +107,7 @@ async function refuse(response: Response, url: string, what: string): Promise<vo
     case 502:
     case 503:
     case 504:
-      throw new Setback(`${host} is busy (${status}).`, { waitMs: retryAfter(headers) });
+      throw new RetryableError(`${host} is busy (${status}).`, { waitMs: retryAfter(headers) });
     default:
       throw new Download(
         `${host} answered ${status} for ${what}. Check the name, or try again later.`,
@@ -115,10 +115,7 @@ async function refuse(response: Response, url: string, what: string): Promise<vo
   }
 }
 
-/**
- * What tells one state of a file from another: its ETag, or where a page may not see that, its
- * date.
- */
+/** Version of a file: its ETag, or its date if a page may not see that. */
 const validatorOf = (headers: Headers): string | undefined =>
   headers.get("etag") ?? headers.get("last-modified") ?? undefined;
 
@@ -128,8 +125,8 @@ const sizeOf = (text: string | null | undefined): number | undefined => {
 };
 
 /**
- * Asks for `start` to `end` (exclusive), or as far as the host sends at once. Throws NoRanges when
- * all of the file comes instead.
+ * Requests `start` to `end` (exclusive), or as far as the host sends at once. Throws NoRanges if
+ * the whole file comes instead.
  */
 export async function askForRange(
   url: string,
@@ -145,15 +142,15 @@ export async function askForRange(
     await response.body?.cancel().catch(() => undefined);
     throw error;
   };
-  if (!response.body) return give(new Setback(`${host} answered nothing for ${name}.`));
+  if (!response.body) return give(new RetryableError(`${host} answered nothing for ${name}.`));
   if (response.status !== 206) return give(new NoRanges(`${host} can't send parts of a file.`));
-  // A page sees this header of another origin only where that origin lets it.
+  // Visible only if the other origin allows it.
   const said = response.headers.get("content-range");
   const [, from, to, total] = (said && contentRange.exec(said)) || [];
   const until = said === null ? end : Number(to) + 1;
   if (said !== null && (Number(from) !== start || !(start < until && until <= end))) {
     return give(
-      new Setback(`${host} sent another part of ${name} than it was asked for (${said}).`),
+      new RetryableError(`${host} sent another part of ${name} than it was asked for (${said}).`),
     );
   }
   return {
@@ -164,7 +161,7 @@ export async function askForRange(
   };
 }
 
-/** Asks for all of a file. */
+/** Requests a whole file. */
 export async function askForAll(
   url: string,
   name: string,
@@ -172,8 +169,9 @@ export async function askForAll(
 ): Promise<Answered> {
   const response = await get(url, options);
   await refuse(response, url, name);
-  if (!response.body) throw new Setback(`${new URL(url).host} answered nothing for ${name}.`);
-  // Where the host compresses, the length is that of the compressed bytes.
+  if (!response.body)
+    throw new RetryableError(`${new URL(url).host} answered nothing for ${name}.`);
+  // If the host compresses, the length is that of the compressed bytes.
   const length = response.headers.has("content-encoding")
     ? undefined
     : sizeOf(response.headers.get("content-length"));
@@ -186,8 +184,8 @@ export async function askForAll(
 }
 
 /**
- * Hands a body over piece by piece until `take` says that it has enough. Throws a {@link Setback}
- * when the line breaks or is silent for too long.
+ * Passes a body to `take` in pieces until it has enough. Throws a {@link RetryableError} when the
+ * connection breaks or stalls.
  */
 export async function drain(
   body: ReadableStream<Uint8Array>,
@@ -206,7 +204,8 @@ export async function drain(
     for (;;) {
       const step = await reader.read();
       signal.throwIfAborted();
-      if (silent) throw new Setback(`${host} sent nothing for ${Math.ceil(stallMs / 1000)} s.`);
+      if (silent)
+        throw new RetryableError(`${host} sent nothing for ${Math.ceil(stallMs / 1000)} s.`);
       if (step.done) return;
       watch.feed();
       if (!(await take(step.value))) return;
@@ -214,7 +213,7 @@ export async function drain(
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof TypeError || isAbort(error))
-      throw new Setback(`The line to ${host} broke.`, { cause: error });
+      throw new RetryableError(`The line to ${host} broke.`, { cause: error });
     throw error;
   } finally {
     watch.stop();
@@ -223,8 +222,8 @@ export async function drain(
 }
 
 /**
- * Calls `bark` when it was not fed for `ms`. It counts ticks and looks at no clock: a worker that
- * was busy with an answer, or a machine that slept, has not waited for the line.
+ * Calls `bark` when not fed for `ms`. Counts ticks instead of reading a clock, so that a busy
+ * worker or a sleeping machine does not count as waiting.
  */
 function watchdog(ms: number, bark: () => void): { feed: () => void; stop: () => void } {
   const ticks = 8;

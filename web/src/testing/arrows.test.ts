@@ -1,14 +1,11 @@
-/**
- * The arrows between the folders of web/src, as ARCHITECTURE.md draws them: nothing imports against
- * them.
- */
+/** Imports between the folders of web/src follow the arrows in ARCHITECTURE.md. */
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, normalize, sep } from "node:path";
 import { test } from "node:test";
 
 const sources = join(process.env["CONCLAVE_WEB"] ?? "./", "src");
-/** Each folder, and those that it may import from. `testing` stands in for whatever it likes. */
+/** Each folder with those that it may import from. `testing` may import any. */
 const arrows: Record<string, string[]> = {
   protocol: [],
   store: ["protocol"],
@@ -39,7 +36,7 @@ test("imports between folders go the way that arrows point", () => {
       );
     }
   }
-  // Every arrow is there for somebody, or it would be no use to draw it.
+  // Every arrow is used.
   assert.deepEqual(
     [...found].sort(),
     Object.entries(arrows)

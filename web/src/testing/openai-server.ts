@@ -1,13 +1,13 @@
 /**
  * A server of the OpenAI protocol for the unit tests, over real HTTP: its model writes what a test
- * tells it, a word a token, and fails as a test tells it. What real servers do is tested in
+ * sets, a word a token, and fails on demand. Real servers are tested in
  * tests/browser/remote.test.ts.
  */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** What becomes of a request instead of its answer. */
+/** A failure in place of a response. */
 export type Fault =
   | { status: number; headers?: Record<string, string>; body?: string }
   | "hang"
@@ -38,13 +38,13 @@ export class OpenAiServer {
   readonly #can: Required<Abilities>;
   port = 0;
   readonly asked: Asked[] = [];
-  /** Requests whose connection was closed before they were answered. */
+  /** Requests whose connection was closed before the response. */
   given = 0;
   /** Faults of the next requests whose path ends so, in order. */
   readonly faults: { path: string; fault: Fault }[] = [];
-  /** What it writes next, word for word; `ends` where it ends there. */
+  /** What it writes next, word for word; `ends` if it ends there. */
   writes = { text: " and so on", ends: false };
-  /** The letter that it names, given the ballot. */
+  /** The letter that it names for a ballot. */
   names: (ballot: string) => string = () => "A";
   /** The log-probability of a word. */
   likes: (word: string) => number = (word) => -word.length / 10;
@@ -70,7 +70,7 @@ export class OpenAiServer {
     await new Promise((resolve) => this.#server?.close(resolve));
   }
 
-  /** The bodies that a path was asked with. */
+  /** Bodies of the requests to a path. */
   bodies(path: string): Record<string, unknown>[] {
     return this.asked.filter((asked) => asked.path.endsWith(path)).map(({ body }) => body);
   }

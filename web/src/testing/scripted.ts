@@ -1,28 +1,34 @@
 /**
- * Scripted members for the unit tests of the round loop and the service: they say what they are
- * told to and keep a journal of every call. They stand for the loop's order only; what a member
- * computes is tested in Rust.
+ * Scripted members for the unit tests of the round loop and the service; they keep a journal of
+ * every call. They only test the loop's order; members' computations are tested in Rust.
  */
 import type {
   Begun,
   Candidate,
   Constraint,
   Counters,
+  Draft,
+  Failure,
   ModuleMember,
   GrammarModule,
   Message,
   ModelAbout,
   OnReading,
   OnThinking,
-  Query,
   Ranges,
+  RoundReport,
+  Rounds,
+  RoundsEvent,
+  RoundsMove,
+  RoundsOptions,
   Rules,
   Sampling,
-  Selection,
   Score,
   Settings,
+  Stop,
   Thinking,
   Thought,
+  VerifiedScore,
 } from "../protocol/engine.ts";
 
 export const settings: Settings = {
@@ -78,26 +84,23 @@ export interface Script {
     call: number;
     error: Error;
   };
-  /** Pieces of what it thinks before it answers, where it may. */
+  /** Pieces of its thought before it answers, if allowed. */
   thoughts?: string[];
   /** Resolves without a turn of the event loop, as the CPU backend does. */
   instant?: boolean;
-  /** Tokens of a conversation read in one step; all of them if left out. */
+  /** Tokens of a conversation read in one step; all by default. */
   step?: number;
-  /** Tokens of a conversation where its length is asked; five if left out, and 64 are the most. */
+  /** Number of tokens that a conversation measures; five by default, at most 64. */
   tokens?: (messages: Message[]) => number;
-  /**
-   * What it tells a system prompt by, and gives of it; nothing of its own if left out. Bytes of
-   * another model it refuses.
-   */
+  /** Key and content of its system prompts; none by default. It refuses bytes of another model. */
   prompts?: { model: string };
   /** The fused core can't load it. */
   noPlan?: boolean;
-  /** Called at every move, before it is done. */
+  /** Called before every move. */
   onMove?: (move: string, call: number) => void | Promise<void>;
 }
 
-/** Tokens that a member has room for. */
+/** Its context size in tokens. */
 const room = 64;
 
 export class ScriptedMember implements ModuleMember {
@@ -113,7 +116,7 @@ export class ScriptedMember implements ModuleMember {
   sampling: Sampling | undefined;
   stream: number | undefined;
   thinking: Thinking | undefined;
-  /** Those of the last verification. */
+  /** Settings of the last verification. */
   settings: Settings | undefined;
 
   constructor(name: string, journal: string[], script: Script) {
@@ -177,11 +180,11 @@ export class ScriptedMember implements ModuleMember {
 
   #prefixOf(messages: Message[]): Uint8Array | undefined {
     const { prompts } = this.#script;
-    if (messages[0]?.role !== "system") return undefined; // its template begins with nothing
+    if (messages[0]?.role !== "system") return undefined; // Its template begins with nothing.
     return prompts && new TextEncoder().encode(`${prompts.model}: ${messages[0]?.content}`);
   }
 
-  /** Reads five tokens, whatever the conversation; a stopped one goes on where it was. */
+  /** Reads five tokens for any conversation; continues a stopped one. */
   async begin(
     messages: Message[],
     sampling: Sampling,
@@ -194,7 +197,7 @@ export class ScriptedMember implements ModuleMember {
       this.stream = stream;
       const total = 5;
       if (this.#counters.prefix >= total) this.#counters.prefix = 0;
-      const held = this.#counters.prefix;
+      const before = this.#counters.prefix;
       for (let goOn = true; goOn && this.#counters.prefix < total; ) {
         const tokens = Math.min(this.#script.step ?? total, total - this.#counters.prefix);
         this.#counters.prefix += tokens;
@@ -202,7 +205,7 @@ export class ScriptedMember implements ModuleMember {
         goOn = await onReading(this.#counters.prefix, total);
       }
       const { prefix } = this.#counters;
-      return { prefix, run: prefix - held, stopped: prefix < total };
+      return { prefix, run: prefix - before, stopped: prefix < total };
     });
   }
 
@@ -276,7 +279,7 @@ export class ScriptedMember implements ModuleMember {
     this.#journal.push(`${this.#name} free`);
   }
 
-  /** As wasm-bindgen does, refuses whatever is asked of it while a call is under way. */
+  /** Refuses calls during another, as wasm-bindgen does. */
   #refuseBusy(): void {
     if (this.#busy)
       throw new Error(
@@ -303,8 +306,8 @@ export class ScriptedMember implements ModuleMember {
 }
 
 /**
- * A module of grammars that allow anything, and note what they are told. A schema that says
- * `refused` can't be honoured.
+ * A grammar module that allows anything and records its calls. A schema that says `refused` is
+ * unsupported.
  */
 export function scriptedGrammar(journal: string[]): GrammarModule {
   const refuse = (message: string): never => {
@@ -315,162 +318,197 @@ export function scriptedGrammar(journal: string[]): GrammarModule {
     check: (schema) =>
       void (schema.includes("refused") && refuse("The schema can't be honoured at #: refused.")),
     Vocabulary: class {
-      readonly #of: string;
+      readonly #vocabulary: string;
 
       constructor(written: Uint8Array) {
-        this.#of = new TextDecoder().decode(written);
+        this.#vocabulary = new TextDecoder().decode(written);
       }
 
       document(schema: string): Constraint & { free(): void } {
-        journal.push(`document of ${this.#of}: ${schema}`);
+        journal.push(`document of ${this.#vocabulary}: ${schema}`);
         return {
           mask: () => (schema.includes("involved") ? unreachable() : Uint32Array.of(1)),
-          accept: (text) => void journal.push(`${this.#of} accepts ${JSON.stringify(text)}`),
-          free: () => void journal.push(`no document of ${this.#of} any more`),
+          accept: (text) =>
+            void journal.push(`${this.#vocabulary} accepts ${JSON.stringify(text)}`),
+          free: () => void journal.push(`no document of ${this.#vocabulary} any more`),
         };
       }
 
       free(): void {
-        journal.push(`no vocabulary of ${this.#of} any more`);
+        journal.push(`no vocabulary of ${this.#vocabulary} any more`);
       }
     },
   };
 }
 
-/** As a wasm module that has come upon what can't be. */
+/** A trap, as of a wasm module. */
 function unreachable(): never {
   throw new WebAssembly.RuntimeError("unreachable");
 }
 
-/** What a verifier thinks of a candidate, by whichever number it gives. */
+/** A verifier's score of a candidate, by whichever number it gives. */
 const taste = ({ meanLogit, preference, harmonic = 0 }: Score): number =>
   meanLogit ?? preference ?? 1 / (1 - harmonic);
 
-/** A query whose shares are the raw scores over their row sum, with equal weights. */
-export class ScriptedQuery implements Query {
+/**
+ * Rounds as the service and the library see them, for tests of those: all draft, the candidate of
+ * the largest mean share wins, failures leave. What the machine itself does is tested in
+ * crates/ensemble, and the driver against its recorded moves in round.test.ts.
+ */
+export class ScriptedRounds implements Rounds {
   readonly #journal: string[];
-  readonly #settings: Settings;
-  /** Members that leave after round n. */
-  readonly #exits: Record<number, number[]>;
+  readonly #options: RoundsOptions;
   #active: number[];
+  #drafts: boolean[] = [];
   #round = 1;
-  #leader = 0;
-  /** Places of those who drafted in this round, where not all did. */
-  #drafters: number[] | undefined;
+  #tokens = 0;
+  #withheld = "";
+  #open: { drafters: number[]; candidates: Draft[]; scores: VerifiedScore[][] } | undefined;
+  #failed: Failure[] = [];
+  #stop: Stop | undefined;
 
-  constructor(
-    members: number,
-    given: Settings,
-    journal: string[] = [],
-    exits: Record<number, number[]> = {},
-  ) {
-    this.#active = [...Array(members).keys()];
-    this.#settings = given;
+  constructor(options: RoundsOptions, journal: string[] = []) {
+    this.#active = [...options.strengths.keys()];
+    this.#options = options;
     this.#journal = journal;
-    this.#exits = exits;
-  }
-
-  active(): Uint32Array {
-    return Uint32Array.from(this.#active);
-  }
-
-  /** Who won last. */
-  leader(): number | undefined {
-    return this.#settings.leader && this.#active.length > 1
-      ? Math.max(0, this.#active.indexOf(this.#leader))
-      : undefined;
-  }
-
-  trust(): void {}
-
-  ask(): void {}
-
-  drafted(places: Uint32Array, candidates: Candidate[]): void {
-    if (candidates.length !== places.length) throw new Error("a candidate each");
-    if (
-      places.length === 0 ||
-      places.some((place, j) => place >= this.#active.length || (j > 0 && place <= places[j - 1]!))
-    )
-      throw new Error("these can't be the drafters");
-    this.#drafters = [...places];
-  }
-
-  trusts(scores: Score[][]): boolean {
-    this.#journal.push("trusts");
-    return scores.flat().every((score) => taste(score) >= (this.#settings.leader?.doubt ?? 0));
-  }
-
-  fastWinner(candidates: Candidate[]): number | undefined {
-    const ended = candidates.findIndex((candidate) => candidate.ended);
-    return this.#settings.fast && ended >= 0 ? ended : undefined;
-  }
-
-  normalise(scores: Score[][]): number[][] {
-    this.#journal.push("normalise");
-    return scores.map((row) => {
-      const sum = row.reduce((total, score) => total + taste(score), 0);
-      return row.map((score) => taste(score) / sum);
-    });
-  }
-
-  feedback(_shares: number[][]): {
-    counts: number[];
-    rewards: number[];
-    rate: number;
-    weights: number[];
-  } {
-    this.#journal.push("feedback");
-    const weights = [...this.weights()];
-    return {
-      counts: this.#columns().map(() => 1),
-      rewards: weights.map(() => 1),
-      rate: 1,
-      weights,
-    };
-  }
-
-  select(shares: number[][]): Selection {
-    this.#journal.push("select");
-    const judged = shares.filter((row) => row.length > 0);
-    const totals = this.#columns().map(
-      (_, j) => judged.reduce((sum, row) => sum + row[j]!, 0) / Math.max(1, judged.length),
-    );
-    const winner = totals.indexOf(Math.max(...totals));
-    this.#leader = this.#active[this.#columns()[winner]!]!;
-    return { totals, winner, turnedBy: [] };
-  }
-
-  exit(): Uint32Array {
-    this.#journal.push("exit");
-    const leaving = this.#exits[this.#round] ?? [];
-    this.#active = this.#active.filter((member) => !leaving.includes(member));
-    this.#drafters = undefined;
-    return Uint32Array.from(leaving);
-  }
-
-  leave(member: number): void {
-    this.#journal.push(`leave ${member}`);
-    if (this.#active.length === 1) throw new Error("nobody would be left");
-    this.#active = this.#active.filter((other) => other !== member);
-    this.#drafters = undefined;
-  }
-
-  stop(winner: Candidate): ReturnType<Query["stop"]> {
-    this.#journal.push("stop");
-    this.#drafters = undefined;
-    if (winner.ended) return "ended";
-    return this.#round++ >= this.#settings.maxRounds ? "rounds" : undefined;
-  }
-
-  #columns(): number[] {
-    return this.#drafters ?? [...this.#active.keys()];
   }
 
   weights(): Float64Array {
     return Float64Array.from(this.#active, () => 1 / this.#active.length);
   }
 
+  tokens(): number {
+    return this.#tokens;
+  }
+
+  rest(): string {
+    const rest = this.#withheld;
+    this.#withheld = "";
+    return rest;
+  }
+
+  resume(text: string, tokens: number): string {
+    this.#round++;
+    return this.#take({ text, tokens, ended: false });
+  }
+
   free(): void {
     this.#journal.push("query free");
+  }
+
+  next(event: RoundsEvent): RoundsMove {
+    if (event === "stopped") return { kind: "done", stop: "stopped" };
+    if (event === "next") return this.#goOn();
+    if (event === "kept") return this.#kept();
+    if ("begun" in event) {
+      this.#drafts = event.begun.drafts;
+      this.#failed = event.begun.failed;
+      return this.#goOn();
+    }
+    if ("failed" in event) {
+      const kept = this.#open?.scores.length;
+      if (!kept) return this.#leave(event.failed[0]!, this.#round);
+      this.#failed = event.failed;
+      return this.#kept();
+    }
+    const members = this.#active;
+    if ("drafted" in event) {
+      const drafters = members.filter((member) => this.#drafts[member]);
+      const drafted = event.drafted.flatMap((draft, at) =>
+        draft ? [{ drafter: drafters[at]!, draft }] : [],
+      );
+      const candidates = drafted.map(({ draft }) => draft);
+      if (candidates.length === 0) return this.#goOn();
+      this.#open = { drafters: drafted.map(({ drafter }) => drafter), candidates, scores: [] };
+      return {
+        kind: "verify",
+        members,
+        candidates: candidates.map(({ text, ended }) => ({ text, ended })),
+        inTurn: false,
+      };
+    }
+    this.#open!.scores = event.verified;
+    return { kind: "keep", members, winner: this.#vote().winner };
+  }
+
+  #goOn(): RoundsMove {
+    this.#open = undefined;
+    const failure = this.#failed.shift();
+    if (failure) return this.#leave(failure, this.#round);
+    if (this.#stop) return { kind: "done", stop: this.#stop };
+    const { settings, limits } = this.#options;
+    const left = (limits.tokens ?? Number.POSITIVE_INFINITY) - this.#tokens;
+    const members = this.#active.filter((member) => this.#drafts[member]);
+    if (members.length === 0)
+      throw Object.assign(
+        new Error("the members that are left can't draft, they only judge: add one that drafts"),
+        { name: "Remote" },
+      );
+    const tokens = Math.min(settings.segmentTokens, left);
+    return { kind: "draft", members, tokens, inTurn: false };
+  }
+
+  #leave({ member, kind }: Failure, round: number): RoundsMove {
+    this.#open = undefined;
+    if (this.#active.length === 1)
+      return kind === "contextFull" && round > 1
+        ? { kind: "done", stop: "context" }
+        : { kind: "fail", member };
+    this.#active = this.#active.filter((other) => other !== member);
+    return { kind: "leave", member, round };
+  }
+
+  #vote(): { shares: number[][]; totals: number[]; winner: number } {
+    const { candidates, scores } = this.#open!;
+    const shares = scores.map((row) => {
+      const sum = row.reduce((total, score) => total + taste(score), 0);
+      return row.map((score) => taste(score) / sum);
+    });
+    const judged = shares.filter((row) => row.length > 0);
+    const totals = candidates.map(
+      (_, j) => judged.reduce((sum, row) => sum + row[j]!, 0) / Math.max(1, judged.length),
+    );
+    return { shares, totals, winner: totals.indexOf(Math.max(...totals)) };
+  }
+
+  #kept(): RoundsMove {
+    const open = this.#open!;
+    const { shares, totals, winner } = this.#vote();
+    const kept = open.candidates[winner]!;
+    const alike = (draft: Draft): boolean => draft.text === kept.text && draft.ended === kept.ended;
+    const report: RoundReport = {
+      round: this.#round,
+      active: this.#active,
+      ...open,
+      shares,
+      totals,
+      turnedBy: [],
+      counts: open.candidates.map(() => 1),
+      weights: [...this.weights()],
+      winner,
+      writers: [...open.candidates.keys()].filter((j) => alike(open.candidates[j]!)),
+      exited: [],
+      text: this.#take(kept),
+    };
+    if (kept.ended && this.#stop !== "stop") this.#stop = "ended";
+    if (this.#round++ >= this.#options.settings.maxRounds) this.#stop ??= "rounds";
+    if (this.#stop) this.#failed = [];
+    return { kind: "round", round: report };
+  }
+
+  /** Takes an accepted segment; returns the text that is certain to be in the answer. */
+  #take({ text, tokens }: Draft): string {
+    const { stop = [], tokens: most = Number.POSITIVE_INFINITY } = this.#options.limits;
+    this.#tokens += tokens;
+    if (this.#tokens >= most) this.#stop = "tokens";
+    const all = this.#withheld + text;
+    const found = stop.map((each) => all.indexOf(each)).filter((at) => at >= 0);
+    const begins = [...all].findIndex((_, at) =>
+      stop.some((each) => each.startsWith(all.slice(at))),
+    );
+    const certain = found.length > 0 ? Math.min(...found) : begins < 0 ? all.length : begins;
+    this.#withheld = found.length > 0 ? "" : all.slice(certain);
+    if (found.length > 0) this.#stop = "stop";
+    return all.slice(0, certain);
   }
 }

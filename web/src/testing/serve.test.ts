@@ -1,6 +1,6 @@
 /**
- * The demo's server: files with the headers it is told, nothing beside its folder, another port
- * where one is taken.
+ * The demo's server: sets the given headers, serves nothing outside its folder, uses another port
+ * if one is taken.
  */
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
@@ -27,7 +27,7 @@ async function serve(
   return { server, port: Number(/:(\d+)\//.exec(told)![1]) };
 }
 
-/** Asks for a path as it is: `fetch` would tidy it up. */
+/** Requests a raw path, which `fetch` would normalise. */
 async function ask(
   port: number,
   path: string,

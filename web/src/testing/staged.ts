@@ -1,5 +1,5 @@
 /**
- * The library, the service and the threads of members in one process, for the unit tests: every
+ * The library, the service and the members' threads in one process, for the unit tests: every
  * message is cloned and delivered later, as between workers; only the engine is scripted.
  */
 import assert from "node:assert/strict";
@@ -15,7 +15,7 @@ import type {
   FusedEngine,
   GrammarModule,
   Message,
-  Settings,
+  RoundsOptions,
 } from "../protocol/engine.ts";
 import type { StartedModule } from "../worker/engine-module.ts";
 import { openLocks } from "../store/locks.ts";
@@ -28,7 +28,7 @@ import {
   rules,
   scriptedGrammar,
   ScriptedMember,
-  ScriptedQuery,
+  ScriptedRounds,
   type Script,
 } from "./scripted.ts";
 import { Service } from "../worker/service.ts";
@@ -36,19 +36,19 @@ import { MemoryShelf, type Shelf } from "../store/shelf.ts";
 import { Prompts } from "../store/prompts.ts";
 import { Store } from "../store/store.ts";
 
-/** A thread as a test holds it. */
+/** A thread under a test's control. */
 export interface StagedThread {
   port: ThreadPort;
-  /** What it was started with. */
+  /** Core that it was started with. */
   core?: Core;
   backend?: Backend;
   /** Names of the members it loaded. */
   members: string[];
-  /** Workers that it started to help it, those that failed or left taken out. */
+  /** Its helper workers, without those that failed or left. */
   helpers: Set<HelperPort>;
-  /** How many it last said it wants. */
+  /** Number of helpers it last asked for. */
   wanted: number;
-  /** Why its device is gone, where a test has it so. */
+  /** Why its device is lost, if a test sets it. */
   lost?: string;
   terminated: boolean;
 }
@@ -58,30 +58,31 @@ export interface Stage {
   journal: string[];
   members: Map<string, ScriptedMember>;
   threads: StagedThread[];
-  /** Posts to the library what no worker should. */
+  /** Posts invalid data to the library. */
   inject: (data: unknown) => void;
 }
 
-/** The smallest module there is. */
+/** The smallest valid module. */
 const compiled = new WebAssembly.Module(Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0));
 
 export interface Surroundings {
-  /** There is a GPU of the name `card`, and what is measured there is kept on this shelf. */
+  /** A GPU named `card`, whose measurements are kept on this shelf. */
   kept?: Shelf;
   card?: string;
-  /** What members have made of system prompts is kept on this shelf. */
+  /** Shelf for members' system prompts. */
   prompts?: Shelf;
-  /** The module starts when this is done, or fails as this does. */
+  /** The module starts when this resolves, or fails when it rejects. */
   starting?: Promise<void>;
-  /** The same of the modules in threads. */
+  /** The same for the modules in threads. */
   startingThreads?: Promise<void>;
-  /** Members are there when this is done. */
+  /** Members are loaded when this resolves. */
   building?: Promise<void>;
   /**
-   * The open core's module is there when this is done, or fails as this does; called at each fetch.
+   * The open core's module is fetched when this resolves, or fails when it rejects; called at each
+   * fetch.
    */
   fetching?: () => Promise<void>;
-  /** Workers have no workers. */
+  /** Workers can't start workers. */
   workerless?: boolean;
   /** The page is isolated: the engine's memory is shared. */
   shared?: boolean;
@@ -168,12 +169,11 @@ export function stage(
           return engine(core, backend, thread, choices);
         },
       },
-      Query: class extends ScriptedQuery {
-        constructor(count: number, given: Settings) {
-          super(count, given, journal);
+      Rounds: class extends ScriptedRounds {
+        constructor(options: RoundsOptions) {
+          super(options, journal);
         }
       },
-      cut: (text) => text,
       rules: () => rules,
       ranges: () => ranges,
       kernelsVersion: () => "1",
@@ -222,7 +222,7 @@ export function stage(
       },
     );
     function postMessage(data: unknown, transfer: Transferable[]): void {
-      // A compiled module crosses between workers, but not through structuredClone in Node.
+      // A compiled module can be sent between workers, but not through structuredClone in Node.
       const copy: unknown = hasModule(data) ? data : structuredClone(data, { transfer });
       setImmediate(() => thread.terminated || void host.receive(copy));
     }
@@ -295,7 +295,7 @@ export const talker: Script = {
   taste: () => 1,
 };
 
-/** An engine on `cores` cores with a member a script. */
+/** An engine on `cores` cores with one member for each script. */
 export async function open(
   scripts: Record<string, Script>,
   cores?: number,

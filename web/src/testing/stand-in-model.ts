@@ -1,7 +1,6 @@
 /**
- * A stand-in for the browser's own `LanguageModel`, with the documented interface as far as it is
- * used here: no browser of the tests has such a model. It answers by a function, and notes what
- * becomes of its sessions.
+ * A stand-in for the browser's own `LanguageModel`, with the used part of the documented interface:
+ * no browser of the tests has such a model. It answers by a function and records its sessions.
  */
 
 export interface Prompted {
@@ -16,18 +15,15 @@ export interface Prompted {
 export class StandInModel {
   available: "unavailable" | "downloadable" | "downloading" | "available" = "available";
   contextWindow = 6144;
-  /**
-   * Answers a question in what it says, held to the letters A to `letters`; never, or by an error,
-   * where a test has it so.
-   */
+  /** Answers a question with one of the letters A to `letters`; a test may make it hang or fail. */
   says: (question: string, letters: string[]) => string | Promise<string> = (_, letters) =>
     JSON.stringify(letters[0]);
   readonly asked: Prompted[] = [];
   /** Options that sessions were created with. */
   readonly created: object[] = [];
-  /** Sessions that are there, and their clones. */
+  /** Number of open sessions and clones. */
   open = 0;
-  /** Questions that ended by their signal. */
+  /** Number of questions aborted by their signal. */
   stopped = 0;
 
   async availability(): Promise<string> {

@@ -32,6 +32,7 @@ test("ask yields reading, begin, rounds and end; the segments joined are the ans
   assert.ok(end?.type === "end");
   assert.equal(end.stop, "ended");
   assert.equal(end.text, "Hello there.");
+  assert.deepEqual(begun(events).weights, [0.5, 0.5], "the engine's own");
   assert.deepEqual(members.get("Bo")?.messages, hello);
   assert.equal(members.get("Bo")?.sampling?.seed, 7);
   assert.notEqual(

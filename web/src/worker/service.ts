@@ -34,7 +34,6 @@ import { KeptPrompts } from "./kept-prompts.ts";
 import { readSource } from "../store/load.ts";
 import { Conversations } from "./conversations.ts";
 import { Gate } from "./gate.ts";
-import { Ending } from "./ending.ts";
 import { FormedMember, Grammars, type StartGrammar } from "./grammars.ts";
 import { soonest } from "./handle-files.ts";
 import { diagnosed } from "./lost-device.ts";
@@ -60,7 +59,7 @@ import { RemoteMember } from "./remote/remote-member.ts";
 import { rounds } from "./round.ts";
 import type { KeptPrompt, Prompts } from "../store/prompts.ts";
 import type { Listed, Store } from "../store/store.ts";
-import { failures, nextTask, together } from "./together.ts";
+import { nextTask, settled, together } from "./together.ts";
 import { Turns } from "./turns.ts";
 
 /** So long after an answer nothing else may have been asked before system prompts are kept. */
@@ -607,26 +606,27 @@ export class Service {
       );
     const { thinking, accepted } = request;
     const settings = request.settings ?? module.rules()[defaultRule];
-    const ending = new Ending(request);
     let promptTokens = 0;
-    // What an earlier engine has accepted counts towards every limit.
-    let text = accepted.map((segment) => ending.take(segment.text, segment.tokens).text).join("");
-    const query = new module.Query(members.length, {
-      ...settings,
-      maxRounds: settings.maxRounds - accepted.length,
-      maxCharacters: settings.maxCharacters - text.length,
-    });
     const strengths = members.map((member) => member.about().strength ?? Number.NaN);
     const chats = members.map((member) => member.about().template);
-    query.trust(Float64Array.from(strengths), Uint8Array.from(chats, Number));
-    query.ask(request.messages.map(({ content }) => content));
+    const machine = new module.Rounds({
+      settings,
+      strengths,
+      chats,
+      turns: request.messages.map(({ content }) => content),
+      limits: { tokens: request.maxTokens, stop: request.stop },
+      onOneDevice: engine.backend === "webgpu",
+    });
+    const weights = [...machine.weights()];
+    // What an earlier engine has accepted counts towards every limit.
+    let text = accepted.map((segment) => machine.resume(segment.text, segment.tokens)).join("");
     const end = (stop: StopReason): void => {
-      text += ending.rest();
+      text += machine.rest();
       emit({
         type: "end",
         stop,
         text,
-        usage: { promptTokens, answerTokens: ending.tokens },
+        usage: { promptTokens, answerTokens: machine.tokens() },
         ms: performance.now() - started,
       });
     };
@@ -662,36 +662,16 @@ export class Service {
             prefixes,
             strengths: strengths.map((strength) => (Number.isNaN(strength) ? null : strength)),
             chats,
+            weights,
             dropped,
           });
-        for (const error of await failures(members, (member) =>
+        const { failed } = await settled(members, [...members.keys()], (member) =>
           replay(member, accepted, settings, signal),
-        )) {
-          // Who failed before, most likely: the others go on, as they did then.
-          const left = members.findIndex(({ name }) => name === error.member);
-          if (left < 0 || [...query.active()].length === 1) throw error;
-          query.leave(left);
-          members[left]!.release();
-          emit({
-            type: "left",
-            round: accepted.length + 1,
-            member: request.members[left]!,
-            error: toRecord(error),
-          });
-        }
+        );
         if (thinking !== "off" && accepted.length === 0 && !signal.aborted)
           await this.#think(members, request.members, emit, signal);
         const counted = members.map((member) => member.counters());
-        const now = { ...settings, segmentTokens: ending.most(settings.segmentTokens) };
-        const run = rounds(
-          members,
-          query,
-          module.cut,
-          now,
-          signal,
-          accepted.length + 1,
-          engine.backend === "webgpu",
-        );
+        const run = rounds(members, machine, settings, signal, failed);
         const gate = this.#running.get(request.id)?.gate;
         let step = await run.next();
         for (; !step.done; await gate?.pass(signal), step = await run.next()) {
@@ -707,18 +687,11 @@ export class Service {
             });
             continue;
           }
-          const { tokens, ended } = round.candidates[round.winner]!;
-          const taken = ending.take(round.text, tokens);
-          text += taken.text;
+          text += round.text;
           const counters = round.active.map((index) =>
             this.#countersSince(members, counted, index),
           );
-          emit({ type: "round", ...round, text: taken.text, counters });
-          if (taken.over) {
-            stop = taken.over === "tokens" && ended ? "ended" : taken.over;
-            break;
-          }
-          now.segmentTokens = ending.most(settings.segmentTokens);
+          emit({ type: "round", ...round, counters });
         }
         if (engine.lost() !== undefined) throw new EngineFailure("The device was lost.");
         if (step.done) stop = step.value;
@@ -729,10 +702,10 @@ export class Service {
       const error = this.#diagnose(thrown);
       // Who has stopped asks no more whether it would have fitted.
       if (signal.aborted && error.kind === "ContextFull") return end("stopped");
-      error.partial = text + ending.rest();
+      error.partial = text + machine.rest();
       throw error;
     } finally {
-      query.free();
+      machine.free();
       this.#keepPrompts();
     }
   }

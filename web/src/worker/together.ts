@@ -1,58 +1,77 @@
 /**
- * Runs one task for every member side by side. Unlike Promise.all it lets all of them settle before
- * it throws the first failure: a member must not be called again while a call of it is under way.
- * And it lets the event loop take its next task: on the CPU backend everything else resolves in
- * microtasks, and a stop, which comes as a message, would wait for the end of the answer.
+ * One task for every member side by side. Unlike Promise.all it lets all of them settle before the
+ * first failure is thrown: a member must not be called again while a call of it is under way. And it
+ * yields to the event loop: on the CPU backend everything else resolves in microtasks, and a stop,
+ * which comes as a message, would wait for the end of the answer.
  */
+import type { Failure } from "../protocol/engine.ts";
 import { typed, type ConclaveError } from "../protocol/errors.ts";
 
-type Task<M, T> = (member: M, index: number) => Promise<T>;
+/** A member, by index, that failed. */
+export interface Failed {
+  index: number;
+  error: ConclaveError;
+}
+
+/** Results of the members of a move that made it, and failures. */
+interface Outcome<T> {
+  results: T[];
+  failed: Failed[];
+}
 
 export async function together<M extends { readonly name: string }, T>(
   members: readonly M[],
-  task: Task<M, T>,
+  task: (member: M, index: number) => Promise<T>,
 ): Promise<T[]> {
-  const settled = await settle(members, task);
-  const failed = settled.find((outcome) => "error" in outcome);
-  if (failed && "error" in failed) throw failed.error;
-  return settled.flatMap((outcome) => ("value" in outcome ? [outcome.value] : []));
+  const { results, failed } = await settled(members, [...members.keys()], task);
+  if (failed[0]) throw failed[0].error;
+  return results;
+}
+
+/** The same for the members of these indices, with failures that cost the others nothing. */
+export async function settled<M extends { readonly name: string }, T>(
+  members: readonly M[],
+  indices: readonly number[],
+  task: (member: M, index: number) => Promise<T>,
+): Promise<Outcome<T>> {
+  const outcomes = await Promise.allSettled(
+    indices.map(async (index) => task(members[index]!, index)),
+  );
+  await nextTask();
+  const outcome: Outcome<T> = { results: [], failed: [] };
+  for (const [at, index] of indices.entries()) {
+    const one = outcomes[at]!;
+    if (one.status === "fulfilled") {
+      outcome.results.push(one.value);
+      continue;
+    }
+    const error = typed(one.reason);
+    error.member ??= members[index]!.name;
+    outcome.failed.push({ index, error });
+  }
+  return outcome;
 }
 
 /** The same, one member after the other, until one fails. */
 export async function inTurn<M extends { readonly name: string }, T>(
   members: readonly M[],
-  task: Task<M, T>,
-): Promise<T[]> {
-  const done: T[] = [];
-  for (const [index, member] of members.entries())
-    done.push(...(await together([member], () => task(member, index))));
-  return done;
+  indices: readonly number[],
+  task: (member: M, index: number) => Promise<T>,
+): Promise<Outcome<T>> {
+  const all: Outcome<T> = { results: [], failed: [] };
+  for (const index of indices) {
+    const { results, failed } = await settled(members, [index], task);
+    all.results.push(...results);
+    all.failed.push(...failed);
+    if (failed.length > 0) break;
+  }
+  return all;
 }
 
-/** The same for what some may fail in while it counts for the others: their failures. */
-export async function failures<M extends { readonly name: string }>(
-  members: readonly M[],
-  task: Task<M, void>,
-): Promise<ConclaveError[]> {
-  return (await settle(members, task)).flatMap((outcome) =>
-    "error" in outcome ? [outcome.error] : [],
-  );
-}
-
-async function settle<M extends { readonly name: string }, T>(
-  members: readonly M[],
-  task: Task<M, T>,
-): Promise<({ value: T } | { error: ConclaveError })[]> {
-  const settled = await Promise.allSettled(
-    members.map(async (member, index) => task(member, index)),
-  );
-  await nextTask();
-  return settled.map((outcome, index) => {
-    if (outcome.status === "fulfilled") return { value: outcome.value };
-    const error = typed(outcome.reason);
-    error.member ??= members[index]!.name;
-    return { error };
-  });
+/** A failure as the rounds take it. */
+export function failureOf(member: number, { kind }: ConclaveError): Failure {
+  const ofDevice = kind === "Engine" || kind === "OutOfMemory";
+  return { member, kind: kind === "ContextFull" ? "contextFull" : ofDevice ? "device" : "other" };
 }
 
 /** Lets the event loop take its next task; a timer would be held back by 4 ms. */

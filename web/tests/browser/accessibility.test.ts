@@ -1,6 +1,6 @@
 /**
- * What axe-core has to say of the page and of the element in Chromium, in each of their states that
- * a visitor meets, light and dark.
+ * axe-core's findings on the page and the element in Chromium, in every state that a visitor meets,
+ * light and dark.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,4 @@
-/** Puts a script before one part of the engine's worker; the page's own files stay as they are. */
+/** Runs a script before one of the engine's workers; the page's own files are unchanged. */
 import { build } from "esbuild";
 import { readFileSync } from "node:fs";
 import { basename } from "node:path";
@@ -6,20 +6,20 @@ import type { Site } from "./site.ts";
 import { dist } from "./stage.ts";
 
 /**
- * What pages start, from the page's own folder and from the package; isolated ones the first, where
- * the browser lets threads wait for each other. Members on the open core live in the last.
+ * Workers that pages start, from the page's folder and the package: isolated ones the first, if the
+ * browser lets threads wait for each other. Members on the open core run in the last.
  */
 const workers = ["engine-shared.js", "engine.js", "open-core.js"];
 const files = workers.flatMap((worker) => [worker, `library/${worker}`]);
-/** Which part workers have, by their names. */
-export type Part = "conclave" | "conclave member" | "conclave helper";
+/** Parts of workers, by name. */
+export type WorkerPart = "conclave" | "conclave member" | "conclave helper";
 
-/** `source`: a file beside this one. `given`: what it finds as the worker's global `given`. */
+/** `source`: a file beside this one. `given`: available to it as the worker's global `given`. */
 export async function putBeforeWorker(
   site: Site,
   source: string,
   given: object = {},
-  part: Part = "conclave",
+  part: WorkerPart = "conclave",
 ): Promise<void> {
   const entry = `${process.env["CONCLAVE_WEB"] ?? "./"}tests/browser/${source}`;
   const { outputFiles } = await build({
@@ -36,8 +36,8 @@ export async function putBeforeWorker(
   );
 }
 
-/** The same of some lines. */
-export function runBeforeWorker(site: Site, lines: string, part: Part = "conclave"): void {
+/** The same with lines of script. */
+export function runBeforeWorker(site: Site, lines: string, part: WorkerPart = "conclave"): void {
   for (const file of files)
     site.overrides.set(
       file,
@@ -45,7 +45,7 @@ export function runBeforeWorker(site: Site, lines: string, part: Part = "conclav
     );
 }
 
-/** The worker as it was built. */
+/** Restores the worker as it was built. */
 export function putNothingBeforeWorker(site: Site): void {
   for (const file of files) site.overrides.delete(file);
 }

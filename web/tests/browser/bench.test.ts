@@ -1,6 +1,4 @@
-/**
- * The bench page, on the CPU: a run to its end, a cancelled one, and addresses that make no sense.
- */
+/** The bench page, on the CPU: a complete run, a cancelled one, and invalid addresses. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Report } from "../../src/bench/report.ts";
@@ -50,13 +48,14 @@ test("a run on random weights ends in tables and a report", { timeout: patience 
     round!.ms!.median > 0 && round!.firstSegmentMs!.median > round!.ms!.median,
     "the first segment waits for the prompt",
   );
-  // Both draft 6 tokens; each runs 5 of its own, and of the other's what whole words left of them.
+  // Both draft 6 tokens; each runs 5 of its own, and those of the other's that were left after
+  // cutting to whole words.
   assert.ok(round!.tokensDue > 5 && round!.tokensDue <= 5 + 6, String(round!.tokensDue));
   assert.ok(
     round!.tokensRun >= 5 && round!.tokensRun <= round!.tokensDue + 1,
     String(round!.tokensRun),
   );
-  // One drafts, and the other reads that alone.
+  // One drafts, and the other only reads that.
   assert.equal(led!.drafting, "leader");
   assert.ok(
     led!.tokensDue > 2.5 &&

@@ -1,15 +1,15 @@
 /**
  * Measures the workloads of a plan, one after the other, and prints tables:
  *
- *     node scripts/test.mjs bench "models=bundled,SmolLM2-135M:Q4_0&prefixes=128" [--report FILE.json]
- *         [--turns N] [--peer FOLDER] [--graphics hardware]
- *         [--native TOOL --gguf FOLDER [--python PATH --llama-cpp SCRIPT]] [--files FOLDER]
+ * node scripts/test.mjs bench "models=bundled,SmolLM2-135M:Q4_0&prefixes=128" [--report FILE.json]
+ * [--turns N] [--peer FOLDER] [--graphics hardware] [--native TOOL --gguf FOLDER [--python PATH
+ * --llama-cpp SCRIPT]] [--files FOLDER]
  *
- * In the built bench page in a headless Chromium, or with a built `conclave` natively. With a
- * folder that holds transformers.js, wllama and the same models for them, each workload runs there
- * too, in the same browser, turn about; natively llama.cpp by its Python package does. Models
- * called `files:…` are GGUF files of that folder. The tables then end with the ratios. What the
- * report's file has already (same plan, place and turn) is not measured again.
+ * Runs in the built bench page in a headless Chromium, or with a built `conclave` natively. With a
+ * folder of transformers.js, wllama and the same models for them, each workload also runs there, in
+ * the same browser, alternately; natively llama.cpp by its Python package does. Models called
+ * `files:…` are GGUF files of that folder. The tables then end with the ratios. Results already in
+ * the report's file (same plan, place and turn) are not measured again.
  */
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
@@ -24,7 +24,7 @@ import { Site } from "./site.ts";
 import { dist } from "./stage.ts";
 import { launch } from "./visitor.ts";
 
-/** One run of the page; throws what the page says went wrong. */
+/** One run of the page; throws the page's error message. */
 async function runPage(browser: Browser, site: Site, plan: Plan): Promise<Measured> {
   const context = await browser.newContext({ serviceWorkers: "block" });
   try {
@@ -57,8 +57,8 @@ async function runPage(browser: Browser, site: Site, plan: Plan): Promise<Measur
 }
 
 /**
- * The same workload with the others; their members of an ensemble are the same model several times.
- * llama.cpp runs on the CPU alone.
+ * The same workload on the other engines; their ensembles repeat the same model. llama.cpp runs on
+ * the CPU only.
  */
 async function runPeers(
   peer: Peer,
@@ -67,7 +67,7 @@ async function runPeers(
   const theirs: Run["theirs"] = {};
   const [each] = models;
   if (!each || each.kind === "bundled") return theirs;
-  // Of a file transformers.js has no folder.
+  // transformers.js needs a folder, so it has no `files:` models.
   const [model, dtype, engines] =
     each.kind === "files"
       ? ([`files/${each.names[0]}`, "q4", ["llama.cpp"]] as const)
@@ -92,8 +92,7 @@ async function runPeers(
         repeats,
         limitSeconds,
       });
-    // On a busy machine llama.cpp's worker now and then loses its thread: once more, then it is
-    // left out.
+    // On a busy machine llama.cpp's worker sometimes loses its thread: retried once, then left out.
     theirs[engine] = await run()
       .catch(run)
       .catch(
@@ -105,7 +104,7 @@ async function runPeers(
   return theirs;
 }
 
-/** What is kept of earlier runs. Throws where the file is something else. */
+/** Results of earlier runs. Throws if the file is something else. */
 function keptIn(file: string | undefined): Run[] {
   if (file === undefined || !existsSync(file)) return [];
   const kept = JSON.parse(readFileSync(file, "utf8")) as Run[];
@@ -158,7 +157,7 @@ try {
   const runs: Run[] = [];
   const keep = (): void => {
     if (values.report === undefined) return;
-    // Whole or not at all, should it be stopped while it writes.
+    // Written atomically, in case it is interrupted.
     writeFileSync(
       `${values.report}.part`,
       JSON.stringify(
@@ -191,7 +190,7 @@ try {
         keep();
       } else console.error(`${nameOf(models)}, turn ${turn + 1}: kept in ${values.report}`);
       tell(run.ours);
-      // What failed is tried again.
+      // Failed runs are repeated.
       if (Object.values(run.theirs).some((series) => series.length > 0)) continue;
       if (peer) run.theirs = await runPeers(peer, one);
       if (native) run.theirs = await native.measurePeer(one);

@@ -1,6 +1,6 @@
 /**
- * The browser's own language model as a judge in the page. No browser of the tests has one: a
- * stand-in is in its place throughout.
+ * The browser's own language model as a judge in the page. No browser of the tests has one, so a
+ * stand-in replaces it.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -11,7 +11,7 @@ import { Visitor } from "./visitor.ts";
 const stand = stage("none");
 
 /**
- * Put into the page before its own scripts: a model that names the longest candidate, once it is
+ * Runs before the page's own scripts: a model that names the longest candidate, once it is
  * downloaded.
  */
 function standIn(): void {

@@ -1,6 +1,6 @@
 /**
- * What a folder of `cargo xtask bench --carry` runs, in Deno: each workload natively, then the
- * page's own module and bench worker on Deno's WebGPU, and what the one takes over the other.
+ * Runs in a folder made by `cargo xtask bench --carry`, in Deno: each workload natively, then the
+ * page's own module and bench worker on Deno's WebGPU, and the ratios of both.
  */
 import { existsSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
@@ -107,7 +107,7 @@ function inWasm(plan: Plan): Promise<Measured> {
   }).finally(() => worker.terminate());
 }
 
-/** Medians of both, and how many times as long the module takes. */
+/** Medians of both, and the ratio of the module's to the native one. */
 function beside(
   name: string,
   native: WorkloadReport | undefined,

@@ -1,7 +1,7 @@
 /**
- * Kernels that were chosen by measure: kept in the browser's own files, used at the next visit,
- * measured anew with other kernels or where what is kept is none of ours. The adapter is a software
- * one under another name, so that it is measured as a graphics card is.
+ * Measured kernel choices: kept in the browser's private files, used at the next visit, measured
+ * again with other kernels or invalid data. The adapter is a software one under another name, so
+ * that it is measured like a graphics card.
  */
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
@@ -14,7 +14,7 @@ import type { Watched } from "./watched-worker.ts";
 const stand = stage("swiftshader");
 const patience = 400_000;
 
-/** As remembered-choices.ts writes it. */
+/** As written by remembered-choices.ts. */
 interface Kept {
   of: string;
   normInside: boolean;
@@ -23,7 +23,7 @@ interface Kept {
 
 interface Visit extends Watched {
   text: string;
-  /** What the file holds afterwards. */
+  /** Content of the file afterwards. */
   kept: string;
 }
 
@@ -35,9 +35,7 @@ before(async () => {
   );
 });
 
-/**
- * A visit that loads one member and asks it: `found` lies where choices are kept when it begins.
- */
+/** A visit that loads one member and asks it; `found` is stored as the choices when it begins. */
 async function visit({ page }: Visitor, found?: string): Promise<Visit> {
   if (found !== undefined) {
     await page.evaluate(async (found) => {
@@ -101,8 +99,8 @@ const kernelsVersion = ({ page }: Visitor): Promise<string> =>
   });
 
 /**
- * A product with its norm inside: launched as a rule, and to be measured; never where the choice
- * fell against it.
+ * A product that includes its norm: launched by default and measured; never launched if another was
+ * chosen.
  */
 const normInside = "product_vector_norm_q8_0";
 const tile = "product_tile_q8_0";
@@ -130,7 +128,7 @@ test("what is measured is kept, and decides at the next visit which kernels are 
   assert.equal(again.kept, first.kept);
   assert.equal(again.text, first.text);
 
-  // Other choices than this adapter's: what they say is what is launched.
+  // Choices that differ from this adapter's are launched as stored.
   const tiles: number[] = [];
   for (const asATile of [2, 32]) {
     const kept = JSON.stringify({ of, normInside: false, asATile } satisfies Kept);

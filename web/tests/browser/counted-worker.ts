@@ -1,10 +1,10 @@
 /**
- * Runs in the engine's worker before it: counts its WebGPU calls and notes the counts at every
- * event that it posts. A test reads `gpuSteps` there.
+ * Runs before the engine's worker: counts its WebGPU calls and records the counts at every event it
+ * posts, in `gpuSteps` for tests.
  */
 import { GpuCounters, since, type GpuCounts } from "../../src/bench/gpu-counters.ts";
 
-/** What was asked of WebGPU up to an event, since the one before. */
+/** WebGPU calls since the event before. */
 export interface GpuStep extends GpuCounts {
   event: string;
   liveBytes: number;

@@ -1,6 +1,6 @@
 /**
- * What a round asks of WebGPU, counted from outside the engine. Counts are exact on any adapter; a
- * round may ask for no more than `most` says. What asks for less lowers it.
+ * WebGPU calls of a round, counted from outside the engine. Counts are exact on any adapter; a
+ * round must not exceed `most`. Lower it after an improvement.
  */
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
@@ -12,10 +12,10 @@ import { Visitor } from "./visitor.ts";
 const stand = stage("swiftshader");
 const patience = 400_000;
 
-/** L, and the rounds that are run. */
+/** L, and the number of rounds. */
 const segmentTokens = 10;
 const maxRounds = 4;
-/** What a later round of the three bundled members may ask for at most. */
+/** Upper limits of a later round of the three bundled members. */
 const most: Partial<GpuStep> = {
   readbacks: 2,
   readBytes: 899,
@@ -73,7 +73,7 @@ for (const memory of ["shared", "its own"]) {
     const run = () => roundsOf({ maxRounds: String(maxRounds) }, context);
     const rounds = await (memory === "shared" ? run() : stand.site.withoutIsolation(run));
     assert.equal(rounds[0]!.pipelines, 0, "kernels are built while members load");
-    // The first makes what all need of the rest.
+    // The first round makes what the others reuse.
     for (const round of rounds.slice(1)) {
       for (const [what, limit] of Object.entries(most) as [keyof GpuStep, number][]) {
         assert.ok(

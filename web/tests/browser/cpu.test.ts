@@ -1,6 +1,4 @@
-/**
- * The page on the CPU backend, where a visitor without a graphics card is: the whole way, and back.
- */
+/** The page on the CPU backend, as for a visitor without a graphics card, in full. */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";

@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, beforeEach, test } from "node:test";
 import { chromium, type Browser, type BrowserContext } from "playwright-core";
-import { survived, told } from "../faults.ts";
+import { survived, reported } from "../faults.ts";
 import { Hub, type Fault } from "../hub.ts";
 import { BareSite, Tab } from "./tab.ts";
 import { launch, plainHost } from "./visitor.ts";
@@ -50,9 +50,7 @@ beforeEach(async (test) => {
   (test as unknown as { after(task: () => Promise<void>): void }).after?.(() => context.close());
 });
 
-/**
- * A tab that gives up a silent line only where the faults make one: a busy machine is silent, too.
- */
+/** A tab whose stall timeout only acts with faults: a busy machine may stall, too. */
 const arrive = (address = site.address, faults: Fault[] = []): Promise<Tab> =>
   Tab.open(context, address, {
     hub: hub.address,
@@ -65,7 +63,7 @@ test("a model is kept, and works with the network off after a reload", async () 
   assert.ok(tab.persistent, "in the origin's private files");
   assert.deepEqual(await tab.open(ref), whole);
   assert.equal(await hub.sent(), weights.length);
-  // A lock may take its moment on a busy machine.
+  // A lock may take a moment on a busy machine.
   const phases = new Set(
     (await tab.progress()).map(({ phase }) => phase).filter((phase) => phase !== "waiting"),
   );
@@ -137,7 +135,7 @@ test("what was stored is there after the browser is closed", async () => {
   });
 });
 
-/** Limits what the page may store; without a size it is as before. */
+/** Limits the page's storage; without a size removes the limit. */
 async function limit(tab: Tab, quotaSize?: number): Promise<void> {
   const cdp = await tab.page.context().newCDPSession(tab.page);
   await cdp.send("Storage.overrideQuotaForOrigin", {
@@ -162,7 +160,7 @@ for (const { name, faults, extra, note } of survived) {
   });
 }
 
-for (const { name, faults, what = ref, says } of told.filter(({ hidden }) => !hidden)) {
+for (const { name, faults, what = ref, says } of reported.filter(({ hidden }) => !hidden)) {
   test(`told: ${name}`, async () => {
     const tab = await arrive(site.address, faults);
     await hub.break(...faults);
@@ -188,7 +186,7 @@ test("a download goes on after a reload, and fetches no finished chunk again", a
 
 test("a second tab waits, says so, and uses what the first one fetched", async () => {
   const [first, second] = [await arrive(), await arrive()];
-  // Ten seconds, if they were needed.
+  // They would take ten seconds.
   await hub.break({ kind: "slow", bytesPerSecond: 25_000, times: 0 });
   const one = first.open(ref);
   await first.reaches({ phase: "downloading" });
@@ -208,7 +206,7 @@ test("a tab that waits takes over where a closed one stopped", async () => {
   await first.keeps(7 * chunkBytes);
   const two = second.open(ref);
   await second.reaches({ phase: "waiting" });
-  // The first one's lines stay silent, and it asks for no others.
+  // The first tab's connections stay stalled, and it requests no others.
   await hub.reset();
   await first.page.close();
   assert.deepEqual(await two, whole);

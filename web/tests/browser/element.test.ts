@@ -1,6 +1,6 @@
 /**
- * The custom element in a page of someone else's: the bundled members, models of a hub, and what a
- * visitor does with it.
+ * The custom element in a foreign page: the bundled members, models of a hub, and a visitor's
+ * actions.
  */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
@@ -46,7 +46,7 @@ test("the element answers in any page, goes on with the conversation, and begins
   assert.match(first, /\w/);
   assert.equal(await part("question").textContent(), "What is 3 + 4?");
   assert.equal(await part("status").isVisible(), false);
-  // Each writer is named once, underlined as what it wrote is.
+  // Each writer is named once, underlined as its segments are.
   const lines = await part("segment").evaluateAll((segments) => [
     ...new Set(segments.map(({ className }) => className)),
   ]);
@@ -61,7 +61,7 @@ test("the element answers in any page, goes on with the conversation, and begins
     /^Written by (Ada|Quill|Juno)(, (Ada|Quill|Juno))*$/,
   );
 
-  // A rule is read at each question; one that there isn't is told with those that there are.
+  // The rule is read at each question; the error for an unknown one lists the valid ones.
   const told = await chat.evaluate(async (element: Chat) => {
     const scorings: string[] = [];
     const kinds = new Set<string>();
@@ -78,8 +78,7 @@ test("the element answers in any page, goes on with the conversation, and begins
     return { scorings, kinds: [...kinds] };
   });
   assert.deepEqual(told, { scorings: ["logit"], kinds: ["round", "end", "error"] });
-  // What was asked and answered before stays above; a question without an answer is in the box
-  // alone.
+  // Earlier questions and answers stay above; a question without an answer is only in the box.
   const log = part("log").locator("> *");
   const earlier = await log.allTextContents();
   assert.deepEqual(
@@ -217,7 +216,7 @@ test("an element that is moved in the document goes on with its answer and keeps
     element.addEventListener("end", (event) =>
       stops.push((event as CustomEvent<{ stop: string }>).detail.stop),
     );
-    // Into a new place at once, and by way of none at all, as frameworks do that wait in between.
+    // Moves it at once, and with a removal in between, as some frameworks do.
     element.addEventListener(
       "round",
       () => document.body.appendChild(document.createElement("section")).append(element),
@@ -285,7 +284,7 @@ test("attributes that mean nothing are told with those that do", async () => {
   await visitor.leave();
 });
 
-test("a reset in mid-answer begins anew, and what is asked right behind it is answered", async () => {
+test("a reset in mid-answer begins anew, and a question asked right after it is answered", async () => {
   const { visitor, chat, part } = await arrive();
   const prefixes = await chat.evaluate(async (element: Chat & { reset: () => void }) => {
     const prefixes: number[] = [];

@@ -1,6 +1,6 @@
 /**
- * Broken, truncated, damaged and missing files, broken weights, a question and an answer that are
- * too long: told, survived. And thoughts, told.
+ * Broken, truncated, damaged and missing files, broken weights, too long questions and answers:
+ * reported and survived. Also the display of thoughts.
  */
 import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
@@ -246,7 +246,7 @@ test("broken and alone, its failure is the answer's, with a way on", async (cont
 });
 
 test("a panic of the engine that nobody waits for is told, and one press opens it again", async () => {
-  // As the module's own queue of promises rejects: nobody hears of it but the worker.
+  // Rejects as the module's own promise queue does, seen by the worker alone.
   runBeforeWorker(
     stand.site,
     'addEventListener("message", ({ data }) => { if (data.type === "ask") Promise.reject(new Error("unreachable")); });',

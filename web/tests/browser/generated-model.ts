@@ -1,6 +1,6 @@
 /**
- * A GGUF file of any size that loads as a model of the llama family: the shapes and the vocabulary
- * of a real one, weights that mean nothing. For what depends on size alone.
+ * A GGUF file of any size that loads as a llama model: real shapes and vocabulary, meaningless
+ * weights. For what depends on size alone.
  */
 import { open, type FileHandle } from "node:fs/promises";
 
@@ -13,7 +13,7 @@ export interface Shape {
   vocabulary: number;
 }
 
-/** Values of GGUF metadata by their type; whole numbers are uint32. */
+/** Values of GGUF metadata by their type; integers are uint32. */
 type Value = number | string | { float: number } | { strings: string[] } | { int32: number[] };
 
 const u32 = (value: number): Buffer => {
@@ -58,7 +58,7 @@ function byteCharacters(): string[] {
   );
 }
 
-/** Bytes, then each token so far with a byte behind it, then an end token. */
+/** Bytes, then each token so far followed by a byte, then an end token. */
 function vocabulary(size: number): { tokens: string[]; types: number[]; merges: string[] } {
   const bytes = byteCharacters();
   const tokens = [...bytes];
@@ -75,7 +75,7 @@ function vocabulary(size: number): { tokens: string[]; types: number[]; merges: 
 const q8_0 = { type: 8, block: 32, bytes: 34 };
 const f32 = { type: 0, block: 1, bytes: 4 };
 
-/** Writes the file; gives its size in bytes. */
+/** Writes the file; returns its size in bytes. */
 export async function writeModel(path: string, shape: Shape): Promise<number> {
   const { layers, hidden, heads, kvHeads, feedForward } = shape;
   const kv = (hidden / heads) * kvHeads;
@@ -160,7 +160,7 @@ export async function writeModel(path: string, shape: Shape): Promise<number> {
 }
 
 const ones = Buffer.from(new Float32Array(1024).fill(1).buffer);
-/** Blocks of Q8_0: a scale of 2^-11, 32 bytes that are never twice alike. */
+/** Blocks of Q8_0: a scale of 2^-11, and 32 bytes that differ between blocks. */
 const blocks = Buffer.alloc(34 * 32_768);
 for (let at = 0, state = 1; at < blocks.length; at += 34) {
   blocks.writeUInt16LE(0x1000, at);

@@ -1,11 +1,11 @@
 /**
- * The page on WebGPU, on SwiftShader: correct and slow, so answers are kept to a few short
- * segments. Every shader of the engine is compiled by Chromium's own compiler.
+ * The page on WebGPU, on SwiftShader: correct and slow, so answers have few short segments.
+ * Chromium's own compiler compiles every shader of the engine.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { putBeforeWorker, putNothingBeforeWorker } from "./before-worker.ts";
-import type { Held } from "./held-worker.ts";
+import type { HeldPipelines } from "./held-worker.ts";
 import { stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";
 
@@ -65,13 +65,13 @@ test("a member whose load is stopped while its kernels are built stays out until
       .evaluateAll((cards) => cards.map((card) => (card as HTMLElement).dataset["state"]));
   const first = page.locator(".member").first();
   await first.getByRole("button", { name: /^Stop/ }).waitFor({ timeout: patience });
-  // The card may stand before the worker has begun.
+  // The card may appear before the worker starts.
   const worker = page.workers()[0] ?? (await page.waitForEvent("worker"));
-  await worker.evaluate(() => (globalThis as unknown as { held: Held }).held.asked);
+  await worker.evaluate(() => (globalThis as unknown as { held: HeldPipelines }).held.asked);
   assert.equal((await states())[0], "loading");
   await first.getByRole("button", { name: /^Stop/ }).click();
-  await page.locator('.member[data-state="stopped"]').waitFor(); // and no kernel has been built yet
-  await worker.evaluate(() => (globalThis as unknown as { held: Held }).held.release());
+  await page.locator('.member[data-state="stopped"]').waitFor(); // No kernel has been built yet.
+  await worker.evaluate(() => (globalThis as unknown as { held: HeldPipelines }).held.release());
   await page.locator('.member[data-state="ready"]').nth(1).waitFor({ timeout: patience });
   assert.deepEqual(await states(), ["stopped", "ready", "ready"]);
   await first.getByRole("button", { name: /^Go on/ }).click();
@@ -100,7 +100,7 @@ test("a device lost in mid-answer is opened anew; lost again it is told, the tex
   );
   await visitor.ask("Tell me a short story about a fox.");
   await page
-    .locator(".notice.warning", { hasText: "The engine failed and was opened anew" })
+    .locator(".notice.warning", { hasText: "The engine failed and was reopened" })
     .waitFor({ timeout: patience });
   const before = await visitor.text();
   await page.waitForFunction(
@@ -110,7 +110,10 @@ test("a device lost in mid-answer is opened anew; lost again it is told, the tex
     before,
     { timeout: patience },
   );
-  assert.ok((await visitor.text()).startsWith(before), "the answer goes on behind the text so far");
+  assert.ok(
+    (await visitor.text()).startsWith(before),
+    "the answer continues after the text so far",
+  );
   await page.evaluate(
     () =>
       void (
@@ -151,7 +154,7 @@ test("every shader compiles in Chromium without a complaint", { timeout: patienc
     const engine = (await import(address.href)) as Shaders;
     await engine.default({ module_or_path: new URL("./conclave_bg.wasm", address) });
     const adapter = await (navigator as unknown as { gpu: WebGpu }).gpu.requestAdapter();
-    // Without any limit raised: the device everyone has.
+    // With default limits, which every device has.
     const device = await adapter!.requestDevice();
     const complaints: string[] = [];
     const names: string[] = [];

@@ -1,6 +1,6 @@
 /**
- * A model of a gigabyte goes to the GPU piece by piece: the module's memory, which never shrinks
- * again, hardly grows.
+ * A model of a gigabyte goes to the GPU in pieces: the module's memory, which never shrinks, hardly
+ * grows.
  */
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -75,7 +75,7 @@ test("loading 1 GB from a file grows the module's memory by 17 MiB at most", asy
     );
     assert.ok(seen.bytes > 0.99e9 && seen.weights > 0.99e9, "the weights are the file");
     assert.ok(Math.round(grown / mebibyte) <= 17, `the memory grew by ${grown} bytes`);
-    // Told as it goes, however fast it goes, and to the end.
+    // Progress is reported throughout, however fast, and to the end.
     const leaps = seen.steps.map(([loaded], index) => loaded - (seen.steps[index - 1]?.[0] ?? 0));
     assert.ok(
       Math.min(...leaps) >= 0 && Math.max(...leaps) <= size / 5,

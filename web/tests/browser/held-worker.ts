@@ -1,9 +1,6 @@
-/**
- * Runs in the engine's worker before it: pipelines that are asked for stay under way until a test
- * lets them be finished.
- */
-export interface Held {
-  /** Resolves when the first pipeline is asked for. */
+/** Runs before the engine's worker: pipelines stay pending until a test releases them. */
+export interface HeldPipelines {
+  /** Resolves when the first pipeline is requested. */
   asked: Promise<void>;
   release(): void;
 }
@@ -12,7 +9,7 @@ type Create = (this: object, descriptor: unknown) => Promise<unknown>;
 
 const scope = globalThis as unknown as {
   GPUDevice: { prototype: { createComputePipelineAsync: Create } };
-  held: Held;
+  held: HeldPipelines;
 };
 let ask = (): void => {};
 const asked = new Promise<void>((resolve) => (ask = resolve));

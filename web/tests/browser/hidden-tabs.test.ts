@@ -1,6 +1,6 @@
 /**
- * A tab out of sight that has the engine for others: Chromium slows its timers down to one a
- * second, and nothing may hang on them.
+ * A hidden tab that has the engine for others: Chromium throttles its timers to one a second, and
+ * nothing may depend on them.
  */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
@@ -14,10 +14,7 @@ after(() => tabs.close());
 const ready = (): boolean => document.body?.dataset["state"] === "ready";
 const median = (times: number[]): number => times.sort((a, b) => a - b)[times.length >> 1]!;
 
-/**
- * Asks five sums, one after the other, and gives the milliseconds that each took by the tab's own
- * clock.
- */
+/** Asks five sums in turn, and returns the milliseconds of each by the tab's own clock. */
 async function sums(tab: HiddenTab): Promise<number[]> {
   const times: number[] = [];
   for (let first = 211; first < 216; first++) {
@@ -49,7 +46,7 @@ async function sums(tab: HiddenTab): Promise<number[]> {
 test("a tab out of sight answers others as fast as it answers itself in view", async (context) => {
   const first = await tabs.open(made.site.address);
   await first.until(ready);
-  await sums(first); // whoever asks first waits for more
+  await sums(first); // The first question waits for more.
   assert.equal(await first.evaluate(() => document.visibilityState), "visible");
   const inView = await sums(first);
   const second = await tabs.open(made.site.address);
@@ -60,10 +57,12 @@ test("a tab out of sight answers others as fast as it answers itself in view", a
     /, in another tab$/,
   );
   const outOfSight = await sums(second);
-  const told = (times: number[]): string => times.map(Math.round).join(", ");
-  context.diagnostic(`in view ${told(inView)} ms, out of sight ${told(outOfSight)} ms`);
+  const milliseconds = (times: number[]): string => times.map(Math.round).join(", ");
+  context.diagnostic(
+    `in view ${milliseconds(inView)} ms, out of sight ${milliseconds(outOfSight)} ms`,
+  );
   assert.ok(
     median(outOfSight) < 2 * median(inView) + 200,
-    `${told(outOfSight)} ms in place of ${told(inView)}`,
+    `${milliseconds(outOfSight)} ms in place of ${milliseconds(inView)}`,
   );
 });

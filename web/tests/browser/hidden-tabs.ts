@@ -1,7 +1,6 @@
 /**
- * A Chromium whose tabs are hidden behind one another, as a visitor's are. It is driven by the
- * DevTools protocol alone, over a pipe: Playwright has every page that it drives think itself in
- * view.
+ * A Chromium whose tabs hide one another, as a visitor's do. Driven by the DevTools protocol over a
+ * pipe: Playwright makes every page that it drives believe it is visible.
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -34,7 +33,7 @@ export class HiddenTabs {
       `--user-data-dir=${this.#profile}`,
       "about:blank",
     ];
-    // It takes commands on file 3 and answers on file 4.
+    // It reads commands on file 3 and writes results to file 4.
     this.#browser = spawn(process.env["CONCLAVE_CHROMIUM"] ?? "/usr/bin/chromium", flags, {
       stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"],
     });
@@ -78,7 +77,7 @@ export class HiddenTabs {
 
   #take({ id, result, error }: Reply): void {
     const waiting = id === undefined ? undefined : this.#waiting.get(id);
-    if (!waiting) return; // an event
+    if (!waiting) return; // An event.
     this.#waiting.delete(id!);
     if (error) waiting.reject(new Error(error.message));
     else waiting.resolve(result ?? {});
@@ -94,10 +93,7 @@ export class HiddenTab {
     this.#session = session;
   }
 
-  /**
-   * Runs a function in the page, which knows nothing of this side but its arguments, and gives what
-   * it returns.
-   */
+  /** Runs a function in the page, with its arguments but no outer scope, and returns its result. */
   async evaluate<A extends unknown[], T>(
     task: (...given: A) => T | Promise<T>,
     ...given: A
@@ -117,10 +113,10 @@ export class HiddenTab {
     return result.value;
   }
 
-  /** Waits until a function gives something that holds. */
+  /** Polls until a function returns true. */
   async until<A extends unknown[]>(task: (...given: A) => boolean, ...given: A): Promise<void> {
     for (const enough = Date.now() + patience; ; ) {
-      // A page that is just coming answers with an error.
+      // A page that is loading answers with an error.
       if (await this.evaluate(task, ...given).catch(() => false)) return;
       if (Date.now() > enough) throw new Error(`The page never came to ${String(task)}`);
       await new Promise((resolve) => setTimeout(resolve, 20));

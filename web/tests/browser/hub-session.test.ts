@@ -1,6 +1,6 @@
 /**
- * Real use of the page, from the first choice to the visit without a network: an ensemble of three
- * families from the hub on this machine. The toys stand for large models; nothing else differs.
+ * A full session on the page, from the first choice to an offline visit: an ensemble of three
+ * families from the hub on this machine. The toys replace large models; nothing else differs.
  */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
@@ -18,7 +18,7 @@ const families = [
   { file: "juno", name: "Juno of the hub", family: "Gemma" },
 ];
 const refOf = (file: string): string => `hf:makers/${file}-GGUF/${file}.gguf`;
-/** About what a toy takes: figures to be shown, and small enough for any machine. */
+/** Needs of a toy, roughly: to be displayed, and small enough for any machine. */
 const needed = {
   weights: 1_400_000,
   kv: 800_000,
@@ -76,7 +76,7 @@ const names = (visitor: Visitor): Promise<string[]> =>
 test("an ensemble of three families comes from the hub, stays, and answers with the network off after a reload", async () => {
   const visitor = await arrive();
   const { page } = visitor;
-  visitor.clean(); // no request left the page's origin so far
+  visitor.clean(); // No request has left the page's origin so far.
   await visitor.models();
   const entry = page.locator('[data-ensemble="Three"]');
   assert.match(
@@ -121,7 +121,7 @@ test("an ensemble of three families comes from the hub, stays, and answers with 
   );
   assert.deepEqual(await hub.seen(), []);
 
-  // One model less: the next visit says so and shows the toys, and fetches nothing unasked.
+  // With one model missing, the next visit says so, shows the toys, and fetches nothing unasked.
   await visitor.models();
   const rows = page.locator(".stored li");
   assert.equal(await rows.count(), 3);
@@ -253,8 +253,8 @@ test("a model joins by its name; a name that is none is told off only when it is
     "the focus is back where it was",
   );
 
-  // The toys have made room, and the next visit begins with it alone; with its end they are back,
-  // for the next visit, too.
+  // The toys have made room, and the next visit begins with it alone; once it is removed they are
+  // back, at the next visit too.
   assert.deepEqual(await names(visitor), ["ada"]);
   await page.reload();
   await visitor.state("ready");
@@ -300,7 +300,7 @@ test("a newer version of a stored model is looked for when asked, and named", as
 });
 
 test("what has no room is refused before a byte of it is fetched", async () => {
-  // Chromium lets tests set an origin's quota, but tells the page of the real one.
+  // Chromium lets tests set an origin's quota, but reports the real one to the page.
   const told =
     "StorageManager.prototype.estimate = async () => ({ quota: 1_000_000, usage: 200_000 });";
   runBeforeWorker(stand.site, told);

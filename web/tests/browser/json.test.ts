@@ -1,5 +1,5 @@
 /**
- * An answer by a schema through the interface of OpenAI's client, by members that have never seen
+ * An answer that conforms to a schema, through OpenAI's client, by members that have never seen
  * JSON.
  */
 import assert from "node:assert/strict";
@@ -67,14 +67,14 @@ test("toys answer by a schema, each in its own worker or all in one; the module 
             await completions.create({ messages, response_format, seed, temperature: 1 }),
           );
         const cut = await completions.create({ messages, response_format, seed: 1, max_tokens: 3 });
-        // Any object will do, so that three tokens may end one as well as cut it.
+        // Any object is valid, so three tokens may complete it or cut it off.
         const any = await completions.create({
           messages,
           response_format: { type: "json_object" },
           seed: 1,
           max_tokens: 3,
         });
-        // As deep as is read, and deeper: neither is more than the stack of a worker.
+        // As deep as is supported, and deeper: neither overflows a worker's stack.
         const chain = (count: number): object => {
           const next = (n: number): object => ({
             type: "object",

@@ -1,4 +1,4 @@
-/** The library in a page of someone else's, under the same strict policy. */
+/** The library in a foreign page, under the same strict policy. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { putBeforeWorker, putNothingBeforeWorker } from "./before-worker.ts";
@@ -240,7 +240,7 @@ test("weights are asked for while the engine is still being fetched", async () =
   let asked = (): void => {};
   const weights = new Promise<void>((resolve) => (asked = resolve));
   await page.route("**/members/*.gguf", async (route) => (asked(), route.continue()));
-  // No engine opens before somebody has asked for weights, or that has taken too long.
+  // The engine opens only once weights were requested, or a timeout has passed.
   await page.route("**/engine-shared-relaxed.wasm", async (route) => {
     await Promise.race([weights, page.waitForTimeout(60_000)]);
     order.push("the module goes on");

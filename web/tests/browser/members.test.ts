@@ -1,6 +1,6 @@
 /**
- * What the page says of members and how it takes folders: formats, memory as foretold and as it is,
- * weights that are rounded while they load.
+ * Facts about members on the page, and model folders: formats, predicted and actual memory, weights
+ * quantised while they load.
  */
 import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
@@ -144,7 +144,7 @@ const octets = "application/octet-stream";
 const shown = (visitor: Visitor): Promise<string[]> =>
   visitor.page.locator(".member .name").allTextContents();
 
-/** Waits until these are the members on the page and in the engine, and all of them are ready. */
+/** Waits until these are the members on the page and in the engine, all ready. */
 async function seated(visitor: Visitor, names: string[]): Promise<void> {
   await visitor.page.waitForFunction((names) => {
     const cards = [...document.querySelectorAll('.member[data-state="ready"] .name')].map(
@@ -197,7 +197,7 @@ test("the toys leave once a model of the visitor's own is ready, stay where it f
     ["The bundled toys", ""],
   );
 
-  // Asked for, they stay.
+  // Requested explicitly, they stay.
   await visitor.pick([{ name: "Mine.gguf", mimeType: octets, buffer: mine }]);
   await seated(visitor, ["Mine"]);
   await page.getByRole("button", { name: "Bring the toys back" }).click();
@@ -242,7 +242,7 @@ test("who wrote how much is told below an answer; weights are drawn only where f
 test("who often decides alone against all the others can be left out by one press, and comes back by another", {
   timeout: 300_000,
 }, async () => {
-  // The toys seldom do: what the engine tells of its rounds is changed on its way to the page.
+  // The toys seldom do: the engine's round events are modified on their way to the page.
   runBeforeWorker(
     stand.site,
     `const post = postMessage.bind(globalThis);

@@ -12,10 +12,10 @@ import type {
   WorkloadReport,
 } from "../../src/bench/report.ts";
 
-/** Room behind the longest prefix, for drafts, candidates in line and rounds in a row. */
+/** Room after the longest prefix, for drafts, candidates in line and consecutive rounds. */
 const roomBehindPrefix = 256;
 
-/** What a program writes to standard output; what it says beside goes to `tell`, line by line. */
+/** A program's standard output; its standard error goes to `tell`, line by line. */
 async function outputOf(
   program: string,
   args: string[],
@@ -46,7 +46,7 @@ export class Native {
 
   /**
    * `gguf` holds the random models as `SHAPE-FORMAT-SEED.gguf`, `files` those that a plan names;
-   * `peer`: a Python with llama.cpp's package, and what measures with it.
+   * `peer`: a Python with llama.cpp's package, and the script that measures with it.
    */
   constructor(
     tool: string,
@@ -60,7 +60,7 @@ export class Native {
     this.#peer = peer;
   }
 
-  /** Where member number `number` of a plan is, from 0 on; undefined for the bundled members. */
+  /** Path of member number `number` of a plan, from 0; undefined for the bundled members. */
   #file({ models: [models] }: Plan, number: number): string | undefined {
     if (models?.kind === "random")
       return join(this.#gguf, `${models.shape}-${models.format}-${number + 1}.gguf`);
@@ -97,7 +97,8 @@ export class Native {
       "--context",
       String(Math.max(...plan.prefixes) + roomBehindPrefix),
     ];
-    // The page's bench draws greedily from random weights, too: every word is about as probable.
+    // The page's bench draws greedily from random weights, too: all words are almost equally
+    // probable.
     if (plan.models[0]?.kind === "random") args.push("--greedy");
     if (files.length > 0) args.push("--members", files.join(","));
     const made = new Date().toISOString();
@@ -120,7 +121,7 @@ export class Native {
     };
   }
 
-  /** The same prompts and drafts with llama.cpp; nothing where there is no Python for it. */
+  /** The same prompts and drafts with llama.cpp; empty without a Python for it. */
   async measurePeer(plan: Plan): Promise<Run["theirs"]> {
     const file = this.#file(plan, 0);
     if (!this.#peer || file === undefined) return {};

@@ -1,4 +1,4 @@
-/** The page with the network off: its own files come from its service worker, nothing else does. */
+/** The page offline: its own files come from its service worker, and nothing else does. */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
@@ -25,7 +25,7 @@ test("after one visit the page opens and answers with the network off", async ()
     ),
     "failed",
   );
-  visitor.complaints.length = 0; // the failed fetch
+  visitor.complaints.length = 0; // The failed fetch.
   await visitor.leave();
 });
 
@@ -75,7 +75,7 @@ test("a new version waits, is offered, and takes over whole; of the old one noth
     "<title>Conclave</title>",
     "<title>Conclave, newer</title>",
   );
-  // A deployment that is caught half way: the worker is there, the file it names is not.
+  // A half-finished deployment: the worker is there, the file it names is not.
   stand.site.overrides.set("offline.js", stand.site.workerFor("index.html", html));
   await page.reload();
   await visitor.state("ready");
@@ -90,7 +90,7 @@ test("a new version waits, is offered, and takes over whole; of the old one noth
   const notice = page.locator('[data-key="update"]');
   await notice.waitFor();
   assert.equal(await page.title(), "Conclave", "the running version stays until it is let go");
-  // A worker is not replaced while it still hands out files.
+  // A worker is not replaced while it still serves files.
   await visitor.state("ready");
   await notice.getByRole("button", { name: "Reload" }).click();
   await page.waitForFunction(() => document.title === "Conclave, newer");

@@ -1,7 +1,7 @@
 /**
  * The open core in a real Chromium, on SwiftShader: the same numbers as the fused kernels and as
- * burn on the CPU, members of both cores in one answer, and no request for its module from who does
- * not use it.
+ * burn on the CPU, members of both cores in one answer, and no request for its module unless
+ * needed.
  */
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -17,7 +17,7 @@ import { Visitor } from "./visitor.ts";
 const stand = stage("swiftshader");
 const patience = 600_000;
 
-/** Addresses asked for so far, without the site's. */
+/** Addresses requested so far, without the site's. */
 function asked(visitor: Visitor): string[] {
   const paths: string[] = [];
   visitor.page
@@ -49,7 +49,7 @@ test("the fused kernels, burn on this GPU and burn on the CPU agree to a thousan
     assert.ok(fused > 0 && burn > 0, `${name}: not the same numbers thrice`);
     assert.deepEqual([likeliest.fused, likeliest.burn], [likeliest.cpu, likeliest.cpu], name);
   }
-  assert.match((await visitor.page.locator("#results").textContent()) ?? "", /computes rightly/);
+  assert.match((await visitor.page.locator("#results").textContent()) ?? "", /computes correctly/);
   visitor.clean();
   await visitor.leave();
 });
@@ -136,8 +136,8 @@ test("members of both cores draft, verify and keep in one answer", {
 test("a panic of the open core that nobody waits for is told, instead of an answer that never ends", {
   timeout: patience,
 }, async () => {
-  // As the module's own queue of promises rejects: nobody hears of it but the worker, and what was
-  // asked is never answered.
+  // Rejects as the module's own promise queue does, seen by the worker alone; the request is never
+  // answered.
   const panic =
     'if (data.type === "draft") { event.stopImmediatePropagation(); Promise.reject(new Error("unreachable")); }';
   runBeforeWorker(

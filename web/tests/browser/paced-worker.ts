@@ -1,6 +1,6 @@
 /**
- * Runs in the engine's worker before it: stands still for a moment after each event of an answer.
- * The toys are done before a busy page has pressed stop.
+ * Runs before the engine's worker: pauses after each event of an answer, since the toys would
+ * finish before a busy page has pressed stop.
  */
 const stillMs = 100;
 

@@ -1,6 +1,6 @@
 /**
- * Runs in a page of its own: times other engines on the bench's workloads, as someone would write
- * them with these, and counts what they ask of WebGPU.
+ * Runs in its own page: times other engines on the bench's workloads, with code as their users
+ * would write it, and counts their WebGPU calls.
  */
 import { GpuCounters, since, type GpuCounts } from "../../src/bench/gpu-counters.ts";
 import { emptySeries, type PeerNews } from "../../src/bench/peers.ts";
@@ -64,8 +64,7 @@ const scope = globalThis as unknown as {
 scope.measurePeer = (plan) => (plan.engine === "llama.cpp" ? llamaCpp(plan) : transformers(plan));
 
 /**
- * Prompts and drafts of one member on the CPU: it has no scores of a given text, so there are no
- * rounds.
+ * Prompts and drafts of one member on the CPU: it can't score a given text, so there are no rounds.
  */
 async function llamaCpp({
   model,
@@ -100,7 +99,7 @@ async function llamaCpp({
     const repeats = new Repeats(count, limitSeconds);
     const words = Math.round((at.prefix * some) / counted);
     for (let repeat = 0; repeats.due; repeat++) {
-      // Another first word every time: nothing of the last prompt can be used again.
+      // Another first word every time, so that nothing of the last prompt is reused.
       const prompt = textOf(words + repeat)
         .split(" ")
         .slice(-words)
@@ -126,7 +125,7 @@ async function llamaCpp({
   return series;
 }
 
-/** A draft or a round that took longer than the limit and was given up. */
+/** A draft or a round that exceeded the limit. */
 class CutOff extends Error {}
 
 async function transformers({
@@ -154,7 +153,7 @@ async function transformers({
     models.push(await AutoModelForCausalLM.from_pretrained(name, { dtype, device }));
   const series = prefixes.map(emptySeries);
 
-  /** Notes when each token came, and ends a draft at its first step beyond `until`. */
+  /** Records the time of each token, and ends a draft at its first step after `until`. */
   class Clock extends BaseStreamer {
     readonly at: number[] = [];
     readonly counts: (GpuCounts | undefined)[] = [];
@@ -263,7 +262,7 @@ async function transformers({
           throw new Error("a score is no number");
       } catch (error) {
         if (!(error instanceof CutOff)) throw error;
-        // Where a round was whole before, that is what is told.
+        // After a complete round, that one is reported.
         if (at.roundMs.length === 0)
           at.atLeastMs = { ...at.atLeastMs, round: performance.now() - begun };
         break;

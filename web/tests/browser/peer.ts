@@ -1,4 +1,4 @@
-/** Serves other engines with the models of the bench, and runs their page in a browser. */
+/** Serves the bench's models to other engines, and runs their page in a browser. */
 import { build } from "esbuild";
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
@@ -18,7 +18,7 @@ const types: Record<string, string> = {
   ".wasm": "application/wasm",
   ".json": "application/json",
 };
-/** Threads of WebAssembly need a page that is alone in its process. */
+/** WebAssembly threads need a cross-origin isolated page. */
 const isolated = {
   "cross-origin-opener-policy": "same-origin",
   "cross-origin-embedder-policy": "require-corp",
@@ -36,8 +36,8 @@ export class Peer {
   }
 
   /**
-   * `folder` holds `node_modules` with transformers.js and wllama, `models` for the one; `gguf`
-   * beside it and `files` are for the other.
+   * `folder` holds `node_modules` with transformers.js and wllama, and `models` for the former;
+   * `gguf` beside it and `files` are for the latter.
    */
   static async open(browser: Browser, folder: string, files: string): Promise<Peer> {
     const source = `${process.env["CONCLAVE_WEB"] ?? "./"}tests/browser/peer-page.ts`;
@@ -90,8 +90,8 @@ export class Peer {
   }
 
   /**
-   * One run in a page of its own. A page that tells nothing for twice the limit, and a minute for
-   * loading, is left; what it had measured up to then is kept.
+   * One run in its own page. A page without news for twice the limit, plus a minute for loading, is
+   * closed; its measurements so far are kept.
    */
   async measure(plan: PeerPlan): Promise<PeerSeries[]> {
     const context = await this.#browser.newContext();
@@ -125,7 +125,7 @@ export class Peer {
           ).measurePeer(asked),
         plan,
       );
-      // Where it is left, closing its page ends it with an error that says nothing new.
+      // If cut off, closing its page ends it with an uninformative error.
       whole.catch(() => undefined);
       return await Promise.race([whole, silent]);
     } finally {

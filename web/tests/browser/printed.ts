@@ -1,8 +1,8 @@
-/** What was measured, as it is printed in a terminal. */
+/** Measurements as printed in a terminal. */
 import type { Measured } from "../../src/bench/report.ts";
 import { figure, tablesOf, type Table } from "../../src/bench/tables.ts";
 
-/** Columns that line up in a terminal and in Markdown. */
+/** Columns aligned for a terminal and for Markdown. */
 export function printed({ caption, note, head, rows }: Table): string {
   const widths = head.map((_, column) =>
     Math.max(...[head, ...rows].map((row) => row[column]!.length)),
@@ -20,7 +20,7 @@ export function printed({ caption, note, head, rows }: Table): string {
   ].join("\n");
 }
 
-/** Where it ran, and all tables. */
+/** Prints the environment and all tables. */
 export function tell({ surroundings, workloads }: Measured): void {
   if (surroundings) {
     const { adapter, browser: name, cores, kernels, copyBytesPerSecond } = surroundings;

@@ -1,6 +1,6 @@
 /**
- * What was read is not read again: conversations in turns, and a system prompt from one visit to
- * the next.
+ * Prompts are not read twice: turns of conversations, and a system prompt from one visit to the
+ * next.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -13,12 +13,12 @@ const stand = stage("none");
 interface Library {
   Conclave: { load(options: object): Promise<Conclave> };
 }
-/** Of each member: tokens of the conversation, and how many had to be run. */
+/** For each member: tokens of the conversation, and how many had to be run. */
 type Prefixes = { prefix: number; run: number }[];
 
 /**
- * Asks one conversation after the other in an engine of the page's own; gives what was run of each,
- * and its answer.
+ * Asks conversations in turn in an engine of its own; returns the tokens run for each, and its
+ * answer.
  */
 function ask(
   visitor: Visitor,
@@ -42,8 +42,8 @@ function ask(
           if (event.type === "end") answers.push(event.text);
         }
       }
-      // What is kept is written once nothing has been asked for a second, one member's after the
-      // other: on a busy machine some time lies between them.
+      // Prompts are written once nothing has been requested for a second, one member after the
+      // other, with delays on a busy machine.
       let kept = 0;
       for (
         let [same, looks] = [0, 0];
@@ -95,7 +95,7 @@ test("two conversations in turns run only what is new", async () => {
   await visitor.leave();
 });
 
-/** Changes a byte in the middle of each prefix that is kept; gives how many there were. */
+/** Changes a byte in the middle of each kept prefix; returns their number. */
 async function damage(visitor: Visitor): Promise<number> {
   return visitor.page.evaluate(async () => {
     const root = await (await navigator.storage.getDirectory()).getDirectoryHandle(

@@ -1,4 +1,4 @@
-/** Writes a random model of the bench to a file, for what reads files. */
+/** Writes a random model of the bench to a file. */
 import { closeSync, mkdirSync, openSync, renameSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import { RandomModel } from "../../src/bench/random-model.ts";
@@ -6,7 +6,7 @@ import { shapes, type BlockFormat } from "../../src/bench/shapes.ts";
 
 const piece = 16 << 20;
 
-/** Throws a RangeError where there is no such shape. */
+/** Throws a RangeError for an unknown shape. */
 export async function writeModel(
   name: string,
   format: BlockFormat,
@@ -21,7 +21,7 @@ export async function writeModel(
   const model = new RandomModel(shape, format, seed);
   const { bytes } = model.files[0]!;
   mkdirSync(dirname(file), { recursive: true });
-  // Under another name until it is whole: a run that was stopped leaves no half model to be used.
+  // Written under another name first, so that an interrupted run leaves no partial model.
   const out = openSync(`${file}.part`, "w");
   for (let offset = 0; offset < bytes; offset += piece)
     writeSync(out, await model.read(0, offset, Math.min(piece, bytes - offset)));

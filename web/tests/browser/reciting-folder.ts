@@ -1,7 +1,7 @@
 /**
- * A Hugging Face folder that answers whatever it is asked with one text: its embedding names the
- * token, its head names the one that follows, its blocks add nothing. Whoever reads a wrong token,
- * a wrong weight or the wrong template gets another answer.
+ * A Hugging Face folder that answers any question with one text: its embedding identifies the
+ * token, its head the one that follows, its blocks add nothing. A wrong token, weight or template
+ * gives another answer.
  */
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -28,21 +28,21 @@ const bfloat16 = (value: number): number =>
   new Uint32Array(Float32Array.of(value).buffer)[0]! >>> 16;
 
 export interface Recital {
-  /** The last norm holds no numbers. */
+  /** The last norm holds NaN. */
   broken?: boolean;
-  /** The text again and again, until there is no room left. */
+  /** Repeats the text until there is no room left. */
   endless?: boolean;
-  /** Tokens of context that it was made for. */
+  /** Its context size in tokens. */
   context?: number;
-  /** What it thinks before the text, unless its template is told that it may not. */
+  /** Its thought before the text, unless its template disables thinking. */
   thinks?: string;
-  /** Numbers in a head. */
+  /** Dimension of a head. */
   headDim?: number;
-  /** A chat template in place of its own. */
+  /** Replaces its chat template. */
   template?: string;
 }
 
-/** Writes the folder; no byte of the text, nor of what it thinks, may occur twice. */
+/** Writes the folder; no byte may occur twice in the text and the thought. */
 export async function writeRecitingFolder(
   folder: string,
   text: string,

@@ -1,6 +1,6 @@
 /**
- * An adapter whose driver refuses one of our kernels: its safe twin serves in its place; where
- * there is none, that is told and the CPU offered.
+ * An adapter whose driver refuses one of our kernels: its safe twin replaces it; without one, that
+ * is reported and the CPU offered.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -26,7 +26,7 @@ async function arrive(watch: Watch, loaded = true): Promise<Visitor> {
   return visitor;
 }
 
-/** What is answered where nothing is refused. */
+/** The answer when no kernel is refused. */
 let answer: string | undefined;
 async function usual(): Promise<string> {
   if (answer === undefined) {

@@ -1,7 +1,4 @@
-/**
- * The engine's file with relaxed SIMD is the one that is fetched, and computes what the other one
- * does.
- */
+/** The engine's module with relaxed SIMD is fetched, and gives the same results as the other. */
 import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -26,7 +23,7 @@ interface Library {
   Conclave: { open(options: object): Promise<Conclave> };
 }
 
-/** All that an ensemble of the files says, and which modules were fetched for it. */
+/** All events of an ensemble of the files, and the modules fetched for it. */
 async function answer(files: string[]): Promise<{ events: Event[]; modules: string[] }> {
   const visitor = await Visitor.arrive(stand.browser, stand.site, {
     search: "bench.html",
@@ -69,7 +66,7 @@ test("with relaxed SIMD an ensemble makes the numbers that it makes without, to 
   const folder = await mkdtemp(join(tmpdir(), "conclave-relaxed-"));
   const files = [1, 2].map((seed) => join(folder, `member-${seed}.gguf`));
   try {
-    // Of codes, whose products are those of quads.
+    // A format whose products are of four bytes.
     for (const [index, file] of files.entries()) await writeModel("tiny", "Q4_0", index + 1, file);
     const relaxed = await answer(files);
     stand.site.overrides.set(

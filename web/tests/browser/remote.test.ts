@@ -1,6 +1,6 @@
 /**
- * Members behind a real server, llama.cpp's own: beside members of the tab in one answer, scoring
- * as they do, and failing as servers do. `cargo xtask test --only browser` installs it.
+ * Members behind a real server, llama.cpp's own: beside members of the tab in one answer, with the
+ * same scores, and failing as servers do. `cargo xtask test --only browser` installs it.
  */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
@@ -25,7 +25,7 @@ before(
 );
 after(() => Promise.all([open?.close(), locked?.close()]));
 
-/** What a visitor may see and keep of an answer: its record, which the button gives. */
+/** An answer's record, as the visitor downloads it. */
 async function record({ page }: Visitor): Promise<{
   text: string;
   cores: string[];
@@ -157,7 +157,7 @@ test("the same model scores the same here and behind a server, and answers the s
   }, open.base);
   let compared = 0;
   let furthest = 0;
-  // ln Σ 1/p, which a small error of every token moves by no more than that error: a surprise adds
+  // ln Σ 1/p changes by no more than a small error common to every token, while a surprise adds
   // them all up.
   const sum = (harmonic: number, tokens: number) => Math.log(Math.expm1(-harmonic) + tokens);
   for (const { both, here, there } of answered) {
@@ -189,7 +189,7 @@ test("a server that freezes, dies and comes again, and one that refuses the key:
     also: [open.address, locked.address],
   });
   let server = await LlamaServer.open(model);
-  // Where the test fails: a process that is left keeps this one from its end.
+  // For a failed test: a process still running would keep this one from ending.
   context.after(() => server.close());
   const port = Number(new URL(server.address).port);
   visitor.allow(server.address);
@@ -256,7 +256,7 @@ test("a server that freezes, dies and comes again, and one that refuses the key:
   );
   assert.equal(frozen.rounds.length, 5, "nothing is lost");
 
-  // From here on nothing is to be late on a busy machine.
+  // From here on nothing may be late on a busy machine.
   await page.evaluate(async (remote) => {
     const { conclave } = window as unknown as {
       conclave: import("../../src/library/conclave.ts").Conclave;
@@ -270,7 +270,7 @@ test("a server that freezes, dies and comes again, and one that refuses the key:
     "the next question asks it again",
   );
 
-  // It dies in mid-answer, and comes again in time.
+  // It stops during the answer, and returns in time.
   const answering = ask(6);
   await server.close();
   server = await LlamaServer.open(model, { port });
@@ -279,7 +279,7 @@ test("a server that freezes, dies and comes again, and one that refuses the key:
   await server.ready();
   assert.ok((await ask(1)).rounds[0]!.drafters.includes(1));
   await server.close();
-  // What a page's own console says of lines that break is the browser's.
+  // The console messages about broken connections are the browser's own.
   assert.ok(
     visitor.complaints.every((complaint) => /net::ERR_|401/.test(complaint)),
     visitor.complaints.join("\n"),

@@ -1,6 +1,6 @@
 /**
- * Takes the picture for the README: the built page after an answer, with a round laid open. Model
- * files behind question and seed answer instead of the toys. So do servers, `http://…/v1#NAME`, and
+ * Takes the picture for the README: the built page after an answer, with a round's details open.
+ * Model files after question and seed replace the toys. So do servers, `http://…/v1#NAME`, and
  * `judge:http://…/v1#NAME` for one that only judges; with them Ada stays.
  */
 import { mkdirSync } from "node:fs";

@@ -1,6 +1,5 @@
 /**
- * Two tabs of the page on one engine: loaded once, asked by both, and handed on when its tab
- * closes.
+ * Two tabs of the page on one engine: loaded once, asked by both, and moved when its tab closes.
  */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -12,11 +11,11 @@ const stand = stage("none");
 const story = "Tell me a short story about a fox.";
 const sum = "What is 347 + 586?";
 
-// So that answers last long enough for what happens in the middle of them.
+// Makes answers long enough for events during them.
 before(() => putBeforeWorker(stand.site, "paced-worker.ts"));
 after(() => putNothingBeforeWorker(stand.site));
 
-/** Two tabs of one visitor, and the models' files that the second has asked for. */
+/** Two tabs of one visitor, and the model files that the second has requested. */
 async function tabs(): Promise<{ first: Visitor; second: Visitor; fetched: string[] }> {
   const first = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block" });
   const fetched: string[] = [];
@@ -34,7 +33,7 @@ async function tabs(): Promise<{ first: Visitor; second: Visitor; fetched: strin
   return { first, second, fetched };
 }
 
-/** Engines that live in a tab. */
+/** Number of engines in a tab. */
 async function engines({ page }: Visitor): Promise<number> {
   const names = await Promise.all(
     page.workers().map((worker) => worker.evaluate(() => name).catch(() => "ended")),
@@ -62,7 +61,7 @@ test("a second tab has the engine of the first: members are loaded once, and bot
   const both = await Promise.all([first, second].map((tab) => tab.answer(story)));
   assert.ok(both.every((answer) => answer !== ""));
   for (const tab of [first, second]) assert.match(await facts(tab), /finished/);
-  // Past the moment at which a tab says what another one costs.
+  // After the time at which a tab reports what another one costs.
   await second.page.waitForTimeout(2500);
   for (const tab of [first, second]) {
     assert.equal(await notice(tab, "tabs").count(), 0);
@@ -86,7 +85,7 @@ test("a stop is its own tab's, and a tab that closes in mid-answer keeps nobody 
   assert.notEqual(whole, "");
   await second.state("ready");
   assert.match(await facts(second), /finished/);
-  // The one that answers now goes away.
+  // The tab that answers closes.
   await second.ask(story);
   await second.page.locator(".exchange").nth(2).locator(".segment").first().waitFor();
   await first.ask(sum);
@@ -115,7 +114,7 @@ test("the tab with the engine closes in mid-answer: the next has it from then on
   assert.ok((await second.text()).startsWith(whole.slice(0, 4)));
   assert.equal(await second.page.locator(".exchange [role=alert]").count(), 0);
 
-  // While nobody asks, the members are loaded again by themselves, by one of those that are left.
+  // Without a question, one of the remaining tabs reloads the members by itself.
   const [third, fourth] = [await second.sibling(), await second.sibling()];
   assert.deepEqual([await engines(second), await engines(third), await engines(fourth)], [1, 0, 0]);
   await second.page.close();
@@ -146,7 +145,7 @@ test("the tab with the engine comes to rest out of sight: the other goes on with
   const { first, second } = await tabs();
   await second.ask(story);
   await segment(second);
-  // Chromium itself freezes no page that it holds to be in sight, as it does all of a test's.
+  // Chromium only freezes pages that it considers hidden, which no page of a test is.
   await first.page.evaluate(() => document.dispatchEvent(new Event("freeze")));
   await second.state("ready");
   assert.match(await facts(second), /finished/);
@@ -172,7 +171,7 @@ test("a tab that changes its members opens its own engine and says so; the other
   assert.match(await facts(first), /finished/);
   assert.notEqual(await second.answer(sum), "");
 
-  // The one with the engine as well: the third, which has its members, keeps it.
+  // The same for the tab with the engine: the third, which has its members, keeps it.
   const third = await first.sibling();
   assert.equal(await engines(third), 0);
   await first.page.getByRole("button", { name: "Remove Ada" }).click();

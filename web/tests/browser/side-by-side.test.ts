@@ -1,6 +1,6 @@
 /**
- * What each member answers alone, beside the ensemble; and the rules of the method, in the form and
- * in the library.
+ * Each member's own answer beside the ensemble's; and the rules of the method, in the form and in
+ * the library.
  */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
@@ -12,7 +12,7 @@ import { Visitor } from "./visitor.ts";
 
 const stand = stage("none");
 const sum = "What is 347 + 586?";
-/** They tell it differently. */
+/** Their versions differ. */
 const story = "Tell me a short story about a fox.";
 
 test("each member answers alone beside the ensemble, and the conversation knows nothing of it", async () => {
@@ -43,7 +43,7 @@ test("each member answers alone beside the ensemble, and the conversation knows 
   for (const told of await view.locator(".facts").allTextContents())
     assert.match(told, /^finished · \d+ tokens? in [\d.]+ (ms|s)$/);
 
-  // What a card shows is what the library says of that member alone.
+  // A card shows the same as the library for that member alone.
   const alone = await page.evaluate(async (content) => {
     const { conclave } = window as unknown as { conclave: Conclave };
     const texts: string[] = [];
@@ -71,7 +71,7 @@ test("each member answers alone beside the ensemble, and the conversation knows 
     "its button has the focus again",
   );
 
-  // The next question goes on from the ensemble's answer alone.
+  // The next question continues the ensemble's answer only.
   await visitor.answer("And what is 2 + 2?");
   const [download] = await Promise.all([
     page.waitForEvent("download"),
@@ -183,7 +183,7 @@ test("a rule fills the switches, a switch set otherwise makes it one's own, and 
     /below it the mean raw logit of its tokens/,
   );
 
-  // In the library the rule is a preset, with settings put over it.
+  // In the library the rule is a preset, changed by settings.
   const asked = await page.evaluate(async (content) => {
     const { conclave } = window as unknown as { conclave: Conclave };
     const events: ConclaveEvent[] = [];
@@ -212,7 +212,7 @@ test("a rule fills the switches, a switch set otherwise makes it one's own, and 
     "the toys converse",
   );
 
-  // What a number may be the engine says, to the form and to who asks otherwise.
+  // The engine defines the ranges, for the form and for other callers.
   const refused = await page.evaluate(async (content) => {
     const { conclave } = window as unknown as { conclave: Conclave };
     try {
@@ -236,8 +236,7 @@ test("a rule fills the switches, a switch set otherwise makes it one's own, and 
   await page.getByRole("button", { name: "Back to the defaults" }).click();
   assert.deepEqual(await form(), usual);
 
-  // One member drafts for all where nobody doubts it; with a doubt beyond all surprise it always
-  // does.
+  // One member drafts for all while none doubts it; with a threshold above any surprise, always.
   const led = await page.evaluate(async (content) => {
     const { conclave } = window as unknown as { conclave: Conclave };
     const played: {

@@ -1,7 +1,7 @@
 /**
  * Serves a built folder as a strict file host would: from a sub-path, with the documented headers;
- * below it other folders, such as the package, each under a name. A test may put other contents in
- * the place of a file, and leave out the headers that isolate the page from other origins.
+ * below it other folders by name, such as the package. A test may override a file's content, and
+ * omit the headers for cross-origin isolation.
  */
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -11,8 +11,8 @@ import type { AddressInfo } from "node:net";
 import { extname, join, normalize } from "node:path";
 
 /**
- * The page's own policy, with what only a header can say: the headers that `cargo xtask dist`
- * recommends.
+ * The page's own policy, with the directives that need a header: the headers that `cargo xtask
+ * dist` recommends.
  */
 function policyOf(folder: string): string {
   const html = readFileSync(join(folder, "index.html"), "utf8");
@@ -41,11 +41,11 @@ export class Site {
   readonly #server: Server;
   readonly #folder: string;
   readonly #subPath: string;
-  /** Contents that stand in for a file, by its path in the folder. */
+  /** Contents that override a file, by its path in the folder. */
   readonly overrides = new Map<string, Buffer | string>();
-  /** Those that are pages of someone else's: they come without this page's policy. */
+  /** Those that are foreign pages, served without this page's policy. */
   readonly strangers = new Set<string>();
-  /** Every file that was asked for, in order, by its path in the folder. */
+  /** Every requested file, in order, by its path in the folder. */
   readonly asked: string[] = [];
   /** The page's address, with a trailing slash. */
   address = "";
@@ -86,7 +86,7 @@ export class Site {
     });
   }
 
-  /** Isolates no page while `during` runs. */
+  /** Disables isolation while `during` runs. */
   async withoutIsolation<T>(during: () => Promise<T>): Promise<T> {
     this.#isolates = false;
     try {
@@ -96,7 +96,7 @@ export class Site {
     }
   }
 
-  /** The service worker as a build would write it with this file in it. */
+  /** The service worker of a build with this content of a file. */
   workerFor(file: string, contents: string): string {
     const worker = String(
       this.overrides.get("offline.js") ?? readFileSync(join(this.#folder, "offline.js"), "utf8"),
@@ -106,7 +106,7 @@ export class Site {
     return worker.replace(known, `$1${createHash("sha256").update(contents).digest("hex")}`);
   }
 
-  /** Serves another file, as after a build with it. */
+  /** Serves another content, as after a build with it. */
   rebuild(file: string, contents: string): void {
     this.overrides.set("offline.js", this.workerFor(file, contents));
     this.overrides.set(file, contents);

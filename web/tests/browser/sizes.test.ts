@@ -1,6 +1,6 @@
 /**
- * What a visit downloads: each module as it is published, without the names that stack traces need,
- * as brotli.
+ * Download size of a visit: each module as published, without the names for stack traces, with
+ * brotli.
  */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";

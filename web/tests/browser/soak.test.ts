@@ -1,6 +1,6 @@
 /**
- * A page that is used for long: hundreds of rounds, dozens of questions, members that come and go.
- * What it holds stays what it was.
+ * Long use of a page: hundreds of rounds, dozens of questions, members added and removed. Its
+ * memory does not grow.
  */
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
@@ -10,14 +10,14 @@ import { putBeforeWorker, putNothingBeforeWorker } from "./before-worker.ts";
 import { stage } from "./stage.ts";
 import { patience, Visitor } from "./visitor.ts";
 
-// Memory is measured when it is asked for and not some time later, without what nobody holds.
+// Memory is measured on request and at once, after garbage collection.
 const stand = stage("swiftshader", [
   "--enable-blink-features=ForceEagerMeasureMemory",
   "--js-flags=--expose-gc",
 ]);
 
-/** Bytes that are held. */
-interface Held {
+/** Bytes in use. */
+interface MemoryUse {
   /** By scripts of the page and of its workers, without the modules' memories. */
   scripts: number;
   heap: number;
@@ -62,10 +62,10 @@ async function use(
   );
 }
 
-async function held(visitor: Visitor): Promise<Held> {
+async function held(visitor: Visitor): Promise<MemoryUse> {
   const workers = visitor.page.workers();
   const collect = (): void => (globalThis as unknown as { gc(): void }).gc();
-  // Twice: what a worker lets go of may be another's.
+  // Twice: garbage of one worker may be referenced by another.
   for (let count = 0; count < 2; count++)
     await Promise.all([
       visitor.page.evaluate(collect),
@@ -116,7 +116,7 @@ async function soak(
         new URL("./library/conclave.js", document.baseURI).href
       )) as typeof import("../../src/library/conclave.ts");
       const conclave = await Conclave.open({ backend });
-      // One after the other, so that each has the same worker every time.
+      // In turn, so that each has the same worker every time.
       for (const name of ["Ada", "Juno", "Quill"])
         await conclave.add(
           { name, url: `./members/${name.toLowerCase()}.gguf` },
@@ -124,7 +124,7 @@ async function soak(
         );
       Object.assign(window, { conclave });
     }, backend);
-    // What is made once and kept is there from here on: the browser compiles what runs often anew.
+    // Caches exist from here on; the browser recompiles code that runs often.
     for (let count = 0; count < 2; count++) {
       await use(visitor, rounds, questions, loads);
       await held(visitor);
@@ -132,7 +132,7 @@ async function soak(
     const before = await held(visitor);
     const done = await use(visitor, rounds, questions, loads);
     const after = await held(visitor);
-    const share = (what: keyof Held): number => after[what] / before[what] - 1;
+    const share = (what: keyof MemoryUse): number => after[what] / before[what] - 1;
     const told = (
       ["scripts", "heap", ...(backend === "webgpu" ? (["gpu"] as const) : [])] as const
     ).map(
@@ -144,8 +144,7 @@ async function soak(
     );
     assert.ok(done.rounds >= rounds && done.questions >= questions && done.loads >= loads);
     assert.ok(share("heap") <= 0.02, told.join(", "));
-    // On the CPU what Chromium counts to workers that have ended comes and goes with it: it is told
-    // only.
+    // On the CPU Chromium's count for ended workers varies, so it is only reported.
     if (backend === "webgpu")
       assert.ok(
         before.gpu > 1e6 && share("gpu") <= 0.02 && share("scripts") <= 0.02,

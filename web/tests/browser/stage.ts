@@ -1,6 +1,4 @@
-/**
- * What every browser test stands on: the built folder on a strict host, and one Chromium a file.
- */
+/** Setup of every browser test: the built folder on a strict host, and one Chromium a file. */
 import { existsSync } from "node:fs";
 import { after, before } from "node:test";
 import type { Browser } from "playwright-core";
@@ -15,7 +13,7 @@ export interface Stage {
   browser: Browser;
 }
 
-/** Filled before the first test of the file runs. */
+/** Set before the first test of the file runs. */
 export function stage(graphics: Graphics, flags: string[] = []): Stage {
   const made = {} as Stage;
   before(async () => {
@@ -30,7 +28,7 @@ export function stage(graphics: Graphics, flags: string[] = []): Stage {
       if (!existsSync(dist + file))
         throw new Error(`${dist}${file} is missing: build the page first (cargo xtask dist)`);
     }
-    // The package, the engine's script as a module of its own, and what looks for faults in pages.
+    // The package, the engine's script as a separate module, and the accessibility checker.
     made.site = new Site(dist, "/some/where/", {
       library: `${web}package`,
       pkg: `${web}pkg`,

@@ -6,7 +6,7 @@ import { sha256 } from "../../src/store/sha256.ts";
 import { openShelf } from "../../src/store/shelf.ts";
 import { Store } from "../../src/store/store.ts";
 
-/** What a test asks of the worker. */
+/** Calls of the worker. */
 export type Call =
   | { id: number; method: "start"; hub: string; chunkBytes: number; stallMs: number }
   | { id: number; method: "plan" | "delete" | "open"; ref: string }

@@ -1,4 +1,4 @@
-/** A tab of a bare page that has nothing but the store in a worker, and the host that serves it. */
+/** A tab of a bare page with only the store in a worker, and the host that serves it. */
 import { build } from "esbuild";
 import assert from "node:assert/strict";
 import { createServer, type Server } from "node:http";
@@ -7,7 +7,7 @@ import type { BrowserContext, Page } from "playwright-core";
 import type { Plan, Progress, Stored } from "../../src/protocol/messages.ts";
 import { patience } from "./visitor.ts";
 
-/** Runs in the page: pairs answers with calls. */
+/** Runs in the page: matches replies to calls. */
 const script = `
   const worker = new Worker("./worker.js", { type: "module" });
   const waiting = new Map();
@@ -75,16 +75,16 @@ export interface OpenedFile {
 interface Driven {
   call(message: object): Promise<Answer<unknown>>;
   stop(id: number): void;
-  /** The last call that opens a model, and what it told of its progress. */
+  /** The last call that opens a model, and its progress. */
   opening: number;
   progress: Progress[];
 }
 
-/** What a tab's store is opened with. */
+/** Options of a tab's store. */
 export interface Start {
   hub: string;
   chunkBytes: number;
-  /** A line is silent when no byte comes for this long. */
+  /** A connection is stalled after this long without a byte. */
   stallMs: number;
 }
 
@@ -125,14 +125,14 @@ export class Tab {
   delete = (ref: string): Promise<void> => this.#result({ method: "delete", ref });
   open = (ref: string): Promise<OpenedFile[]> => this.#result({ method: "open", ref });
 
-  /** The error that opening ends in. */
+  /** The error of opening a model. */
   async failure(ref: string): Promise<{ kind: string; message: string }> {
     const { error } = await this.#call({ method: "open", ref });
     assert.ok(error, "it should have failed");
     return error;
   }
 
-  /** Stops the opening of a model. */
+  /** Aborts the opening of a model. */
   stop(): Promise<void> {
     return this.page.evaluate(() => {
       const driven = globalThis as unknown as Driven;
@@ -141,8 +141,8 @@ export class Tab {
   }
 
   /**
-   * Waits until so many bytes of a model are written and noted; a report of progress may come
-   * before that, or late.
+   * Waits until so many bytes of a model are written and recorded; progress reports may come
+   * earlier or later.
    */
   async keeps(bytes: number): Promise<void> {
     const enough = AbortSignal.timeout(patience);
@@ -156,7 +156,7 @@ export class Tab {
     return this.page.evaluate(() => (globalThis as unknown as Driven).progress);
   }
 
-  /** Waits until a step of the progress is as asked. */
+  /** Waits until a progress report matches. */
   async reaches(what: Partial<Progress>): Promise<void> {
     await this.page.waitForFunction(
       ({ phase, loaded }) =>

@@ -1,4 +1,4 @@
-/** Members on the CPU in workers of their own: the same answer as in one, at the same time. */
+/** Members on the CPU in workers of their own: the same answer as in one, concurrently. */
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -70,7 +70,7 @@ test("three members in three threads answer as in one, and draft and verify at t
     const apart = await run(3);
     return { alone, apart, busy: busy.slice(quiet) };
   });
-  // The thread of one that left helps another.
+  // The thread of a removed member helps another.
   assert.deepEqual([alone.threads, alone.left, apart.threads, apart.left], [1, 1, 3, 3]);
   assert.ok(apart.heaps[1]! < apart.heaps[0]!, "a thread that ends gives its heap back");
   assert.ok(alone.events.some(({ type }) => type === "round"));
@@ -88,7 +88,7 @@ test("three members in three threads answer as in one, and draft and verify at t
     context.diagnostic(
       `${overlap.length} of ${all.length} times a ${what} ran beside another member's`,
     );
-    // One after the other, none does.
+    // In turn there is no overlap.
     assert.ok(overlap.length > all.length / 2, `${overlap.length} of ${all.length}`);
   }
   visitor.clean();
@@ -206,7 +206,7 @@ test("the page says on how many threads its members run", async () => {
 });
 
 test("a member's worker that fails is told by the member's name, and one press loads all again", async () => {
-  // Fails in a later round, as a trap in the module would.
+  // Fails in a later round, like a trap in the module.
   const broken = `
     let drafts = 0;
     addEventListener("message", ({ data }) => {

@@ -1,10 +1,10 @@
 /**
- * Runs in a member's worker before it: tells on a channel when it was busy with a draft or a verify
- * pass, in milliseconds that are the same in all threads. It holds what it found back for a while:
- * a draft of the toys takes about as long as a thread needs to be woken on a busy machine.
+ * Runs before a member's worker: reports on a channel when it was busy with a draft or a verify
+ * pass, in milliseconds of a clock common to all threads. It delays its results: a draft of the
+ * toys takes about as long as waking a thread on a busy machine.
  */
 export interface Busy {
-  /** Which worker. */
+  /** Name of the worker. */
   thread: string;
   what: string;
   from: number;

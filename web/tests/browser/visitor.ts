@@ -1,6 +1,6 @@
 /**
- * A visitor to the page: a real Chromium, on SwiftShader or without WebGPU, that notes every
- * console error, every policy violation and every request to another origin.
+ * A visitor to the page: a real Chromium, on SwiftShader or without WebGPU, that records every
+ * console error, policy violation and request to another origin.
  */
 import assert from "node:assert/strict";
 import {
@@ -14,8 +14,8 @@ import {
 import type { Site } from "./site.ts";
 
 /**
- * A name that is not localhost: over plain http it is no secure context, so that there is neither
- * navigator.gpu nor crypto.subtle.
+ * A name other than localhost: over plain http it is no secure context, without navigator.gpu and
+ * crypto.subtle.
  */
 export const plainHost = "conclave.test";
 
@@ -29,15 +29,12 @@ export const plain = [
   "--disable-sync",
 ];
 
-/**
- * What is waited for comes, but a busy machine may be slow: waiting longer costs nothing where it
- * is not.
- */
+/** Generous timeout for a busy machine; costs nothing elsewhere. */
 export const patience = 120_000;
 
 /**
  * `swiftshader`: WebGPU on a software adapter. `hardware`: on this machine's own. `none`: WebGPU
- * finds no adapter.
+ * without an adapter.
  */
 export type Graphics = "swiftshader" | "hardware" | "none";
 
@@ -68,8 +65,8 @@ export function launch(graphics: Graphics, also: string[] = []): Promise<Browser
 }
 
 /**
- * A browser whose profile lies in a folder, as a visitor's does: in other windows private files lie
- * in the memory of another process.
+ * A browser with its profile in a folder, as a visitor's: other windows keep private files in the
+ * memory of another process.
  */
 export function launchIn(profile: string, graphics: Graphics): Promise<BrowserContext> {
   return chromium.launchPersistentContext(profile, options(graphics));
@@ -77,10 +74,10 @@ export function launchIn(profile: string, graphics: Graphics): Promise<BrowserCo
 
 export class Visitor {
   readonly page: Page;
-  /** What must stay empty on a clean visit. */
+  /** Must stay empty on a clean visit. */
   readonly complaints: string[] = [];
 
-  /** The origins that the page may ask. */
+  /** Origins that the page may contact. */
   readonly #own: string[];
 
   private constructor(page: Page, own: string[]) {
@@ -99,14 +96,14 @@ export class Visitor {
     });
   }
 
-  /** Another origin that the page may ask. */
+  /** Allows another origin. */
   allow(origin: string): void {
     this.#own.push(origin);
   }
 
   /**
    * Opens the page and waits until the members are loaded, unless `loaded` is false. `also`: other
-   * origins that it may ask.
+   * allowed origins.
    */
   static async arrive(
     browser: Pick<Browser, "newContext">,
@@ -167,7 +164,7 @@ export class Visitor {
     await this.page.locator("#models-dialog .ensemble").first().waitFor();
   }
 
-  /** Asks for the toys by their ticks: they stay beside models that come. */
+  /** Ticks the toys, so that they stay when models are added. */
   async keepToys(): Promise<void> {
     for (const box of await this.page.locator(".member .takes-part input").all()) {
       await box.uncheck();
@@ -175,10 +172,7 @@ export class Visitor {
     }
   }
 
-  /**
-   * Adds members from files, of this machine by their paths or made up, as the dialog's picker
-   * does.
-   */
+  /** Adds members from files by the dialog's picker: by path, or with given content. */
   async pick(
     files: string[] | { name: string; mimeType: string; buffer: Buffer }[],
   ): Promise<void> {
@@ -196,7 +190,7 @@ export class Visitor {
     await this.page.locator("#models-dialog[open]").waitFor({ state: "detached" });
   }
 
-  /** Adds a member behind a server by the dialog; it may still be asking that. */
+  /** Adds a member behind a server by the dialog, without waiting for the server. */
   async join({
     base,
     key,
@@ -218,18 +212,18 @@ export class Visitor {
     );
     await page.getByLabel("Model", { exact: true }).fill(name);
     await page.getByLabel("Key", { exact: true }).fill(key ?? "");
-    // Nothing is to be late on a busy machine.
+    // Nothing may be late on a busy machine.
     await page.getByLabel("Wait, s", { exact: true }).fill("60");
     await page.getByLabel("It only judges").setChecked(judges);
     await page.getByRole("button", { name: "Ask it to join" }).click();
   }
 
-  /** Waits until the page's own files are kept for visits without a network. */
+  /** Waits until the page's own files are kept for offline visits. */
   async offlineCopy(): Promise<void> {
     await this.page.waitForFunction(() => navigator.serviceWorker.controller !== null);
   }
 
-  /** Asks; the answer may be over before anyone looks. */
+  /** Asks; the answer may be over at once. */
   async ask(question: string): Promise<void> {
     const exchanges = this.page.locator(".exchange");
     const before = await exchanges.count();
@@ -238,14 +232,14 @@ export class Visitor {
     await exchanges.nth(before).waitFor();
   }
 
-  /** Asks and waits for the end of the answer; gives its text. */
+  /** Asks and waits for the end of the answer; returns its text. */
   async answer(question: string, timeout = 240_000): Promise<string> {
     await this.ask(question);
     await this.state("ready", timeout);
     return this.text();
   }
 
-  /** The text of the last answer, as it is shown. */
+  /** The displayed text of the last answer. */
   async text(): Promise<string> {
     return (
       await this.page.locator(".exchange .answer").last().locator(".segment").allTextContents()
@@ -253,8 +247,8 @@ export class Visitor {
   }
 
   /**
-   * Does something in the page as soon as it shows what is waited for: from here it would come too
-   * late. Both know nothing of this side.
+   * Runs `task` in the page as soon as `shown` holds, which would be too late from here. Neither
+   * has outer scope.
    */
   async when(shown: () => boolean, task: () => void): Promise<void> {
     await this.page.evaluate(`{

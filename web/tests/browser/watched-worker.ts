@@ -1,14 +1,13 @@
 /**
- * Runs in the engine's worker before it: notes by name which kernels are launched, refuses those
- * that a test has a driver refuse, and may give the adapter another name. A test reads `watched`
- * there.
+ * Runs before the engine's worker: counts kernel launches by name, refuses those that a test names,
+ * and may rename the adapter. Tests read `watched` there.
  */
 
-/** What a test gives. */
+/** Options of a test. */
 export interface Watch {
   /** Kernels that the driver can't compile. */
   refuse?: string[];
-  /** Who made the adapter, by its own word. */
+  /** The adapter's vendor name. */
   vendor?: string;
 }
 

@@ -1,7 +1,4 @@
-/**
- * What axe-core has to say of the page and of the element, in each of its states that a visitor
- * meets.
- */
+/** axe-core's findings on the page and the element, in every state that a visitor meets. */
 import assert from "node:assert/strict";
 import { faults } from "../axe.ts";
 import { embedded } from "./element-page.ts";

@@ -1,14 +1,13 @@
 /**
- * A tab of another browser than Chromium, driven by the commands of W3C WebDriver. WebKit's driver
- * takes them over HTTP; Firefox itself takes them under the same names as Marionette, which is what
- * Mozilla's own driver speaks to it: Debian has no package of that. Marionette rather than
- * WebDriver BiDi, under which one load in thirty to a hundred hangs in a worker that starts
- * another.
+ * A tab of a browser other than Chromium, driven by W3C WebDriver commands. WebKit's driver takes
+ * them over HTTP; Firefox takes them under the same names over Marionette, as Mozilla's own driver
+ * does, which Debian does not package. WebDriver BiDi is not used: under it one load in thirty to a
+ * hundred hangs in a worker that starts another.
  */
 import { writeFile } from "node:fs/promises";
 import { patience } from "../browser/visitor.ts";
 
-/** The commands that are used here, by WebDriver's names. */
+/** The commands used here, by WebDriver's names. */
 export type Command =
   | "SetTimeouts"
   | "Navigate"
@@ -22,18 +21,18 @@ export type Command =
   | "SetWindowRect"
   | "TakeScreenshot";
 
-/** The line to a browser, with a session on it. */
+/** A connection to a browser with a session. */
 export interface Line {
-  /** `element`: what the command is about. Gives the command's value. */
+  /** `element`: target of the command. Returns the command's value. */
   send(command: Command, parameters?: object, element?: string): Promise<unknown>;
   /** Ends the browser. */
   close(): void;
 }
 
-/** How WebDriver marks an element in JSON. */
+/** WebDriver's key for an element in JSON. */
 export const elementKey = "element-6066-11e4-a52e-4f735466cecf";
 
-/** Keys that are no characters. */
+/** Keys that are not characters. */
 export const keys = {
   tab: "\uE004",
   enter: "\uE007",
@@ -44,7 +43,7 @@ export const keys = {
   shift: "\uE008",
 };
 
-/** What runs in the page: it knows nothing of this side but its arguments. */
+/** A function that runs in the page, with its arguments but no outer scope. */
 type Task<A extends unknown[], T> = (...given: A) => T | Promise<T>;
 
 export class Tab {
@@ -63,16 +62,16 @@ export class Tab {
     await this.#line.send("Navigate", { url: address });
   }
 
-  /** As the visitor does it: Firefox's own command asks the host, past a service worker. */
+  /** Reloads like a visitor: Firefox's own command bypasses a service worker. */
   async reload(): Promise<void> {
     await this.evaluate(() => {
-      Object.assign(window, { left: true }); // in Firefox globalThis is the driver's own
+      Object.assign(window, { left: true }); // In Firefox globalThis is the driver's own.
       setTimeout(() => location.reload());
     });
     await this.until(() => !("left" in window) && document.readyState === "complete");
   }
 
-  /** Runs a function in the page and gives what it returns. */
+  /** Runs a function in the page and returns its result. */
   async evaluate<A extends unknown[], T>(task: Task<A, T>, ...given: A): Promise<T> {
     const script = `
       const done = arguments[arguments.length - 1];
@@ -85,11 +84,11 @@ export class Tab {
     return told.value;
   }
 
-  /** Waits until a function gives something that holds, and gives that. */
+  /** Polls until a function returns a truthy value, and returns it. */
   async until<A extends unknown[], T>(task: Task<A, T>, ...given: A): Promise<T> {
     const enough = Date.now() + patience;
     for (;;) {
-      // A page that is just going away answers with an error.
+      // A page that is being left answers with an error.
       const { value, error } = await this.evaluate(task, ...given).then(
         (value) => ({ value, error: undefined }),
         (error: unknown) => ({ value: undefined, error }),
@@ -103,7 +102,7 @@ export class Tab {
     }
   }
 
-  /** Waits until there is such an element in view of the styles. */
+  /** Waits until such an element is displayed. */
   async shown(selector: string): Promise<void> {
     await this.until(
       (selector) =>
@@ -114,12 +113,12 @@ export class Tab {
     );
   }
 
-  /** The text of the first such element, as it is in the document. */
+  /** The text of the first such element, as in the document. */
   async text(selector: string): Promise<string> {
     return this.until((selector) => document.querySelector(selector)?.textContent ?? "", selector);
   }
 
-  /** Waits until such an element says this. */
+  /** Waits until such an element has this text. */
   async says(selector: string, text: string): Promise<void> {
     await this.until(
       (selector, text) =>
@@ -133,8 +132,7 @@ export class Tab {
 
   async click(selector: string): Promise<void> {
     const element = await this.#find(selector);
-    // A click goes to what lies at the place: the question box stays in view over the end of the
-    // page.
+    // A click hits the topmost element: the sticky question box covers the end of the page.
     await this.evaluate(
       (selector) => document.querySelector(selector)?.scrollIntoView({ block: "center" }),
       selector,
@@ -142,7 +140,7 @@ export class Tab {
     await this.#line.send("ElementClick", {}, element);
   }
 
-  /** Writes into a field what replaces what was there. */
+  /** Replaces a field's content. */
   async fill(selector: string, text: string): Promise<void> {
     const element = await this.#find(selector);
     await this.#line.send("ElementClear", {}, element);
@@ -158,7 +156,7 @@ export class Tab {
     );
   }
 
-  /** Presses keys, one after the other, wherever the focus is. */
+  /** Presses keys in turn, in the focused element. */
   async press(...pressed: string[]): Promise<void> {
     const actions = pressed.flatMap((value) => [
       { type: "keyDown", value },
@@ -169,7 +167,7 @@ export class Tab {
     });
   }
 
-  /** The same with Shift held. */
+  /** The same with Shift. */
   async pressShifted(value: string): Promise<void> {
     const actions = [
       { type: "keyDown", value: keys.shift },
@@ -182,7 +180,7 @@ export class Tab {
     });
   }
 
-  /** Into a frame of the page; without a selector, out of it. */
+  /** Enters a frame of the page; without a selector, leaves it. */
   async frame(selector?: string): Promise<void> {
     await this.#line.send(
       "SwitchToFrame",
@@ -195,14 +193,11 @@ export class Tab {
     await this.#line.send("SetWindowRect", { x: 0, y: 0, width, height });
   }
 
-  /**
-   * Takes a picture where CONCLAVE_PICTURES names a folder: for whoever looks at them, no test
-   * does.
-   */
+  /** Takes a picture for inspection by eye if CONCLAVE_PICTURES names a folder. */
   async picture(name: string): Promise<void> {
     const folder = process.env["CONCLAVE_PICTURES"];
     if (folder === undefined) return;
-    // WebKit gives what it has last painted.
+    // WebKit returns the last painted frame.
     await this.evaluate(
       () =>
         new Promise<void>((resolve) =>

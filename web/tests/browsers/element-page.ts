@@ -1,15 +1,18 @@
-/** A page of someone else's with the element in it, and nothing of this project beside. */
+/** A foreign page with only the element. */
 import type { Visit } from "./visit.ts";
 
-/** The element as a visitor to that page uses it. What runs in the page finds it by its name. */
+/**
+ * The element as used by a visitor to that page. Functions that run in the page find it by its
+ * name.
+ */
 export interface Embedded {
-  /** The text of a part of it; undefined while that is hidden. */
+  /** The text of one of its parts; undefined while hidden. */
   part(name: string): Promise<string | undefined>;
   press(name: string): Promise<void>;
   ask(question: string): Promise<void>;
-  /** Asks and waits for the end of the answer; gives its text. */
+  /** Asks and waits for the end of the answer; returns its text. */
   answer(question: string): Promise<string>;
-  /** Waits until the button says this. */
+  /** Waits until the button has this text. */
   button(text: "Ask" | "Stop"): Promise<void>;
 }
 
@@ -34,7 +37,7 @@ export async function embedded(visit: Visit, attributes = ""): Promise<Embedded>
   };
   await tab.until(() => document.querySelector("conclave-chat")?.shadowRoot);
   const element: Embedded = {
-    part: async (name) => (await tab.evaluate(shadow, name)) ?? undefined, // null, as it comes
+    part: async (name) => (await tab.evaluate(shadow, name)) ?? undefined, // WebDriver returns null.
     press: async (name) => {
       await tab.until((name) => {
         const part = document

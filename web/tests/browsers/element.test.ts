@@ -1,4 +1,4 @@
-/** The element in someone else's page, in Firefox and in WebKit. */
+/** The element in a foreign page, in Firefox and in WebKit. */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before } from "node:test";

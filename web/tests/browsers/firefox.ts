@@ -1,4 +1,4 @@
-/** Firefox, with a profile of its own that is gone afterwards, on the line of Marionette. */
+/** Firefox with a temporary profile, driven over Marionette. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
@@ -10,7 +10,7 @@ import { end, soon, start } from "./programs.ts";
 export type Preferences = Record<string, string | number | boolean>;
 
 const usual: Preferences = {
-  "marionette.port": 0, // any that is free
+  "marionette.port": 0, // Any free port.
   "browser.shell.checkDefaultBrowser": false,
   "datareporting.policy.dataSubmissionEnabled": false,
   "app.normandy.enabled": false,
@@ -35,7 +35,7 @@ export async function launchFirefox(preferences: Preferences = {}): Promise<Line
   process.once("exit", close);
   const port = await soon("Firefox", async () => {
     const written = await readFile(join(profile, "MarionetteActivePort"), "utf8");
-    // Firefox makes the file, and only then writes it.
+    // Firefox creates the file before it writes it.
     if (written === "") throw new Error("The file of its port is still empty");
     return Number(written);
   });
@@ -53,8 +53,8 @@ interface Waiting {
 }
 
 /**
- * A message is its length, a colon and JSON: `[0, id, command, parameters]` there, `[1, id, error,
- * result]` back.
+ * Messages are a length, a colon and JSON: `[0, id, command, parameters]` sent, `[1, id, error,
+ * result]` received.
  */
 class Marionette {
   readonly #socket: Socket;
@@ -91,7 +91,7 @@ class Marionette {
     const id = this.#next++;
     const about =
       element === undefined ? {} : command === "SwitchToFrame" ? { element } : { id: element };
-    // WebDriver pictures what is in view, this the whole page unless it is told.
+    // WebDriver captures the viewport, Marionette by default the whole page.
     const text = JSON.stringify([
       0,
       id,

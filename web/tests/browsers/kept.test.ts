@@ -1,4 +1,4 @@
-/** What the browsers keep: models of the hub, and the page itself for a visit without a network. */
+/** Storage in these browsers: models of the hub, and the page itself for offline visits. */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, beforeEach } from "node:test";
@@ -43,8 +43,7 @@ inEach(
   "a model of the hub is stored, and there again after a reload, whatever the visitor says to being asked",
   async (visit) => {
     const { tab } = visit;
-    // Firefox asks the visitor whether the page may keep what it stores, and waits for the answer:
-    // nobody here gives one.
+    // Firefox asks the visitor whether to persist storage, and here never gets an answer.
     const before = `
       globalThis.asked = 0;
       StorageManager.prototype.persist = () => (asked++, new Promise(() => {}));`;
@@ -78,8 +77,7 @@ inEach(
   "where the browser gives the page no place, a model stays in memory, and that is said",
   async (visit) => {
     const { tab } = visit;
-    // WebKitGTK has no private files; in other windows they are there, and can't be opened for
-    // writing.
+    // WebKitGTK has no private files; in other windows they exist, but can't be opened for writing.
     runBeforeWorker(
       visit.site,
       'if (globalThis.FileSystemFileHandle) FileSystemFileHandle.prototype.createSyncAccessHandle = async () => { throw new DOMException("not here", "NotSupportedError"); };',

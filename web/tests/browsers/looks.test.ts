@@ -1,6 +1,6 @@
 /**
- * How the page looks in Firefox and in WebKit: on a phone, in the dark, and where the browser names
- * no language.
+ * The page's appearance in Firefox and in WebKit: on a phone, in dark mode, and in a browser
+ * without a language.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -19,7 +19,7 @@ for (const [inEach, scheme] of [
 ] as const) {
   inEach(`nothing is cut off at the width of a phone, ${scheme}`, async (visit) => {
     const { tab, site } = visit;
-    // Windows have a least width; a frame has none.
+    // Windows have a minimum width; frames have none.
     site.overrides.set(
       "phone.html",
       '<!doctype html><title>Phone</title><link rel="icon" href="./mark.svg"><style>body { margin: 0 } iframe { border: 0 }</style><iframe width="360" height="780" src="./index.html"></iframe>',
@@ -83,7 +83,7 @@ test("WebKit: under a C locale, where the browser names a language that there is
   try {
     const visit = new Visit("WebKit", await Tab.of(line), site);
     await visit.arrive();
-    // One member adds wrongly here, so that weights move, which are drawn then.
+    // One member adds wrongly here, so that weights move and the chart is drawn.
     await visit.set("alpha", "20");
     await visit.set("temperature", "0");
     assert.notEqual(await visit.answer("What is 5 + 6?"), "");

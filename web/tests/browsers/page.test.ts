@@ -1,7 +1,4 @@
-/**
- * The page in Firefox and in WebKit, on the CPU: what a visitor comes for, and ways to it without a
- * mouse.
- */
+/** The page in Firefox and in WebKit, on the CPU: its main uses, and by keyboard. */
 import assert from "node:assert/strict";
 import { putBeforeWorker } from "../browser/before-worker.ts";
 import { dist } from "../browser/stage.ts";
@@ -41,7 +38,7 @@ inEach("a first visit ends in an answer, with who wrote what and who voted how",
   );
   await tab.picture(`${visit.browser} answer`);
   await visit.offlineCopy();
-  // No newer version is offered of what has just come, and no request has left the host.
+  // A page just loaded is offered no newer version, and no request has left the host.
   await visit.clean();
 });
 
@@ -49,7 +46,7 @@ inEach(
   "a member is known by its underline as well as by its colour; weights that differ are drawn",
   async (visit) => {
     await visit.arrive();
-    // One member adds wrongly here, so that weights move, which are drawn then.
+    // One member adds wrongly here, so that weights move and the chart is drawn.
     await visit.set("alpha", "20");
     await visit.set("temperature", "0");
     await visit.answer("What is 5 + 6?");
@@ -195,7 +192,7 @@ inEach("everything goes by keyboard alone", async (visit) => {
   await tabTo("segment", (key) => tab.pressShifted(key));
   await tab.press(keys.enter);
   assert.equal(await tab.text(".inspector h3"), "Round 1");
-  // Without a window manager WebKit's window has no focus, and nothing in it is drawn with one.
+  // Without a window manager WebKit's window has no focus, and draws none.
   assert.ok(
     await tab.evaluate(
       () => document.activeElement?.matches(":focus-visible") || !document.hasFocus(),

@@ -1,13 +1,12 @@
 /**
- * Programs that tests start: each ends with the tests, whatever becomes of those, and all that it
- * started.
+ * Programs started by tests: each ends with the tests, however these end, with all its children.
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { createServer, type AddressInfo } from "node:net";
 
 const running = new Set<ChildProcess>();
 
-/** Starts a program in a group of its own. `out`: further files that it gets, from the third on. */
+/** Starts a program in its own process group. `out`: further files, from descriptor 3 on. */
 export function start(
   program: string,
   args: string[],
@@ -19,13 +18,13 @@ export function start(
     stdio: ["ignore", "ignore", "ignore", ...out],
     env: { ...process.env, ...environment },
   });
-  // Told by whoever waits for it to answer.
+  // Reported when waiting for its answer.
   child.on("error", () => running.delete(child));
   running.add(child);
   return child;
 }
 
-/** Ends a program with all that it started. */
+/** Ends a program with all its children. */
 export function end(child: ChildProcess): void {
   if (!running.delete(child) || child.pid === undefined) return;
   try {
@@ -39,8 +38,8 @@ process.on("exit", () => running.forEach(end));
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(1));
 
 /**
- * Tries for a minute at least; a program takes a moment to listen, and its first start on a machine
- * reads it from the disk.
+ * Retries for at least a minute; a program takes a moment to listen, and its first start on a
+ * machine reads it from disk.
  */
 export async function soon<T>(what: string, attempt: () => Promise<T>): Promise<T> {
   for (let tries = 0; ; tries++) {
@@ -53,7 +52,7 @@ export async function soon<T>(what: string, attempt: () => Promise<T>): Promise<
   }
 }
 
-/** A port that nobody listens on. */
+/** A free port. */
 export async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

@@ -1,7 +1,7 @@
 /**
- * A published model in Firefox and in WebKit, as people have it: picked as a file, fetched from the
- * hub on this machine and there again after a reload where the browser keeps it, and told where
- * there is no room for it.
+ * A published model in Firefox and in WebKit: picked as a file; fetched from the hub on this
+ * machine, and there again after a reload if the browser keeps it; with a message if there is no
+ * room.
  */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
@@ -18,7 +18,7 @@ const folder = process.env["CONCLAVE_PUBLISHED"] ?? "";
 const name = "SmolLM2-135M-Instruct.Q4_1";
 const file = `${name}.gguf`;
 const reference = `hf:makers/smollm2-GGUF/${file}`;
-/** More than the page holds in memory, where it has no other place. */
+/** More than the page holds in memory when it has no storage. */
 const large = "hf:makers/large-GGUF/large.gguf";
 const question = "What is the capital of France?";
 let hub: Hub;
@@ -40,7 +40,7 @@ beforeEach(() => hub.reset());
 
 const search = (): string => `?debug&hub=${encodeURIComponent(hub.address)}`;
 
-/** Asks the same of the same model, for its likeliest words, and a few of them. */
+/** Asks the same question of the same model, for a few of its likeliest words. */
 async function answered(visit: Visit): Promise<string> {
   await visit.set("temperature", "0");
   await visit.set("maxRounds", "2");
@@ -55,12 +55,12 @@ async function answered(visit: Visit): Promise<string> {
   return answer;
 }
 
-/** Waits until the toys have made room for the member that joins. */
+/** Waits until the toys have made room for the new member. */
 async function alone({ tab }: Visit): Promise<void> {
   await tab.until(() => document.querySelector('.member[data-state="ready"]:only-child') !== null);
 }
 
-/** Names a model in the dialog. */
+/** Enters a model in the dialog. */
 async function enter({ tab }: Visit, reference: string): Promise<void> {
   await tab.click("#add-model");
   await tab.shown("#models-dialog[open] .ensemble");
@@ -69,8 +69,8 @@ async function enter({ tab }: Visit, reference: string): Promise<void> {
 }
 
 /**
- * Picks the model as a file, has it answer, and leaves; the answer is what the stored model has to
- * say again.
+ * Picks the model as a file, asks it, and leaves; returns the answer, which the stored model must
+ * repeat.
  */
 async function picked(visit: Visit): Promise<string> {
   const { tab } = visit;
@@ -141,7 +141,7 @@ inEach(
     assert.deepEqual(await visit.members(), ["Ada", "Quill", "Juno"]);
     assert.match(await tab.text("#notices"), /one model is missing/);
 
-    // What memory has no room for is told before a byte of it is fetched, and with a way on.
+    // Lack of memory is reported before a byte is fetched, with a way to continue.
     await hub.reset();
     await enter(visit, large);
     await tab.says(
@@ -159,8 +159,8 @@ inEach(
 test("Firefox: a published model that the browser has no room for is refused before it is fetched", {
   timeout: 180_000,
 }, async () => {
-  // In KiB, of which a site gets a fifth: 60 MiB. That Firefox refuses what workers write beyond it
-  // can't be tested: it doesn't.
+  // In KiB, of which a site gets a fifth: 60 MiB. Firefox does not enforce it on workers' writes,
+  // so that can't be tested.
   const line = await launchFirefox({
     "dom.quotaManager.temporaryStorage.fixedLimit": 5 * 60 * 1024,
   });

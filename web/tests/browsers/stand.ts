@@ -1,6 +1,6 @@
 /**
- * What every test here stands on: one Firefox and one WebKit a file, and the built page on a host
- * of its own a test.
+ * Setup of every test here: one Firefox and one WebKit a file, and a host with the built page for
+ * each test.
  */
 import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
@@ -21,10 +21,7 @@ const launches: Record<string, (options: Options) => Promise<Line>> = {
   WebKit: launchWebKit,
 };
 
-/**
- * A host with the page; what the browsers keep of one test, another does not find, since it is
- * another's.
- */
+/** A new origin with the page, so that tests share no browser storage. */
 export async function newSite(): Promise<Site> {
   const site = new Site(dist, "/some/where/", {
     library: `${web}package`,
@@ -36,13 +33,13 @@ export async function newSite(): Promise<Site> {
 
 export type Body = (visit: Visit) => Promise<void>;
 
-/** Launches the browsers of a file; gives what runs a test in each of them. */
+/** Launches a file's browsers; returns a function that runs a test in each. */
 export function inEachBrowser(
   options: Options = {},
 ): (title: string, body: Body, only?: string) => void {
   const tabs = new Map<string, { line: Line; tab: Tab }>();
   before(async () => {
-    readFileSync(`${dist}index.html`); // fails where there is no built page
+    readFileSync(`${dist}index.html`); // Fails without a built page.
     const launched = Object.entries(launches).map(async ([name, launch]) => {
       const line = await launch(options);
       tabs.set(name, { line, tab: await Tab.of(line) });

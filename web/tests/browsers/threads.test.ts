@@ -1,6 +1,6 @@
 /**
- * Members in workers of their own in Firefox and in WebKit, and on shared memory and with relaxed
- * SIMD where the browser has these.
+ * Members in workers of their own in Firefox and in WebKit, on shared memory and with relaxed SIMD
+ * if supported.
  */
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -12,22 +12,20 @@ import { inEachBrowser } from "./stand.ts";
 
 const inEach = inEachBrowser();
 
-/** What the page below tells. */
-interface Told {
+/** Result of the page below. */
+interface PageResult {
   isolated: boolean;
-  /**
-   * The browser lets workers of an isolated page have each other's memory, and wait for each other.
-   */
+  /** Whether workers of an isolated page can share memory and wait for each other. */
   shares: boolean;
-  /** The browser's WebAssembly has relaxed SIMD. */
+  /** Whether the browser supports relaxed SIMD. */
   relaxed: boolean;
   threads: number;
   events: { type: string }[];
 }
 
 /**
- * A page that asks through the library, for as many threads as its address says, the bundled
- * members or a file that was picked.
+ * A page that asks through the library, with the number of threads in its address, the bundled
+ * members or a picked file.
  */
 const script = `
   // A function of no operands that gives what one relaxed instruction, i8x16.relaxed_swizzle, makes
@@ -59,11 +57,11 @@ function serve(site: Site): void {
 inEach("members in threads of their own answer as in one", async ({ tab, site }) => {
   serve(site);
   await tab.open(`${site.address}ask.html`);
-  const run = async (threads: number): Promise<Told> => {
+  const run = async (threads: number): Promise<PageResult> => {
     await tab.until(() => "run" in globalThis);
     return tab.evaluate(
       (threads) =>
-        (globalThis as unknown as { run: (threads: number) => Promise<Told> }).run(threads),
+        (globalThis as unknown as { run: (threads: number) => Promise<PageResult> }).run(threads),
       threads,
     );
   };
@@ -71,7 +69,7 @@ inEach("members in threads of their own answer as in one", async ({ tab, site })
   assert.deepEqual([apart.threads, alone.threads], [3, 1]);
   assert.ok(apart.events.some(({ type }) => type === "round"));
   assert.deepEqual(apart.events, alone.events);
-  // WebKitGTK 2.50 has no relaxed SIMD, as Firefox before 146.
+  // WebKitGTK 2.50 has no relaxed SIMD, nor has Firefox before 146.
   const module = `engine${apart.shares ? "-shared" : ""}${apart.relaxed ? "-relaxed" : ""}.wasm`;
   assert.deepEqual(
     new Set(site.asked.filter((file) => /^library\/engine.*\.wasm$/.test(file))),
@@ -97,13 +95,15 @@ inEach(
       const path = join(folder, "member.gguf");
       await writeModel(path, shape);
       serve(site);
-      const run = async (threads: number): Promise<Told> => {
+      const run = async (threads: number): Promise<PageResult> => {
         await tab.open(`${site.address}ask.html`);
         await tab.until(() => "run" in globalThis);
         await tab.pick("input", path);
         return tab.evaluate(
           (threads) =>
-            (globalThis as unknown as { run: (threads: number) => Promise<Told> }).run(threads),
+            (globalThis as unknown as { run: (threads: number) => Promise<PageResult> }).run(
+              threads,
+            ),
           threads,
         );
       };

@@ -1,6 +1,5 @@
 /**
- * A visit to the page in a tab of another browser: what a visitor does there, and what went wrong
- * meanwhile.
+ * A visit to the page in a tab of another browser: a visitor's actions, and the errors meanwhile.
  */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -13,10 +12,7 @@ interface Noted {
   complaints: string[];
 }
 
-/**
- * Runs before the page's own script: notes failures that nobody caught, and what the policy
- * forbade.
- */
+/** Runs before the page's own script: records uncaught errors and policy violations. */
 const noting = `
   globalThis.complaints = [];
   addEventListener("error", (event) => complaints.push("uncaught: " + event.message));
@@ -25,7 +21,7 @@ const noting = `
 `;
 
 export class Visit {
-  /** Which of the browsers it is. */
+  /** Name of the browser. */
   readonly browser: string;
   readonly tab: Tab;
   readonly site: Site;
@@ -56,8 +52,8 @@ export class Visit {
   }
 
   /**
-   * Has the page's script begin with these lines. Imports come first wherever they stand, so the
-   * page's own are theirs to find.
+   * Prepends these lines to the page's script, where its imports are in scope, since imports are
+   * hoisted.
    */
   prepare(before = ""): void {
     this.site.overrides.set("before.js", `${noting}\n${before}`);
@@ -85,7 +81,7 @@ export class Visit {
     await this.tab.evaluate(set, `#setting-${name}`, value);
   }
 
-  /** Asks, and waits until the answer has begun; it may be over before anyone looks. */
+  /** Asks, and waits until the answer has begun; it may be over at once. */
   async ask(question: string): Promise<void> {
     const count = (): number => document.querySelectorAll(".exchange").length;
     const before = await this.tab.evaluate(count);
@@ -97,7 +93,7 @@ export class Visit {
     );
   }
 
-  /** Asks and waits for the end of the answer; gives its text. */
+  /** Asks and waits for the end of the answer; returns its text. */
   async answer(question: string): Promise<string> {
     await this.ask(question);
     await this.state("ready");
@@ -113,7 +109,7 @@ export class Visit {
     );
   }
 
-  /** What the members are called that are ready. */
+  /** Names of the members that are ready. */
   members(): Promise<string[]> {
     return this.tab.evaluate(() =>
       [...document.querySelectorAll('.member[data-state="ready"] .name')].map(
@@ -122,7 +118,7 @@ export class Visit {
     );
   }
 
-  /** Waits until the page's own files are kept for visits without a network. */
+  /** Waits until the page's own files are kept for offline visits. */
   async offlineCopy(): Promise<void> {
     await this.tab.until(() => navigator.serviceWorker.controller !== null);
   }
@@ -144,7 +140,7 @@ export class Visit {
   }
 }
 
-/** How long a test waits for what is no page's. */
+/** Waits for a condition outside of pages. */
 export async function eventually(what: string, holds: () => Promise<boolean>): Promise<void> {
   const enough = Date.now() + patience;
   while (!(await holds())) {

@@ -1,9 +1,9 @@
-/** WebKitGTK's small browser on a display of its own, driven by WebKit's driver over HTTP. */
+/** WebKitGTK's MiniBrowser on its own display, driven by WebKit's driver over HTTP. */
 import type { Readable } from "node:stream";
 import { elementKey, type Command, type Line } from "./driver.ts";
 import { end, freePort, soon, start } from "./programs.ts";
 
-/** Where the commands lie, below the session; `@` is the element. */
+/** Paths of the commands below the session; `@` is the element. */
 const routes: Record<Command, [method: "GET" | "POST", path: string]> = {
   SetTimeouts: ["POST", "timeouts"],
   Navigate: ["POST", "url"],
@@ -20,7 +20,7 @@ const routes: Record<Command, [method: "GET" | "POST", path: string]> = {
 
 export interface WebKitOptions {
   dark?: boolean;
-  /** The language of the browser, which its scripts' numbers and dates follow. */
+  /** The browser's language, used by its scripts for numbers and dates. */
   language?: string;
 }
 
@@ -31,7 +31,7 @@ export async function launchWebKit({
   dark = false,
   language = "en_US.UTF-8",
 }: WebKitOptions = {}): Promise<Line> {
-  // It says on file 3 which display it is. Without -noreset it would be gone between two clients.
+  // It writes its display number to file 3. Without -noreset it would restart between two clients.
   const display = start(
     "Xvfb",
     ["-displayfd", "3", "-screen", "0", "1400x2000x24", "-noreset", "-nolisten", "tcp"],

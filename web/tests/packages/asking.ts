@@ -1,13 +1,10 @@
-/**
- * What a visitor does with a page that has the element, or a form of its own: asks, and reads the
- * answer.
- */
+/** A visitor to a page with the element or its own form: asks, and reads the answer. */
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import type { Browser } from "playwright-core";
 import { Visitor } from "../browser/visitor.ts";
 
-/** Opens a page, which is left when the test is over. `also`: another origin that it may ask. */
+/** Opens a page until the end of the test. `also`: another allowed origin. */
 export async function open(
   context: TestContext,
   browser: Browser,
@@ -39,7 +36,7 @@ export async function ask(visitor: Visitor): Promise<void> {
     );
 }
 
-/** Opens a page, asks, and sees that nothing went wrong. */
+/** Opens a page, asks, and checks that there was no error. */
 export async function answers(
   context: TestContext,
   browser: Browser,

@@ -1,6 +1,5 @@
 /**
- * What a first visit costs where every answer of the server takes a while: how many requests, and
- * how many of them wait for another.
+ * Cost of a first visit with a slow server: the number of requests, and how many wait for another.
  */
 import assert from "node:assert/strict";
 import { after, before, test, type TestContext } from "node:test";
@@ -31,7 +30,7 @@ const page = `<!doctype html>
 <body></body>`;
 
 const delay = 100;
-/** How many requests may wait for one another. */
+/** Maximum number of consecutive requests. */
 const most = 4;
 
 interface Asked {
@@ -40,7 +39,7 @@ interface Asked {
   to: number;
 }
 
-/** The longest chain of requests of which each came after the one before was answered. */
+/** The longest chain of requests, each sent after the one before was answered. */
 function hops(asked: Asked[]): string[] {
   const chains = new Map<Asked, string[]>();
   for (const one of [...asked].sort((a, b) => a.from - b.from)) {
@@ -58,8 +57,7 @@ function hops(asked: Asked[]): string[] {
 }
 
 /**
- * Of one visit in a browser that has nothing yet: requests and when they were under way, in ms, and
- * when the answer began.
+ * One visit with empty caches: requests with their times in ms, and the beginning of the answer.
  */
 async function visit(
   context: TestContext,
@@ -78,7 +76,7 @@ async function visit(
       };
       asked.push(one);
       await sleep(delay);
-      // Nothing that depends on it can be asked for earlier.
+      // A request that depends on it can't be sent earlier.
       one.to = performance.now() - began;
     },
   });
@@ -95,9 +93,8 @@ test(
   async (context) => {
     const project = await Project.empty(context);
     await project.write("index.html", page);
-    // On a busy machine requests may come one after another that need not, and no visit has fewer
-    // than it has to: the shortest of some visits counts, or of some more where none is short
-    // `enough`.
+    // On a busy machine independent requests may look consecutive, but never fewer than the
+    // dependent ones: takes the shortest of some visits, or of more if none is short `enough`.
     const shortestOf = async (
       keeping: string,
       enough = Number.POSITIVE_INFINITY,
@@ -120,7 +117,7 @@ test(
         context.diagnostic(`  ${Math.round(from)} to ${Math.round(to)} ms ${path}`);
       return { requests: asked.length, serial: serial.length };
     };
-    // As GitHub Pages has it, and as a host has it that lets browsers keep nothing unasked.
+    // Cache headers of GitHub Pages, and of a host that forbids unvalidated caching.
     const kept = await shortestOf("max-age=600", most);
     const checked = await shortestOf("max-age=0, must-revalidate");
     assert.ok(kept.requests <= 12 && kept.serial <= most, JSON.stringify(kept));

@@ -1,6 +1,4 @@
-/**
- * Each of examples/, as whoever copies it has it: installed, built, served and opened in Chromium.
- */
+/** Each project of examples/, as a copy: installed, built, served and opened in Chromium. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { Browser } from "playwright-core";
@@ -15,7 +13,7 @@ before(async () => {
 });
 after(() => browser.close());
 
-/** The page tells how long the answer took, which it hears from the element's event `end`. */
+/** The page shows the duration of the answer, which it gets from the element's event `end`. */
 const hearsTheEnd = (visitor: Visitor): Promise<void> =>
   visitor.page.getByText(/Answered in \d+ ms/).waitFor();
 
@@ -108,7 +106,7 @@ for (const { name, told } of [
       assert.equal(
         development.page.workers().length,
         built.page.workers().length,
-        "no engine is left behind",
+        "no engine is left",
       );
     },
   );

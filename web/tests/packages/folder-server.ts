@@ -1,7 +1,4 @@
-/**
- * Serves folders as plain file hosts do: no rewriting, and by default the policy that a careful
- * page has.
- */
+/** Serves folders like plain file hosts: no rewriting, and by default a strict policy. */
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { TestContext } from "node:test";
@@ -10,13 +7,13 @@ import sirv from "sirv";
 interface FolderOptions {
   /** Headers of every response, beside those of the file. */
   headers?: Record<string, string>;
-  /** Comes before the file is looked for. */
+  /** Called before the file is looked up. */
   before?: (request: IncomingMessage) => Promise<void>;
 }
 
 /**
- * The policy of a page that loads nothing of others; `also` another origin that it does load from.
- * Workers that import from there are started from a blob.
+ * The policy of a page that loads nothing from elsewhere; `also`: an origin that it may load from.
+ * Workers that import from there start from a blob.
  */
 export function policy(also?: string): Record<string, string> {
   const own = also === undefined ? "'self'" : `'self' ${also}`;
@@ -31,7 +28,7 @@ export function policy(also?: string): Record<string, string> {
   return { "content-security-policy": rules.join("; ") };
 }
 
-/** Serves a folder until the test is over, and gives its address. */
+/** Serves a folder until the test is over, and returns its address. */
 export async function serveFolder(
   context: TestContext,
   folder: string,

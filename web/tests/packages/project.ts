@@ -1,7 +1,6 @@
 /**
- * A project as someone has it who installs the package: a folder outside of this repository, with
- * the package as it is published. Whatever happens to the test, the folder and the processes
- * started in it go with it.
+ * A project of a user of the package: a folder outside this repository with the package as
+ * published. The folder and its processes end with the test in any case.
  */
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -15,16 +14,14 @@ import { fileURLToPath } from "node:url";
 
 const web = process.env["CONCLAVE_WEB"] ?? "./";
 
-/**
- * Outlasts installing and building the largest of them several times over: nothing waits for ever.
- */
+/** Several times longer than installing and building the largest takes. */
 export const limit = { timeout: 600_000 };
 const commandLimit = 240_000;
 
-/** What a process is told by this one: nobody is asked, and nothing is reported. */
+/** Environment of the processes: no prompts and no telemetry. */
 const environment = { ...process.env, CI: "true", NEXT_TELEMETRY_DISABLED: "1", NO_COLOR: "1" };
 
-/** What commands have made in a folder of examples/: it is made anew. */
+/** Products of commands in a folder of examples/, which are not copied. */
 const made = new Set(["node_modules", "package-lock.json", "dist", "conclave", ".next"]);
 
 const own = new Set<Project>();
@@ -34,8 +31,7 @@ process.once("exit", () => {
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
 
 /**
- * The package, packed once a run: its place lies in the folder of the bundled tests, which every
- * run makes anew.
+ * The package, packed once a run, in the folder of the bundled tests, which every run makes anew.
  */
 export function packed(): string {
   const folder = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -109,9 +105,7 @@ export class Project {
     return writeFile(join(this.folder, file), text);
   }
 
-  /**
-   * Runs a command in the folder to its end, and gives what it wrote; throws that where it fails.
-   */
+  /** Runs a command in the folder to its end, and returns its output; throws it on failure. */
   async command(...command: string[]): Promise<string> {
     const running = this.#start(command);
     const timer = setTimeout(() => this.#end(running.child), commandLimit);
@@ -123,7 +117,7 @@ export class Project {
   }
 
   /**
-   * Starts a server of the project, `command` for a port, and gives its address once it answers.
+   * Starts a server of the project, `command` for a port, and returns its address once it answers.
    */
   async server(command: (port: string) => string[]): Promise<string> {
     const port = await freePort();
@@ -138,7 +132,7 @@ export class Project {
     throw new Error(`${words.join(" ")} does not answer:\n${running.output()}`);
   }
 
-  /** Ends what runs in the folder, and deletes it. */
+  /** Ends the folder's processes, and deletes it. */
   remove(): void {
     own.delete(this);
     for (const child of this.#running) this.#end(child);
@@ -147,7 +141,7 @@ export class Project {
 
   #start(command: string[]): { child: ChildProcess; over: Promise<void>; output: () => string } {
     const [program = "", ...rest] = command;
-    // In a group of its own, to be ended with whatever it starts.
+    // In its own process group, to be ended with its children.
     const child = spawn(program, rest, {
       cwd: this.folder,
       env: environment,

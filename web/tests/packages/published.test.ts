@@ -1,4 +1,4 @@
-/** The package as a registry would take it: its manifest, and its types in projects of others. */
+/** The package as published: its manifest, and its types in other projects. */
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, symlink } from "node:fs/promises";
@@ -18,15 +18,14 @@ interface Manifest {
 const manifestOf = async (project: Project): Promise<Manifest> =>
   JSON.parse(await project.read("node_modules/conclave/package.json")) as Manifest;
 
-/** What is imported by name: `conclave`, `conclave/element`, and so on. */
+/** Importable names: `conclave`, `conclave/element`, and so on. */
 const entriesOf = ({ exports }: Manifest): string[] =>
   Object.entries(exports)
     .filter(([, place]) => typeof place === "object")
     .map(([entry]) => `conclave${entry.slice(1)}`);
 
 /**
- * Lends the project what the package's types name and do not bring, in the versions of this
- * repository.
+ * Installs what the package's types import but do not bring, in the versions of this repository.
  */
 async function lend(project: Project, { peerDependencies = {} }: Manifest): Promise<void> {
   for (const name of Object.keys(peerDependencies).flatMap((peer) => [peer, `@types/${peer}`])) {
@@ -35,7 +34,7 @@ async function lend(project: Project, { peerDependencies = {} }: Manifest): Prom
     await mkdir(dirname(place), { recursive: true });
     await symlink(join(tools, name), place);
   }
-  // The AI SDK's types import these, and come without them.
+  // The AI SDK's types import these without bringing them.
   await project.write(
     "json-schema.d.ts",
     'declare module "json-schema" {\n  export type JSONSchema7 = object;\n  export type JSONSchema7Definition = object | boolean;\n}\n',

@@ -1,4 +1,4 @@
-/** What the READMEs show runs as it stands there: their code is taken out of their text. */
+/** The code in the READMEs runs as printed; it is extracted from their text. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
@@ -34,7 +34,7 @@ const blocksOf = (markdown: string): Block[] =>
   }));
 
 /**
- * The folder that the READMEs speak of: `conclave/` beside the page, and the package under its
+ * The folder that the READMEs describe: `conclave/` beside the page, and the package under its
  * name.
  */
 async function place(context: TestContext): Promise<Project> {
@@ -49,7 +49,7 @@ const head = `<!doctype html>
 <script type="importmap">{ "imports": { "conclave": "./node_modules/conclave/conclave.js", "conclave/": "./node_modules/conclave/" } }</script>
 `;
 
-/** Runs a script to its end in a page, and gives what it logged. */
+/** Runs a script to its end in a page, and returns its log. */
 async function run(context: TestContext, project: Project, code: string): Promise<string> {
   await project.write("block.js", code);
   const script = `
@@ -62,7 +62,7 @@ async function run(context: TestContext, project: Project, code: string): Promis
   const visitor = await open(context, browser, `${address}block.html`);
   const logged = visitor.page.locator("pre").filter({ hasText: /\w/ });
   await logged.waitFor();
-  // The hub of the tests lies elsewhere, as that of the README does.
+  // The hub of the tests has another origin, like the README's.
   assert.deepEqual(
     visitor.complaints.filter((complaint) => !complaint.startsWith("request to ")),
     [],
@@ -109,7 +109,7 @@ test("the package's README loads and asks as it says", limit, async (context) =>
   assert.deepEqual(others, [], "each is run here");
   assert.match(await run(context, project, asks!.code), answer);
 
-  // The second goes on from the first; a hub of the tests has files of these names.
+  // The second example continues the first; a hub of the tests has files of these names.
   const files = [...loads!.code.matchAll(/"hf:([^"]+)"/g)].map(([, name]) => name!);
   assert.equal(files.length, 2);
   for (const [index, name] of files.entries())

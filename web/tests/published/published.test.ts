@@ -1,7 +1,7 @@
 /**
- * Two published models as people have them, an instruction-tuned one and a base model without a
- * chat template: picked as files, then fetched from the hub on this machine, kept, and used with
- * the network off. `cargo xtask test --only real` fetches them and says where they are.
+ * Two published models, an instruction-tuned one and a base model without a chat template: picked
+ * as files, then fetched from the hub on this machine, kept, and used offline. `cargo xtask test
+ * --only real` fetches them and says where they are.
  */
 import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
@@ -13,11 +13,11 @@ import { dist, stage } from "../browser/stage.ts";
 import { launchIn, Visitor } from "../browser/visitor.ts";
 import { Hub } from "../hub.ts";
 
-// On the CPU a browser runs them some times faster than on a software GPU.
+// A browser runs them some times faster on the CPU than on a software GPU.
 const stand = stage("none");
 const question = "What is the capital of France?";
 const followUp = "And what is the capital of Italy?";
-/** Hundreds of megabytes are read, checked and run. */
+/** Hundreds of megabytes are read, verified and run. */
 const minutes = 600_000;
 
 const folder = process.env["CONCLAVE_PUBLISHED"] ?? "";
@@ -36,10 +36,7 @@ before(() =>
   ),
 );
 
-/**
- * Words, and nothing that belongs to a model's inside: no control token, no role of the next turn,
- * no half character.
- */
+/** Checks for plain words: no control token, no role of the next turn, no half character. */
 function assertPlain(answer: string): void {
   assert.match(answer, /\p{L}{2}/u, "an answer has words");
   assert.doesNotMatch(
@@ -93,7 +90,7 @@ test("fetched and kept, they answer the same with the network off", {
   after(() => hub.stop());
   for (const model of models)
     await hub.put(refOf(model).slice("hf:".length), await readFile(join(folder, model.file)));
-  // The page's own entries, but for where the files lie.
+  // The page's own entries, with other file addresses.
   const known = JSON.parse(await readFile(`${dist}catalogue.json`, "utf8")) as {
     models: Record<string, object>;
   };
@@ -143,7 +140,7 @@ test("fetched and kept, they answer the same with the network off", {
   await visitor.leave();
 });
 
-/** What one visit took, in ms, and of each member's prompt how much it held and had to run. */
+/** Duration of one visit in ms, and for each member the tokens of its prompt and those run. */
 interface Visit {
   loadMs: number;
   segmentMs: number;
@@ -169,7 +166,7 @@ test("who comes again has the models sooner, and reads no more than was asked", 
     await rm(profile, { recursive: true, force: true });
   });
   const page = await context.newPage();
-  /** A page of its own that loads both, asks, and stays until what can be kept is kept. */
+  /** A page of its own that loads both, asks, and stays until the prompts are kept. */
   const visit = async (): Promise<Visit> => {
     await page.goto(`${stand.site.address}again.html`);
     const asked = {

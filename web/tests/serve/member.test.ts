@@ -1,7 +1,6 @@
 /**
- * `conclave serve` as a member of a page's ensemble, over real HTTP: what the page finds out about
- * it, and what it drafts and scores. `cargo xtask test --only serve` starts the server and says
- * where it is.
+ * `conclave serve` as a member of a page's ensemble, over real HTTP: detected capabilities, drafts
+ * and scores. `cargo xtask test --only serve` starts the server and says where it is.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -62,6 +61,6 @@ test("a candidate that ends is scored on what closes a turn, and one of no text 
   assert.equal(scores[0]!.tokens, scores[1]!.tokens);
   assert.notEqual(scores[0]!.meanLogprob, scores[1]!.meanLogprob);
   assert.equal(scores[2]!.tokens, 0);
-  // Nobody ends before anything is said.
+  // An end at the very beginning is improbable.
   assert.ok(scores[2]!.harmonic! < -5, String(scores[2]!.harmonic));
 });

@@ -1,6 +1,6 @@
 /**
- * OpenAI's own client for Node, as it is, against `conclave serve` with the bundled members.
- * `cargo xtask test --only serve` starts the server and says where it is.
+ * OpenAI's own client for Node against `conclave serve` with the bundled members. `cargo xtask test
+ * --only serve` starts the server and says where it is.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -18,8 +18,8 @@ const messages: OpenAI.ChatCompletionMessageParam[] = [
   { role: "user", content: "What is 347 + 85?" },
 ];
 
-/** What our answers have beside the client's own. */
-interface Told {
+/** Fields of our answers beyond the client's own. */
+interface ConclaveFields {
   conclave?: { text: string; writers: string[]; votes: Record<string, number> };
 }
 
@@ -31,7 +31,7 @@ test("an answer is the client's, with who wrote what beside it", async () => {
   const { usage } = answer;
   assert.equal(usage?.total_tokens, (usage?.prompt_tokens ?? 0) + (usage?.completion_tokens ?? 0));
   const { conclave } = answer as unknown as {
-    conclave: { stop: string; segments: NonNullable<Told["conclave"]>[] };
+    conclave: { stop: string; segments: NonNullable<ConclaveFields["conclave"]>[] };
   };
   assert.equal(conclave.stop, "ended");
   assert.equal(conclave.segments.map(({ text }) => text).join(""), choice?.message.content);
@@ -54,7 +54,7 @@ test("a stream is whole, and ends with its usage", async () => {
     text += chunk.choices[0]?.delta.content ?? "";
     finish ??= chunk.choices[0]?.finish_reason;
     usage = chunk.usage;
-    if ((chunk as Told).conclave) votes++;
+    if ((chunk as ConclaveFields).conclave) votes++;
   }
   assert.equal(text, whole.choices[0]?.message.content);
   assert.equal(finish, "stop");

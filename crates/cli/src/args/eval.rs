@@ -1,4 +1,4 @@
-//! The options of `conclave eval`.
+//! Options of `conclave eval`.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use conclave_eval::outcome::Samples;
 
 use super::{Drawing, Members, Method, count};
 
-/// Examples, and the lines of a task file.
+/// Examples, and the format of a task file.
 pub const HELP: &str = "Examples:\n  \
     conclave eval --seed 7 --count 60\n  \
     conclave eval --tasks mine.jsonl --members a.gguf,b.gguf --greedy\n  \
@@ -31,26 +31,24 @@ pub const HELP: &str = "Examples:\n  \
     Code runs in a process of its own in an empty folder, for 10 s, with 1 GB of memory, without\n\
     a network or child processes. That stops accidents, not attacks: it can read your files.";
 
-/// `conclave eval`.
 #[derive(Debug, Args)]
 pub struct Eval {
-    /// Files of questions, a JSON object a line: `{"question": …, "answer": …}`. Without it,
-    /// questions that the bundled members' skills cover are generated.
+    /// Files of questions, one JSON object per line: `{"question": …, "answer": …}`. Without it,
+    /// questions are generated for the skills of the bundled members.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub tasks: Vec<PathBuf>,
     /// Only the first so many questions of each file.
     #[arg(long, value_name = "QUESTIONS", requires = "tasks", value_parser = count)]
     pub limit: Option<usize>,
-    /// Leave out tasks that are checked by running code, which wants `python3`.
+    /// Leave out tasks that are checked by running code, which needs `python3`.
     #[arg(long, requires = "tasks")]
     pub skip_code: bool,
-    /// How many questions are generated.
+    /// Number of generated questions.
     #[arg(long, default_value_t = 600, value_name = "QUESTIONS", conflicts_with = "tasks", value_parser = value_parser!(u64).range(1..))]
     pub count: u64,
-    /// Rules of the ensemble, each examined on every question: `harmonic`, `leader`, `paper`, and
-    /// each with switches as JSON names them put over it,
-    /// `paper+scoring=likelihood+segmentTokens=20`. Without it, the one that the method's options
-    /// say.
+    /// Rules of the ensemble, each examined on every question: `harmonic`, `leader`, `paper`, also
+    /// with settings as named in JSON, `paper+scoring=likelihood+segmentTokens=20`. Without it, the
+    /// rule of the method's options.
     #[arg(
         long,
         value_name = "RULES",
@@ -58,18 +56,18 @@ pub struct Eval {
         conflicts_with = "rule"
     )]
     pub rules: Vec<String>,
-    /// The most tokens of an answer, of a member alone and of the ensemble alike: 60 for --tasks
-    /// and 256 for generated questions. No number of rounds or characters ends the ensemble's
-    /// answer before, unless --max-rounds or --max-characters says so.
+    /// Maximum tokens of an answer, of a member alone and of the ensemble alike: 60 for --tasks and
+    /// 256 for generated questions. Rounds and characters do not limit the ensemble's answer,
+    /// unless --max-rounds or --max-characters is given.
     #[arg(long, value_parser = count)]
     pub tokens: Option<usize>,
-    /// Samples of each member that vote: a number, `equal` (as many as run the tokens that the
-    /// ensemble runs under its first rule) or `equal-time`.
+    /// Samples of each member that vote: a number, `equal` (enough to run as many tokens as the
+    /// ensemble under its first rule) or `equal-time`.
     #[arg(long, value_name = "K|equal|equal-time")]
     pub samples: Option<Samples>,
-    /// Besides, sample every member and the ensemble with each of these seeds, `1,2,3`, at
-    /// --temperature: means over the seeds, with intervals clustered by question. They are sampled
-    /// with --greedy, too.
+    /// Also sample every member and the ensemble with each of these seeds, `1,2,3`, at
+    /// --temperature (also with --greedy): means over the seeds, with intervals clustered by
+    /// question.
     #[arg(
         long,
         visible_alias = "seeds",
@@ -77,22 +75,22 @@ pub struct Eval {
         value_delimiter = ','
     )]
     pub draws: Vec<u64>,
-    /// Score the answers to open questions by this member, in nats a token and a byte; without a
-    /// name, by the member with the most parameters.
+    /// Score the answers to open questions by this member, in nats per token and per byte; without
+    /// a name, by the member with the most parameters.
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     pub reference: Option<String>,
-    /// Also the member that the question surprises least, which reads each question twice, and
-    /// `--samples equal`.
+    /// Also evaluate the member least surprised by the question, which reads each question twice,
+    /// and `--samples equal`.
     #[arg(long)]
     pub baselines: bool,
-    /// Write every answer to this file as it is given, a line of JSON a question, with all rounds,
-    /// candidates and scores.
+    /// Append every answer to this file as it comes, one line of JSON per question, with all
+    /// rounds, candidates and scores.
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
-    /// Go on where the record ends.
+    /// Resume where the record ends.
     #[arg(long, requires = "record")]
     pub resume: bool,
-    /// Report on these records, of different task files as well, and run nothing.
+    /// Report on these records, also of different task files, and run nothing.
     #[arg(
         long,
         value_name = "FILE",
@@ -101,22 +99,20 @@ pub struct Eval {
             "baselines"]
     )]
     pub report: Vec<PathBuf>,
-    /// Write how often each member was right alone, greedy, to this file, for --trust of `chat`,
+    /// Write how often each member was right alone, greedily, to this file, for --trust of `chat`,
     /// `serve` and `eval`. Ask questions of the kinds that you will ask.
     #[arg(long, value_name = "FILE")]
     pub write_trust: Option<PathBuf>,
-    /// Questions asked side by side, each with members of its own in memory: on the CPU as many as
-    /// there are cores, on a GPU one.
+    /// Questions asked concurrently, each with its own members in memory; by default one per core
+    /// on the CPU, one on a GPU.
     #[arg(long, value_parser = count)]
     pub workers: Option<usize>,
-    /// The members.
     #[command(flatten)]
     pub members: Members,
-    /// The method.
     #[command(flatten)]
     pub method: Method,
-    /// How members draft; the seed is that of generated questions too. With --greedy the ensemble
-    /// is greedy, and samples are drawn all the same.
+    /// Sampling of the drafts; the seed is also that of generated questions. With --greedy only the
+    /// ensemble is greedy; samples are still drawn.
     #[command(flatten)]
     pub drawing: Drawing,
 }

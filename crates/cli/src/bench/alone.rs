@@ -1,4 +1,4 @@
-//! One member alone: prompt, draft, verify, keep, over and over.
+//! Measures one member alone: prompt, draft, verify, keep, repeatedly.
 
 use std::time::Instant;
 
@@ -12,13 +12,13 @@ use super::text::{conversation, forget, others};
 use super::times::{Repeats, Spread, Times};
 use crate::failure::Failure;
 
-/// A member at one prefix; times in milliseconds.
+/// Times of a member at one prefix, in milliseconds.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberReport {
     pub name: String,
     pub prefix: usize,
-    /// The first time around was all that there was time for.
+    /// Whether there was time for the first run only.
     pub cold: bool,
     pub prefill: Prefill,
     pub draft_step: DraftStep,
@@ -41,24 +41,21 @@ pub struct DraftStep {
     pub tokens_per_second: f64,
     pub counts: Option<Counts>,
     pub dispatches_per_layer: Option<f64>,
-    /// The CPU's time for a launch of a draft, not waited for.
+    /// CPU time of a launch in a draft, without waiting.
     pub microseconds_per_dispatch: Option<Spread>,
 }
 
-/// A pass over the candidates of two others.
+/// Pass over the candidates of two other members.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Verify {
-    /// That were run: those that the draft had not.
+    /// Tokens run: those not already in the draft.
     pub tokens: usize,
     pub ms: Option<Spread>,
     pub counts: Option<Counts>,
 }
 
 /// Measures a member at a prefix of about `prefix` tokens.
-///
-/// # Errors
-/// What running reports.
 pub async fn measure(
     member: &mut Member,
     prefix: usize,
@@ -103,7 +100,7 @@ pub async fn measure(
             prefill.0.push(prompt);
             verify.0.push(verifying);
             launch.0.extend(each);
-            // A short draft says too much: it draws once more than it steps.
+            // A short draft is not representative: it samples once more than it steps.
             if 2 * steps >= segment_tokens {
                 step.0.push(drafting / steps as f64);
             }
@@ -138,7 +135,6 @@ pub async fn measure(
     })
 }
 
-/// Milliseconds since then.
 pub fn ms_since(started: Instant) -> f64 {
     started.elapsed().as_secs_f64() * 1e3
 }

@@ -1,4 +1,4 @@
-//! What was asked of the GPU, and what it takes the CPU to ask.
+//! Counts of GPU operations, and the CPU time of issuing them.
 
 use std::pin::pin;
 #[cfg(not(unix))]
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use conclave_kernels::{Gpu, GpuCounters, GpuError};
 use serde::Serialize;
 
-/// Counts by the names they have in a report: those of the page's that are known natively.
+/// Counts under the report's names: those of the page's that are known natively.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Counts {
@@ -24,7 +24,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Of one of `steps` equal steps.
+    /// Counts per step of `steps` equal steps.
     pub fn over(counters: GpuCounters, steps: usize) -> Self {
         let each = |count: u64| count as f64 / steps.max(1) as f64;
         Self {
@@ -41,12 +41,11 @@ impl Counts {
     }
 }
 
-/// The counters of a GPU, where it has one.
 #[derive(Clone, Copy)]
 pub struct Meter<'a>(Option<&'a Gpu>);
 
 impl<'a> Meter<'a> {
-    pub fn of(gpu: Option<&'a Gpu>) -> Self {
+    pub fn new(gpu: Option<&'a Gpu>) -> Self {
         Self(gpu)
     }
 
@@ -54,19 +53,17 @@ impl<'a> Meter<'a> {
         self.0
     }
 
-    /// All counts up to now.
     pub fn read(&self) -> Option<GpuCounters> {
         self.0.map(Gpu::counters)
     }
 
-    /// What was asked for since `before`.
     pub fn since(&self, before: Option<GpuCounters>) -> Option<GpuCounters> {
         Some(self.read()? - before?)
     }
 
-    /// Runs a task to its end. Also the microseconds that a launch took this thread until the task
-    /// first waited: all launches up to its first read-back are said by then, and none was waited
-    /// for. None where nothing was launched, or something was read before.
+    /// Runs a task. Also returns the microseconds per launch of this thread until the task first
+    /// waited: by then all launches before its first read-back are issued and none was waited for.
+    /// `None` if nothing was launched, or something was read before.
     pub async fn launching<T>(&self, task: impl Future<Output = T>) -> (T, Option<f64>) {
         let mut task = pin!(task);
         let (mut first, mut each) = (true, None);
@@ -86,31 +83,27 @@ impl<'a> Meter<'a> {
     }
 }
 
-/// What this thread has had of a core's time: what other programs, and a software adapter's own
-/// threads, take of it meanwhile is not in it.
+/// CPU time of this thread, excluding other programs and a software adapter's own threads.
 #[cfg(unix)]
 fn thread_time() -> Duration {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: the call writes one timespec, which is there.
+    // SAFETY: the call writes one timespec, which is valid.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// The time that went by, where a thread's own is not to be had.
+/// Wall-clock time, where a thread's own is unavailable.
 #[cfg(not(unix))]
 fn thread_time() -> Duration {
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed()
 }
 
-/// Bytes read and written a second when a GPU buffer is copied: what a product that reads all
-/// weights once can reach at best.
-///
-/// # Errors
-/// The GPU's, where it has no two buffers of 128 MiB.
+/// Bytes read and written per second in a copy between GPU buffers: an upper bound for a product
+/// that reads all weights once.
 pub async fn copy_bytes_per_second(gpu: &Gpu) -> Result<f64, GpuError> {
     /// Larger than any cache of today's GPUs.
     const BYTES: usize = 128 << 20;
@@ -155,7 +148,7 @@ mod tests {
         let (started, own) = (Instant::now(), thread_time());
         std::thread::sleep(Duration::from_millis(100));
         assert!(thread_time() - own < Duration::from_millis(50));
-        // What works does.
+        // A busy thread does.
         while thread_time() - own < Duration::from_millis(100) {
             std::hint::black_box(0);
         }

@@ -1,4 +1,4 @@
-//! An ensemble's rounds, by the loop that answers.
+//! Measures an ensemble's rounds, in the loop that answers.
 
 use std::time::Instant;
 
@@ -16,42 +16,39 @@ use crate::args::Drafting;
 use crate::failure::Failure;
 use crate::progress::EachRound;
 
-/// Rounds in a row; the first is told apart, as it waits for the prompt.
+/// Rounds in a row; the first is reported separately, since it waits for the prompt.
 const ROUNDS_IN_A_ROW: usize = 3;
 
-/// A leader that nobody doubts: what it drafts costs what it costs where members agree, whatever
-/// these say.
+/// A leader that is never doubted: its drafts cost as much as where members agree, whatever these
+/// score.
 const UNDOUBTED: Leader = Leader { doubt: 1e3 };
 
-/// An ensemble at one prefix; times in milliseconds.
+/// Times of an ensemble at one prefix, in milliseconds.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RoundReport {
     pub members: usize,
     pub drafting: Drafting,
     pub prefix: usize,
-    /// The first time around was all that there was time for.
+    /// Whether there was time for the first run only.
     pub cold: bool,
     /// A round after the first.
     pub ms: Option<Spread>,
-    /// From the question to the first segment, all of the conversation run anew.
+    /// From the question to the first segment, with the whole conversation run anew.
     pub first_segment_ms: Option<Spread>,
-    /// Of the answer, in the winner's count, in rounds after the first.
+    /// Tokens of the answer per second, as counted by the winner, in rounds after the first.
     pub tokens_per_second: f64,
-    /// That a member ran in a round, the mean over members and rounds.
+    /// Tokens that a member ran per round, the mean over members and rounds.
     pub tokens_run: f64,
-    /// That it has to: L − 1 where it drafts, and the candidates of the others, in its own count.
+    /// Tokens that it must run: L − 1 if it drafts, and the others' candidates, in its own tokens.
     pub tokens_due: f64,
-    /// What the last round asked of the GPU.
+    /// GPU operations of the last round.
     pub counts: Option<Counts>,
-    /// Bytes of GPU memory in use behind it.
+    /// Bytes of GPU memory in use after it.
     pub gpu_bytes: Option<u64>,
 }
 
 /// Measures the ensemble of all `members` at a prefix of about `prefix` tokens.
-///
-/// # Errors
-/// What running reports.
 pub async fn measure(
     members: &mut [Member],
     drafting: Drafting,
@@ -73,7 +70,7 @@ pub async fn measure(
         Some(member) => conversation(member, prefix, sampling).await?,
         None => Vec::new(),
     };
-    // What of the prompt has to be run behind another one.
+    // Tokens of the prompt that must be run after another one.
     let (mut longest, mut prompts) = (0, 0);
     for member in members.iter_mut() {
         forget(member, sampling).await?;
@@ -137,7 +134,7 @@ pub async fn measure(
     })
 }
 
-/// Tokens that went through these members since they were loaded.
+/// Tokens run by these members since loading.
 fn run_so_far(members: &[Member]) -> usize {
     let of = |member: &Member| {
         let counters = member.counters();
@@ -146,8 +143,8 @@ fn run_so_far(members: &[Member]) -> usize {
     members.iter().map(of).sum()
 }
 
-/// Tokens that the members of a round have to run in all: each drafter L − 1 of its own, and
-/// everyone the candidates of the others.
+/// Total tokens that the members of a round must run: L − 1 of each drafter's own, and every member
+/// the others' candidates.
 fn tokens_due_in(round: &Round, segment_tokens: usize) -> usize {
     let of = |(verifier, row): (usize, &Vec<conclave_member::VerifiedScore>)| {
         let written = row.iter().enumerate();
@@ -158,7 +155,7 @@ fn tokens_due_in(round: &Round, segment_tokens: usize) -> usize {
     drafted + round.scores.iter().enumerate().map(of).sum::<usize>()
 }
 
-/// Tokens of the segment that was kept, in its writer's count.
+/// Tokens of the accepted segment, as counted by its writer.
 fn tokens_of_winner(round: &Round) -> usize {
     let own = round.place_of(round.winner);
     own.and_then(|own| round.scores.get(own)?.get(round.winner))
@@ -189,6 +186,7 @@ mod tests {
             normalised: Vec::new(),
             totals: Vec::new(),
             winner: 1,
+            writers: vec![1],
             turned_by: Vec::new(),
             counts: Vec::new(),
             weights: Vec::new(),
@@ -200,7 +198,7 @@ mod tests {
             3 * 9 + (7 + 5) + (11 + 6) + (9 + 8)
         );
         assert_eq!(tokens_of_winner(&round), 8);
-        // The second alone drafted.
+        // Only the second drafted.
         round.drafters = vec![1];
         round.scores = rows.map(|row| vec![score(row[1])]).to_vec();
         assert_eq!(tokens_due_in(&round, 10), 9 + 7 + 8);

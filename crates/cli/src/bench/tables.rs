@@ -1,4 +1,4 @@
-//! What was measured as Markdown.
+//! Measurements as Markdown.
 
 use std::fmt::Write;
 
@@ -7,16 +7,16 @@ use super::counts::Counts;
 use super::times::Spread;
 use crate::args::Drafting;
 
-/// Members, rounds, and what each asked of the GPU.
-pub fn of(device: &str, workload: &Workload) -> String {
+/// Tables of members, rounds, and GPU operations.
+pub fn markdown(device: &str, workload: &Workload) -> String {
     let mut text = String::new();
-    // Writing to a String can't fail.
-    let _ = of_times(&mut text, device, workload);
-    let _ = of_counts(&mut text, workload);
+    // Writing to a `String` can't fail.
+    let _ = write_times(&mut text, device, workload);
+    let _ = write_counts(&mut text, workload);
     text
 }
 
-fn of_times(text: &mut String, device: &str, workload: &Workload) -> std::fmt::Result {
+fn write_times(text: &mut String, device: &str, workload: &Workload) -> std::fmt::Result {
     writeln!(text, "{device}\n")?;
     writeln!(
         text,
@@ -64,7 +64,7 @@ fn of_times(text: &mut String, device: &str, workload: &Workload) -> std::fmt::R
     Ok(())
 }
 
-fn of_counts(text: &mut String, workload: &Workload) -> std::fmt::Result {
+fn write_counts(text: &mut String, workload: &Workload) -> std::fmt::Result {
     let Some(bytes) = workload.gpu_bytes else {
         return Ok(());
     };

@@ -1,4 +1,4 @@
-//! The texts of the bench: conversations of a length, and candidates that nobody drafted.
+//! Texts of the bench: conversations of a given length, and candidates that no member drafted.
 
 use conclave_ensemble::Candidate;
 use conclave_member::{Member, Message};
@@ -7,24 +7,17 @@ use conclave_model::Sampling;
 use crate::failure::Failure;
 
 /// Candidates of two others, of ten tokens each in the bundled vocabularies and in the bench's own.
-/// What white space stands before an answer is each member's own. The page's bench has the same.
+/// White space before an answer is left to each member. The page's bench uses the same.
 const OTHERS: [&str; 2] = ["a b c d e f g h i j", "j i h g f e d c b a"];
 
-/// Another conversation, so that of the next one all is run: earlier ones are not kept.
-///
-/// # Errors
-/// What running reports.
+/// Begins another conversation, so that the next one is run in full: earlier ones are not kept.
 pub async fn forget(member: &mut Member, sampling: Sampling) -> Result<(), Failure> {
     member.set_room_for_kept(0);
     member.begin(&user("~".to_owned()), sampling, 0).await?;
     Ok(())
 }
 
-/// A conversation of about `tokens` tokens for this member: how many a word takes is found by
-/// trying.
-///
-/// # Errors
-/// What running reports.
+/// Conversation of about `tokens` tokens for this member; the tokens per word are found by trial.
 pub async fn conversation(
     member: &mut Member,
     tokens: usize,
@@ -42,8 +35,8 @@ pub async fn conversation(
     Ok(user(text_of(0, words.round().max(1.0) as usize)))
 }
 
-/// What two others would have drafted, 20 tokens in all: single letters, which are a token each in
-/// about every vocabulary.
+/// Drafts that two others could have made, 20 tokens in all: single letters, one token each in
+/// nearly every vocabulary.
 pub fn others() -> Vec<Candidate> {
     let candidate = |text: &str| Candidate {
         text: text.to_owned(),
@@ -56,7 +49,7 @@ fn user(content: String) -> Vec<Message> {
     vec![Message::new("user", content)]
 }
 
-/// `count` short words from number `from` on: the page's bench writes the same.
+/// `count` short words from number `from` on, as in the page's bench.
 fn text_of(from: usize, count: usize) -> String {
     let letter = |place: usize| char::from(b'a' + (place % 26) as u8);
     (from..from + count)

@@ -1,8 +1,8 @@
-//! What a list of timings says: the middle, and how far they spread.
+//! Statistics of timings: median and spread.
 
 use serde::Serialize;
 
-/// Milliseconds of one thing, measured several times.
+/// Milliseconds of repeated measurements.
 #[derive(Debug, Default)]
 pub struct Times(pub Vec<f64>);
 
@@ -10,16 +10,13 @@ pub struct Times(pub Vec<f64>);
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Spread {
     pub median: f64,
-    /// A quarter of the values lie below.
     pub low: f64,
-    /// A quarter of the values lie above.
     pub high: f64,
-    /// How many there are.
     pub count: usize,
 }
 
 impl Times {
-    /// The value below which a `part` of all lie, interpolated; NaN of nothing.
+    /// Interpolated quantile `part`; NaN if empty.
     fn at(&self, part: f64) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
@@ -29,12 +26,12 @@ impl Times {
         below + (above - below) * place.fract()
     }
 
-    /// NaN of nothing.
+    /// Median; NaN if empty.
     pub fn median(&self) -> f64 {
         self.at(0.5)
     }
 
-    /// None of nothing.
+    /// Spread; `None` if empty.
     pub fn spread(&self) -> Option<Spread> {
         (!self.0.is_empty()).then(|| Spread {
             median: self.at(0.5),
@@ -45,22 +42,22 @@ impl Times {
     }
 }
 
-/// Repeats of one measurement: how many are left, and whether its time is up.
+/// Repeats of one measurement: how many are left, and whether the time limit is reached.
 ///
-/// The first time makes what later ones use, and is not counted; where it alone takes longer than
-/// the limit it is all that is measured, and told as cold.
+/// The first run warms up and is not counted; if it alone exceeds the limit, it is the only
+/// measurement and is reported as cold.
 #[derive(Debug)]
 pub struct Repeats {
     left: usize,
     limit_ms: f64,
     spent_ms: f64,
-    /// Whether the first time is the one that counts.
+    /// Whether the first run is the one that counts.
     pub cold: bool,
     first: bool,
 }
 
 impl Repeats {
-    /// At most `count` repeats, begun within `limit_seconds`; at least one counts.
+    /// At most `count` repeats, started within `limit_seconds`; at least one counts.
     pub fn new(count: usize, limit_seconds: f64) -> Self {
         Self {
             left: count,
@@ -71,12 +68,12 @@ impl Repeats {
         }
     }
 
-    /// Whether one more is due.
+    /// Returns whether another one is due.
     pub fn due(&self) -> bool {
         self.first || self.left > 0
     }
 
-    /// Hears that one took `ms`; says whether it counts.
+    /// Records a run of `ms`; returns whether it counts.
     pub fn counts(&mut self, ms: f64) -> bool {
         self.spent_ms += ms;
         let late = self.spent_ms > self.limit_ms;
@@ -110,7 +107,7 @@ mod tests {
         assert_eq!(Times::default().spread(), None);
     }
 
-    /// Which of the repeats that take these milliseconds count, and whether they are cold.
+    /// Returns which repeats of these durations count, and whether they are cold.
     fn counted(count: usize, limit_seconds: f64, ms: &[f64]) -> (Vec<bool>, bool) {
         let mut repeats = Repeats::new(count, limit_seconds);
         let mut ms = ms.iter();

@@ -1,4 +1,4 @@
-//! What is asked: questions of task files, or generated ones.
+//! Questions from task files, or generated ones.
 
 use std::collections::HashSet;
 
@@ -11,28 +11,20 @@ use conclave_skills::{Question, check, final_answer, question};
 use crate::args;
 use crate::failure::Failure;
 
-/// One question, and how its answers are checked.
+/// A question, and how its answers are checked.
 pub enum Asked {
-    /// Number `index` of the generated ones.
     Generated {
-        /// Which.
         index: u64,
-        /// The question.
         question: Question,
     },
-    /// One of a file.
     Task {
-        /// The file's name without its ending.
+        /// The file's name without its extension.
         file: String,
-        /// The question.
         task: Task,
     },
 }
 
-/// The questions that the command line asks for.
-///
-/// # Errors
-/// What is wrong with a task file.
+/// Collects the questions that the command line selects.
 pub fn all(args: &args::Eval) -> Result<Vec<Asked>, Failure> {
     if args.tasks.is_empty() {
         let generated = |index| Asked::Generated {
@@ -69,10 +61,10 @@ pub fn all(args: &args::Eval) -> Result<Vec<Asked>, Failure> {
     Ok(all)
 }
 
-/// The interpreter that answers' code is run by, if any of `questions` asks for code.
+/// Returns the interpreter for answers' code, if any of `questions` needs it.
 ///
 /// # Errors
-/// [`Failure::Usage`] where one does and there is no interpreter.
+/// [`Failure::Usage`] if it is needed and missing.
 pub fn python(questions: &[Asked]) -> Result<Option<Python>, Failure> {
     let wanted = questions.iter().any(|asked| asked.code().is_some());
     let found = wanted.then(Python::find).transpose();
@@ -80,7 +72,7 @@ pub fn python(questions: &[Asked]) -> Result<Option<Python>, Failure> {
 }
 
 impl Asked {
-    /// What it is reported with: its skill or its file.
+    /// Group in reports: its skill or file.
     pub fn group(&self) -> &str {
         match self {
             Self::Generated { question, .. } => question.skill.name(),
@@ -88,7 +80,7 @@ impl Asked {
         }
     }
 
-    /// Its name within the group.
+    /// Name within the group.
     pub fn id(&self) -> String {
         match self {
             Self::Generated { index, .. } => index.to_string(),
@@ -116,12 +108,12 @@ impl Asked {
         }
     }
 
-    /// Whether no answer is right or wrong.
+    /// Returns whether no answer is right or wrong.
     pub fn is_open(&self) -> bool {
         matches!(self, Self::Task { task, .. } if task.is_open())
     }
 
-    /// A digest of the test that answers' code is run with, where there is one.
+    /// Digest of the test that answers' code is run with, if any.
     pub fn code(&self) -> Option<String> {
         let Self::Task { task, .. } = self else {
             return None;
@@ -132,7 +124,6 @@ impl Asked {
         Some(format!("{:016x}", fnv1a(parts.into_iter())))
     }
 
-    /// An outcome without answers yet.
     pub fn outcome(&self) -> Outcome {
         let turns = match self {
             Self::Task { task, .. } if task.messages.len() > 1 => task.messages.clone(),
@@ -149,17 +140,14 @@ impl Asked {
         }
     }
 
-    /// Whether `known` are answers to this very question.
+    /// Returns whether `known` has answers to this very question.
     pub fn answered_by(&self, known: &Outcome) -> bool {
         let own = self.outcome();
         known.question == own.question && known.messages == own.messages
     }
 
-    /// Says of every recorded answer whether it is right as the question is checked now, whatever
-    /// was right then. Code that was run with the same test before is not run again.
-    ///
-    /// # Errors
-    /// As [`judge`](Self::judge).
+    /// Judges every recorded answer by the present check, whatever the recorded verdict. Code that
+    /// was run with the same test is not run again.
     pub fn judge_again(
         &self,
         outcome: &mut Outcome,
@@ -171,10 +159,10 @@ impl Asked {
         }
     }
 
-    /// Says of every answer of `outcome` whether it is right.
+    /// Judges every answer of `outcome`.
     ///
     /// # Errors
-    /// [`Failure::Usage`] where code can't be run.
+    /// [`Failure::Usage`] if code can't be run.
     pub fn judge(&self, outcome: &mut Outcome, python: Option<&Python>) -> Result<(), Failure> {
         let code = self.code();
         (outcome.open, outcome.code) = (self.is_open(), code);
@@ -189,7 +177,7 @@ impl Asked {
         )
     }
 
-    /// The text that `answer` is compared with other answers by.
+    /// Key for comparing `answer` with others.
     fn key(&self, answer: &str) -> String {
         match self {
             Self::Generated { .. } => final_answer(answer).unwrap_or_default(),
@@ -198,7 +186,7 @@ impl Asked {
     }
 }
 
-/// A digest of `bytes`: 64 bits, FNV-1a.
+/// 64-bit FNV-1a digest of `bytes`.
 pub fn fnv1a(bytes: impl Iterator<Item = u8>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -1,10 +1,10 @@
-//! One question to every member alone and to the ensemble, and the cost of each answer.
+//! Asks one question of every member alone and of the ensemble, with the cost of each answer.
 
 use std::collections::HashMap;
 use std::time::Instant;
 
 use conclave_ensemble::{Candidate, Scoring, Settings};
-use conclave_eval::outcome::{Alone, Draw, Given, Outcome, Played, Samples, Surprise, Together};
+use conclave_eval::outcome::{Alone, Answer, Draw, Outcome, Played, Samples, Surprise, Together};
 use conclave_member::{Draft, Member, MemberError, Message};
 use conclave_model::Sampling;
 use conclave_rounds::{Ask, Left, Limits, Question, Round, Watch, answer};
@@ -14,40 +14,36 @@ use crate::eval::asked::{Asked, fnv1a};
 use crate::eval::rules;
 use crate::failure::Failure;
 use crate::members;
-use crate::progress::tell_of;
+use crate::progress::tell_left;
 
-/// The most tokens of an answer to a generated question: members show their working.
+/// Maximum tokens of an answer to a generated question: members show their steps.
 const GENERATED_TOKENS: usize = 256;
 
-/// The most tokens of an answer to a task.
+/// Maximum tokens of an answer to a task.
 const TASK_TOKENS: usize = 60;
 
-/// The procedure that every question goes through.
+/// Procedure applied to every question.
 pub struct Exam {
-    /// The rules of the ensemble, by name.
     pub rules: Vec<(String, Settings)>,
-    /// The most tokens of an answer.
     pub tokens: usize,
     /// Samples of each member that vote.
     pub samples: Option<Samples>,
-    /// Seeds that members and rules are sampled with once more.
+    /// Seeds for further samples of members and rules.
     pub draws: Vec<u64>,
-    /// The member that answers to open questions are scored by: its name, or an empty one for the
-    /// largest.
+    /// Name of the member that scores answers to open questions; empty for the largest.
     pub reference: Option<String>,
-    /// Whether each member says how much the question surprises it.
+    /// Whether to measure how much the question surprises each member.
     surprise: bool,
-    /// The ensemble's sampling.
     ensemble: Sampling,
-    /// The sampling of single members, also where the ensemble is greedy; `None` at temperature 0.
+    /// Sampling of single members, even if the ensemble is greedy; `None` at temperature 0.
     pub drawn: Option<Sampling>,
 }
 
 impl Exam {
-    /// The command line's.
+    /// Reads the command line.
     ///
     /// # Errors
-    /// Unknown rules, settings or members, or samples that would all be alike.
+    /// Unknown rules, settings or members, or samples that would all be equal.
     pub fn new(args: &args::Eval) -> Result<Self, Failure> {
         let tokens = args.tokens.unwrap_or(match args.tasks.is_empty() {
             true => GENERATED_TOKENS,
@@ -95,7 +91,7 @@ impl Exam {
         })
     }
 
-    /// Asks everybody. A failure stands in its answer's place.
+    /// Asks members and ensemble. A failure is recorded in place of its answer.
     pub async fn examine(&self, members: &mut [Member], asked: &Asked) -> Outcome {
         let messages = asked.messages();
         let mut outcome = asked.outcome();
@@ -126,8 +122,8 @@ impl Exam {
             let streams = members.len() as u64;
             for (stream, member) in (0..).zip(members.iter_mut()) {
                 let samples = &mut outcome.alone[stream as usize].samples;
-                while !wanted.enough(samples.iter(), &first.given) {
-                    // Numbers that nothing else was drawn with.
+                while !wanted.enough(samples.iter(), &first.answer) {
+                    // Streams not used by other samples.
                     let stream = stream + streams * (samples.len() as u64 + 1);
                     samples.push(self.alone(member, &messages, drawn, stream).await);
                 }
@@ -148,7 +144,7 @@ impl Exam {
         outcome
     }
 
-    /// Everybody's answer with one more seed.
+    /// Samples all answers with one more seed.
     async fn draw(
         &self,
         members: &mut [Member],
@@ -161,8 +157,8 @@ impl Exam {
             ..Draw::default()
         };
         for (stream, member) in (0..).zip(members.iter_mut()) {
-            let given = self.alone(member, messages, sampling, stream).await;
-            draw.alone.push(given);
+            let answer = self.alone(member, messages, sampling, stream).await;
+            draw.alone.push(answer);
         }
         for (_, settings) in &self.rules {
             let together = self.together(members, messages, settings, sampling).await;
@@ -190,50 +186,49 @@ impl Exam {
             return;
         }
         let mut known: HashMap<String, Option<Surprise>> = HashMap::new();
-        for given in outcome.answers() {
-            if !known.contains_key(&given.text) {
-                let surprise = surprise_of(reference, &given.text).await;
-                known.insert(given.text.clone(), surprise);
+        for answer in outcome.answers() {
+            if !known.contains_key(&answer.text) {
+                let surprise = surprise_of(reference, &answer.text).await;
+                known.insert(answer.text.clone(), surprise);
             }
-            given.surprise = known[&given.text];
+            answer.surprise = known[&answer.text];
         }
     }
 
-    /// An answer of one member.
     async fn alone(
         &self,
         member: &mut Member,
         messages: &[Message],
         sampling: Sampling,
         stream: u64,
-    ) -> Given {
+    ) -> Answer {
         if let Err(error) = member.begin(messages, sampling, stream).await {
-            return failed(Given::default(), &error);
+            return failed(Answer::default(), &error);
         }
         let (before, clock) = (run(std::slice::from_ref(member)), Instant::now());
         let written = self.write(member).await;
-        let given = Given {
+        let answer = Answer {
             seconds: clock.elapsed().as_secs_f64(),
             tokens: run(std::slice::from_ref(member)) - before,
-            ..Given::default()
+            ..Answer::default()
         };
         match written {
-            Ok(draft) => Given {
+            Ok(draft) => Answer {
                 text: draft.text,
                 cut: !draft.ended,
-                ..given
+                ..answer
             },
-            Err(error) => failed(given, &error),
+            Err(error) => failed(answer, &error),
         }
     }
 
-    /// It thinks first where it does so in the ensemble.
+    /// Thinks first if it does so in the ensemble.
     async fn write(&self, member: &mut Member) -> Result<Draft, MemberError> {
         member.think_while(async |_| true).await?;
         member.write(self.tokens).await
     }
 
-    /// The ensemble's answer under `settings`.
+    /// Answer of the ensemble under `settings`.
     async fn together(
         &self,
         members: &mut [Member],
@@ -245,11 +240,11 @@ impl Exam {
             won: vec![0; members.len()],
             ..Together::default()
         };
-        // A member that left an earlier answer reads the question again: that is not this one's
-        // cost.
+        // A member that left an earlier answer reads the question again here, outside of this
+        // answer's cost.
         for (stream, member) in (0..).zip(members.iter_mut()) {
             if let Err(error) = member.begin(messages, sampling, stream).await {
-                together.given = failed(Given::default(), &error);
+                together.answer = failed(Answer::default(), &error);
                 return together;
             }
         }
@@ -267,27 +262,26 @@ impl Exam {
         let mut recorder = Recorder { clock, together };
         let said = answer(members, &asked, &mut recorder).await;
         let mut together = recorder.together;
-        let given = Given {
+        let answer = Answer {
             seconds: clock.elapsed().as_secs_f64(),
             tokens: run(members) - before,
-            ..Given::default()
+            ..Answer::default()
         };
-        together.given = match said {
+        together.answer = match said {
             Ok(said) => {
                 said.stopped.clone_into(&mut together.stopped);
-                Given {
+                Answer {
                     text: said.text,
                     cut: matches!(said.stopped, "tokens" | "rounds" | "length" | "context"),
-                    ..given
+                    ..answer
                 }
             }
-            Err(error) => failed(given, &error),
+            Err(error) => failed(answer, &error),
         };
         together
     }
 }
 
-/// Records the rounds of an answer.
 struct Recorder {
     clock: Instant,
     together: Together,
@@ -308,12 +302,12 @@ impl Watch for Recorder {
     }
 
     fn left(&mut self, member: &str, left: &Left) {
-        tell_of(member, left);
+        tell_left(member, left);
     }
 }
 
-/// How probable `member` finds `text` as the answer; `None` of no text, and of one that it has no
-/// room for.
+/// Log-probability of `text` as `member`'s answer; `None` if it is empty or does not fit in the
+/// context.
 async fn surprise_of(member: &mut Member, text: &str) -> Option<Surprise> {
     let candidate = Candidate {
         text: text.to_owned(),
@@ -336,14 +330,14 @@ async fn surprise_of(member: &mut Member, text: &str) -> Option<Surprise> {
     })
 }
 
-fn failed(given: Given, error: &dyn std::fmt::Display) -> Given {
-    Given {
+fn failed(answer: Answer, error: &dyn std::fmt::Display) -> Answer {
+    Answer {
         error: Some(error.to_string()),
-        ..given
+        ..answer
     }
 }
 
-/// Tokens that `members` have run, without those of prompts.
+/// Tokens run by `members`, without those of prompts.
 fn run(members: &[Member]) -> usize {
     let counters = members.iter().map(Member::counters);
     counters
@@ -351,8 +345,8 @@ fn run(members: &[Member]) -> usize {
         .sum()
 }
 
-/// A seed of the question's own, so that questions are drawn independently of each other and of
-/// which others are asked: a digest of the seed, the group and the id.
+/// Seed of a question, so that questions are sampled independently of each other: a digest of the
+/// seed, the group and the id.
 fn seed_of(seed: u64, asked: &Asked) -> u64 {
     let name = [asked.group(), "\n", &asked.id()].concat();
     let bytes = seed.to_le_bytes().into_iter().chain(name.bytes());

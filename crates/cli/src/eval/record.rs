@@ -1,6 +1,5 @@
-//! `--record`: a line of JSON for the run's settings, then one for each question as it is
-//! answered, so that a run that was cut off can go on with `--resume`, and the report can be made
-//! again with `--report`.
+//! `--record`: a line of JSON for the run's settings, then one per question as it is answered, so
+//! that `--resume` can continue an interrupted run and `--report` can repeat the report.
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
@@ -15,21 +14,19 @@ use serde_json::Value;
 use crate::args;
 use crate::failure::Failure;
 
-/// Fields of the settings that records of one report may differ in: how long answers may be goes
-/// with the tasks.
+/// Settings in which records of one report may differ: the limit of answers depends on the tasks.
 const FREE: [&str; 3] = ["device", "tokens", "reference"];
 
-/// A record that grows.
 pub struct Record {
     path: PathBuf,
     file: Mutex<File>,
 }
 
-/// The record that the command line asks for, and its outcomes so far. It begins with the settings
-/// `what`, which have to be the same, and the name of the device, which may change.
+/// Opens the record of the command line with its outcomes so far. It begins with the settings
+/// `what`, which must match, and the name of the device, which may change.
 ///
 /// # Errors
-/// A file that can't be read or written, or one that is another run's.
+/// A file that can't be read or written, or belongs to another run.
 pub fn open(
     args: &args::Eval,
     what: &Value,
@@ -77,23 +74,23 @@ pub fn open(
     Ok((Some(record), outcomes))
 }
 
-/// Whether a record's settings are `what`, but for the device.
+/// Returns whether a record's settings equal `what`, apart from the device.
 fn same(recorded: &Value, what: &Value) -> bool {
     let mut recorded = recorded.clone();
     if let Value::Object(fields) = &mut recorded {
         fields.remove("device");
     }
-    // Read back, as the record was: numbers may change in their last digit.
+    // Round-tripped like the record: numbers may change in their last digit.
     serde_json::from_str(&what.to_string()).is_ok_and(|what: Value| what == recorded)
 }
 
-/// `bytes` without a last line that was cut off; that question is answered again.
+/// Drops an incomplete last line; its question is answered again.
 fn whole_lines(bytes: &[u8]) -> &[u8] {
     let last = bytes.iter().rposition(|&byte| byte == b'\n');
     &bytes[..last.map_or(0, |last| last + 1)]
 }
 
-/// The settings and the outcomes of a record; `None` of an empty one.
+/// Parses the settings and outcomes of a record; `None` if it is empty.
 fn read(path: &Path, bytes: &[u8]) -> Result<Option<(Value, Vec<Outcome>)>, Failure> {
     let failed = |source| Failure::Json {
         path: path.to_owned(),
@@ -117,19 +114,17 @@ fn read(path: &Path, bytes: &[u8]) -> Result<Option<(Value, Vec<Outcome>)>, Fail
     Ok(Some((head, outcomes.collect::<Result<_, _>>()?)))
 }
 
-/// Records that are one run: of several task files, say.
+/// Records of one run, such as of several task files.
 pub struct Recorded {
-    /// Settings of the first record.
     pub what: Value,
-    /// Outcomes of all.
     pub outcomes: Vec<Outcome>,
 }
 
 /// Reads the records at `paths` as one run.
 ///
 /// # Errors
-/// A file that can't be read or is no record, records of other members or settings than the
-/// first's, or a question that is there twice.
+/// A file that can't be read or is not a record, records of different members or settings, or a
+/// duplicate question.
 pub fn read_all(paths: &[PathBuf]) -> Result<Recorded, Failure> {
     let mut all: Option<Recorded> = None;
     let mut known = HashSet::new();
@@ -169,7 +164,7 @@ pub fn read_all(paths: &[PathBuf]) -> Result<Recorded, Failure> {
     all.ok_or_else(|| Failure::Usage("--report wants files that --record has written".to_owned()))
 }
 
-/// The first field that two runs may not differ in and do.
+/// First field in which two runs differ but may not.
 fn difference(one: &Value, other: &Value) -> Option<String> {
     let fields = [one, other].into_iter().filter_map(Value::as_object);
     let mut names = fields.flat_map(serde_json::Map::keys);
@@ -184,7 +179,7 @@ impl Recorded {
     /// The run of the records.
     ///
     /// # Errors
-    /// [`Failure::Usage`] of settings that are none.
+    /// [`Failure::Usage`] of invalid settings.
     pub fn run(&self) -> Result<Run, Failure> {
         let what = &self.what;
         let texts = |list: &Value, name: &dyn Fn(&Value) -> Option<String>| {
@@ -215,10 +210,10 @@ impl Recorded {
 }
 
 impl Record {
-    /// Adds a question's line at once.
+    /// Writes a question's line immediately.
     ///
     /// # Errors
-    /// [`Failure::File`], or [`Failure::Json`] which outcomes never are.
+    /// [`Failure::File`], or [`Failure::Json`], which outcomes never cause.
     pub fn add(&self, outcome: &Outcome) -> Result<(), Failure> {
         let line = serde_json::to_string(outcome).map_err(|source| Failure::Json {
             path: self.path.clone(),

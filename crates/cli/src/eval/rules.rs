@@ -1,4 +1,4 @@
-//! The rules that an ensemble may go by, under their names.
+//! Named rules of the ensemble.
 
 use conclave_ensemble::{Rule, Settings};
 use serde_json::Value;
@@ -6,30 +6,29 @@ use serde_json::Value;
 use crate::args;
 use crate::failure::Failure;
 
-/// The settings that `name` stands for: a rule, with switches put over it
-/// (`paper+scoring=likelihood`).
+/// Parses a rule with optional settings (`paper+scoring=likelihood`).
 ///
 /// # Errors
-/// [`Failure::Usage`] that names what there is.
+/// [`Failure::Usage`] that lists the valid names.
 fn named(name: &str) -> Result<Settings, Failure> {
-    let told = |error: String| Failure::Usage(format!("the rule \"{name}\": {error}"));
+    let failed = |error: String| Failure::Usage(format!("the rule \"{name}\": {error}"));
     let mut parts = name.split('+');
     let rule = parts.next().unwrap_or_default();
-    let rule: Rule = rule.parse().map_err(|error| told(format!("{error}")))?;
+    let rule: Rule = rule.parse().map_err(|error| failed(format!("{error}")))?;
     let settings = roomy(Settings::of(rule));
-    let mut settings = serde_json::to_value(settings).map_err(|e| told(e.to_string()))?;
+    let mut settings = serde_json::to_value(settings).map_err(|e| failed(e.to_string()))?;
     for part in parts {
         let (switch, value) = part
             .split_once('=')
-            .ok_or_else(|| told(format!("write {part} as SWITCH=VALUE")))?;
-        // What is no number and no truth value is a name.
+            .ok_or_else(|| failed(format!("write {part} as SWITCH=VALUE")))?;
+        // Text other than a number or truth value is a name.
         settings[switch] = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
     }
-    serde_json::from_value(settings).map_err(|error| told(error.to_string()))
+    serde_json::from_value(settings).map_err(|error| failed(error.to_string()))
 }
 
-/// `settings` with the largest limits there are: answers end by themselves or by the number of
-/// tokens, which is the same for members alone and for the ensemble.
+/// Raises all limits of `settings` to their maximum: answers end by themselves or by the number of
+/// tokens, equal for single members and the ensemble.
 fn roomy(settings: Settings) -> Settings {
     let largest = |name: &str| {
         let range = Settings::ranges().remove(name);
@@ -42,10 +41,10 @@ fn roomy(settings: Settings) -> Settings {
     }
 }
 
-/// The rules to examine, each with what else the command line says of the method.
+/// Rules to examine, each with the command line's other settings of the method.
 ///
 /// # Errors
-/// A rule that there isn't, or settings out of range.
+/// An unknown rule, or settings out of range.
 pub fn chosen(args: &args::Eval) -> Result<Vec<(String, Settings)>, Failure> {
     let mut rules = Vec::new();
     for name in &args.rules {

@@ -8,15 +8,14 @@ use super::{Lanes, Work};
 #[derive(Debug, Clone, Copy)]
 pub struct Avx2<const VNNI: u8 = NONE>(());
 
-/// Products and their sums are two instructions.
+/// A product and its sum are two instructions.
 pub const NONE: u8 = 0;
 /// They are one, of AVX-VNNI.
 pub const AVX_VNNI: u8 = 1;
 /// They are one, of AVX-512 VNNI, and there are 32 registers.
 pub const AVX512_VNNI: u8 = 2;
 
-/// Computes with the best of these vectors that the processor has; gives the work back where it has
-/// none.
+/// Computes with the best of these vectors; returns the work if the processor has none.
 pub fn run<W: Work>(work: W) -> Result<W::Out, W> {
     #[target_feature(enable = "avx2,fma,f16c")]
     fn plain<W: Work>(work: W) -> W::Out {
@@ -36,7 +35,7 @@ pub fn run<W: Work>(work: W) -> Result<W::Out, W> {
     let avx512_vnni_there = is_x86_feature_detected!("avx512vl")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512vnni");
-    // SAFETY: the features have just been seen.
+    // SAFETY: the features were detected.
     unsafe {
         match avx2 {
             false => Err(work),
@@ -47,8 +46,8 @@ pub fn run<W: Work>(work: W) -> Result<W::Out, W> {
     }
 }
 
-// SAFETY, everywhere below: `self` proves that the processor has the instructions; loads and
-// stores are unaligned ones of exactly the arrays' sizes.
+// SAFETY, everywhere below: `self` proves that the processor has the instructions; loads and stores
+// are unaligned and of exactly the arrays' sizes.
 impl<const VNNI: u8> Lanes for Avx2<VNNI> {
     const REGISTERS: usize = if VNNI == AVX512_VNNI { 32 } else { 16 };
 
@@ -57,7 +56,7 @@ impl<const VNNI: u8> Lanes for Avx2<VNNI> {
     type Floats = __m256;
 
     #[inline(always)]
-    fn words(self, from: &[i8; 16]) -> __m256i {
+    fn widen(self, from: &[i8; 16]) -> __m256i {
         unsafe { _mm256_cvtepi8_epi16(_mm_loadu_si128(from.as_ptr().cast())) }
     }
 
@@ -127,9 +126,8 @@ impl<const VNNI: u8> Lanes for Avx2<VNNI> {
 
     #[inline(always)]
     fn quad(self, sum: __m256i, a: __m256i, b: i32) -> __m256i {
-        // VNNI has one instruction for it; without it two of these would be slower than products of
-        // pairs, and with it no faster where these have one too. No sum of two saturates: 2 · 127 ·
-        // 128 < 2¹⁵.
+        // VNNI has one instruction for it. Without VNNI these two would be slower than products of
+        // pairs; with it, no faster. No sum of two saturates: 2 · 127 · 128 < 2¹⁵.
         unsafe {
             let pairs = _mm256_maddubs_epi16(a, _mm256_set1_epi32(b));
             _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))
@@ -157,12 +155,12 @@ impl<const VNNI: u8> Lanes for Avx2<VNNI> {
     }
 
     #[inline(always)]
-    fn halves(self, from: &[u16; 8]) -> __m256 {
+    fn load_f16(self, from: &[u16; 8]) -> __m256 {
         unsafe { _mm256_cvtph_ps(_mm_loadu_si128(from.as_ptr().cast())) }
     }
 
     #[inline(always)]
-    fn brains(self, from: &[u16; 8]) -> __m256 {
+    fn load_bf16(self, from: &[u16; 8]) -> __m256 {
         unsafe {
             let bits = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.as_ptr().cast()));
             _mm256_castsi256_ps(_mm256_slli_epi32::<16>(bits))
@@ -170,12 +168,12 @@ impl<const VNNI: u8> Lanes for Avx2<VNNI> {
     }
 
     #[inline(always)]
-    fn of_ints(self, values: __m256i) -> __m256 {
+    fn to_floats(self, values: __m256i) -> __m256 {
         unsafe { _mm256_cvtepi32_ps(values) }
     }
 
     #[inline(always)]
-    fn of_words(self, from: &[i16; 8]) -> __m256 {
+    fn load_i16(self, from: &[i16; 8]) -> __m256 {
         unsafe {
             let words = _mm_loadu_si128(from.as_ptr().cast());
             _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(words))
@@ -183,7 +181,7 @@ impl<const VNNI: u8> Lanes for Avx2<VNNI> {
     }
 
     #[inline(always)]
-    fn of_bytes(self, from: &[i8; 8]) -> __m256 {
+    fn load_i8(self, from: &[i8; 8]) -> __m256 {
         unsafe {
             let bytes = _mm_loadl_epi64(from.as_ptr().cast());
             _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes))
@@ -191,7 +189,7 @@ impl<const VNNI: u8> Lanes for Avx2<VNNI> {
     }
 
     #[inline(always)]
-    fn of_nibbles(self, from: &[u8; 8]) -> [__m256; 2] {
+    fn load_nibbles(self, from: &[u8; 8]) -> [__m256; 2] {
         unsafe {
             let bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.as_ptr().cast()));
             [
@@ -215,32 +213,32 @@ impl<const VNNI: u8> Lanes for Avx2<VNNI> {
     }
 
     #[inline(always)]
-    fn least(self, a: __m256, b: __m256) -> __m256 {
+    fn min(self, a: __m256, b: __m256) -> __m256 {
         unsafe { _mm256_min_ps(a, b) }
     }
 
     #[inline(always)]
-    fn most(self, a: __m256, b: __m256) -> __m256 {
+    fn max(self, a: __m256, b: __m256) -> __m256 {
         unsafe { _mm256_max_ps(a, b) }
     }
 
     #[inline(always)]
-    fn plus(self, a: __m256, b: __m256) -> __m256 {
+    fn add(self, a: __m256, b: __m256) -> __m256 {
         unsafe { _mm256_add_ps(a, b) }
     }
 
     #[inline(always)]
-    fn over(self, a: __m256, b: __m256) -> __m256 {
+    fn div(self, a: __m256, b: __m256) -> __m256 {
         unsafe { _mm256_div_ps(a, b) }
     }
 
     #[inline(always)]
-    fn times(self, a: __m256, b: __m256) -> __m256 {
+    fn mul(self, a: __m256, b: __m256) -> __m256 {
         unsafe { _mm256_mul_ps(a, b) }
     }
 
     #[inline(always)]
-    fn times_add(self, sum: __m256, a: __m256, b: __m256) -> __m256 {
+    fn mul_add(self, sum: __m256, a: __m256, b: __m256) -> __m256 {
         unsafe { _mm256_fmadd_ps(a, b, sum) }
     }
 }

@@ -1,4 +1,4 @@
-//! Eight lanes as arrays: for every machine, and what the vectors are tested against.
+//! Eight lanes as arrays: for every machine, and the reference in tests of the vectors.
 
 use super::Lanes;
 use crate::half::from_half;
@@ -15,7 +15,7 @@ impl<const QUADS: bool> Lanes for Plain<QUADS> {
     type Floats = [f32; 8];
 
     #[inline(always)]
-    fn words(self, from: &[i8; 16]) -> [i16; 16] {
+    fn widen(self, from: &[i8; 16]) -> [i16; 16] {
         from.map(i16::from)
     }
 
@@ -100,32 +100,32 @@ impl<const QUADS: bool> Lanes for Plain<QUADS> {
     }
 
     #[inline(always)]
-    fn halves(self, from: &[u16; 8]) -> [f32; 8] {
+    fn load_f16(self, from: &[u16; 8]) -> [f32; 8] {
         from.map(from_half)
     }
 
     #[inline(always)]
-    fn brains(self, from: &[u16; 8]) -> [f32; 8] {
+    fn load_bf16(self, from: &[u16; 8]) -> [f32; 8] {
         from.map(|bits| f32::from_bits(u32::from(bits) << 16))
     }
 
     #[inline(always)]
-    fn of_ints(self, values: [i32; 8]) -> [f32; 8] {
+    fn to_floats(self, values: [i32; 8]) -> [f32; 8] {
         values.map(|value| value as f32)
     }
 
     #[inline(always)]
-    fn of_words(self, from: &[i16; 8]) -> [f32; 8] {
+    fn load_i16(self, from: &[i16; 8]) -> [f32; 8] {
         from.map(f32::from)
     }
 
     #[inline(always)]
-    fn of_bytes(self, from: &[i8; 8]) -> [f32; 8] {
+    fn load_i8(self, from: &[i8; 8]) -> [f32; 8] {
         from.map(f32::from)
     }
 
     #[inline(always)]
-    fn of_nibbles(self, from: &[u8; 8]) -> [[f32; 8]; 2] {
+    fn load_nibbles(self, from: &[u8; 8]) -> [[f32; 8]; 2] {
         [0, 4].map(|at| from.map(|byte| f32::from(byte >> at & 15)))
     }
 
@@ -140,32 +140,32 @@ impl<const QUADS: bool> Lanes for Plain<QUADS> {
     }
 
     #[inline(always)]
-    fn least(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
+    fn min(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
         std::array::from_fn(|i| if a[i] < b[i] { a[i] } else { b[i] })
     }
 
     #[inline(always)]
-    fn most(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
+    fn max(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
         std::array::from_fn(|i| if a[i] > b[i] { a[i] } else { b[i] })
     }
 
     #[inline(always)]
-    fn plus(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
+    fn add(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
         std::array::from_fn(|i| a[i] + b[i])
     }
 
     #[inline(always)]
-    fn over(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
+    fn div(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
         std::array::from_fn(|i| a[i] / b[i])
     }
 
     #[inline(always)]
-    fn times(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
+    fn mul(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
         std::array::from_fn(|i| a[i] * b[i])
     }
 
     #[inline(always)]
-    fn times_add(self, sum: [f32; 8], a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
+    fn mul_add(self, sum: [f32; 8], a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
         std::array::from_fn(|i| sum[i] + a[i] * b[i])
     }
 }

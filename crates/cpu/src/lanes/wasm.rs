@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use super::{Lanes, Work};
 
-/// The module was compiled with `simd128`. `QUADS` are multiplied by an instruction of relaxed
-/// SIMD, which [`multiply_quads`] has seen to be there.
+/// Requires a module compiled with `simd128`. `QUADS` use an instruction of relaxed SIMD, checked
+/// by [`multiply_quads`].
 #[derive(Debug, Clone, Copy)]
 pub struct Simd128<const QUADS: bool> {
     /// More than any loop has.
     turns: usize,
 }
 
-/// Loaded for each product, so that the compiler does not know it.
+/// Loaded for each product, to be unknown to the compiler.
 static TURNS: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 pub fn run<W: Work>(work: W) -> W::Out {
@@ -31,10 +31,10 @@ pub fn run<W: Work>(work: W) -> W::Out {
 
 /// Whether the module has the product of quads, and the processor an instruction for it.
 ///
-/// WebAssembly leaves open what becomes of bytes above 127, and that tells how it is done: products
-/// of four are one instruction, without a sign (AVX-VNNI) or with one (Arm); elsewhere they are
-/// three, whose 16-bit sums saturate (SSSE3), and two of these are slower than products of pairs. A
-/// file from which the instruction was taken out gives the bytes themselves.
+/// WebAssembly leaves bytes above 127 undefined, and the result shows the implementation: products
+/// of four are one instruction, unsigned (AVX-VNNI) or signed (Arm); elsewhere they are three,
+/// whose 16-bit sums saturate (SSSE3), and two of these are slower than products of pairs. A file
+/// with the instruction removed returns the bytes themselves.
 pub fn multiply_quads() -> bool {
     const UNKNOWN: u8 = 2;
     static FOUND: AtomicU8 = AtomicU8::new(UNKNOWN);
@@ -55,7 +55,7 @@ pub fn multiply_quads() -> bool {
 
 type Two = [v128; 2];
 
-/// 2¹¹²: f16's exponents are that much further down in f32.
+/// 2¹¹², the difference of f16's and f32's exponent biases.
 const FROM_HALF: f32 = 5.192_297e33;
 
 // SAFETY, everywhere below: loads and stores need no alignment and stay within the arrays.
@@ -67,7 +67,7 @@ impl<const QUADS: bool> Lanes for Simd128<QUADS> {
     type Floats = Two;
 
     #[inline(always)]
-    fn words(self, from: &[i8; 16]) -> Two {
+    fn widen(self, from: &[i8; 16]) -> Two {
         let from = from.as_ptr();
         unsafe {
             [
@@ -181,13 +181,13 @@ impl<const QUADS: bool> Lanes for Simd128<QUADS> {
     }
 
     #[inline(always)]
-    fn halves(self, from: &[u16; 8]) -> Two {
+    fn load_f16(self, from: &[u16; 8]) -> Two {
         let from: *const i16 = from.as_ptr().cast();
         let (mask, factor) = (
             i32x4_splat(0x8fff_e000_u32.cast_signed()),
             f32x4_splat(FROM_HALF),
         );
-        // Widened with its sign, a half shifted by 13 has sign, exponent and fraction in place.
+        // Widened with its sign, an f16 shifted by 13 has sign, exponent and fraction in place.
         let widen = |from: *const i16| {
             let wide = unsafe { i32x4_load_extend_i16x4(from) };
             f32x4_mul(v128_and(i32x4_shl(wide, 13), mask), factor)
@@ -196,14 +196,14 @@ impl<const QUADS: bool> Lanes for Simd128<QUADS> {
     }
 
     #[inline(always)]
-    fn brains(self, from: &[u16; 8]) -> Two {
+    fn load_bf16(self, from: &[u16; 8]) -> Two {
         let from = from.as_ptr();
         let widen = |from| i32x4_shl(unsafe { u32x4_load_extend_u16x4(from) }, 16);
         [widen(from), widen(unsafe { from.add(4) })]
     }
 
     #[inline(always)]
-    fn of_ints(self, values: Two) -> Two {
+    fn to_floats(self, values: Two) -> Two {
         [
             f32x4_convert_i32x4(values[0]),
             f32x4_convert_i32x4(values[1]),
@@ -211,7 +211,7 @@ impl<const QUADS: bool> Lanes for Simd128<QUADS> {
     }
 
     #[inline(always)]
-    fn of_words(self, from: &[i16; 8]) -> Two {
+    fn load_i16(self, from: &[i16; 8]) -> Two {
         let from = from.as_ptr();
         let ints = unsafe {
             [
@@ -219,28 +219,28 @@ impl<const QUADS: bool> Lanes for Simd128<QUADS> {
                 i32x4_load_extend_i16x4(from.add(4)),
             ]
         };
-        self.of_ints(ints)
+        self.to_floats(ints)
     }
 
     #[inline(always)]
-    fn of_bytes(self, from: &[i8; 8]) -> Two {
+    fn load_i8(self, from: &[i8; 8]) -> Two {
         let words = unsafe { i16x8_load_extend_i8x8(from.as_ptr()) };
         let ints = [
             i32x4_extend_low_i16x8(words),
             i32x4_extend_high_i16x8(words),
         ];
-        self.of_ints(ints)
+        self.to_floats(ints)
     }
 
     #[inline(always)]
-    fn of_nibbles(self, from: &[u8; 8]) -> [Two; 2] {
+    fn load_nibbles(self, from: &[u8; 8]) -> [Two; 2] {
         let words = unsafe { u16x8_load_extend_u8x8(from.as_ptr()) };
         let nibbles = |words| {
             let ints = [
                 u32x4_extend_low_u16x8(words),
                 u32x4_extend_high_u16x8(words),
             ];
-            self.of_ints(ints)
+            self.to_floats(ints)
         };
         [
             nibbles(v128_and(words, u16x8_splat(15))),
@@ -263,33 +263,33 @@ impl<const QUADS: bool> Lanes for Simd128<QUADS> {
     }
 
     #[inline(always)]
-    fn least(self, a: Two, b: Two) -> Two {
+    fn min(self, a: Two, b: Two) -> Two {
         [f32x4_pmin(b[0], a[0]), f32x4_pmin(b[1], a[1])]
     }
 
     #[inline(always)]
-    fn most(self, a: Two, b: Two) -> Two {
+    fn max(self, a: Two, b: Two) -> Two {
         [f32x4_pmax(b[0], a[0]), f32x4_pmax(b[1], a[1])]
     }
 
     #[inline(always)]
-    fn plus(self, a: Two, b: Two) -> Two {
+    fn add(self, a: Two, b: Two) -> Two {
         [f32x4_add(a[0], b[0]), f32x4_add(a[1], b[1])]
     }
 
     #[inline(always)]
-    fn over(self, a: Two, b: Two) -> Two {
+    fn div(self, a: Two, b: Two) -> Two {
         [f32x4_div(a[0], b[0]), f32x4_div(a[1], b[1])]
     }
 
     #[inline(always)]
-    fn times(self, a: Two, b: Two) -> Two {
+    fn mul(self, a: Two, b: Two) -> Two {
         [f32x4_mul(a[0], b[0]), f32x4_mul(a[1], b[1])]
     }
 
     #[inline(always)]
-    fn times_add(self, sum: Two, a: Two, b: Two) -> Two {
-        let product = self.times(a, b);
+    fn mul_add(self, sum: Two, a: Two, b: Two) -> Two {
+        let product = self.mul(a, b);
         [f32x4_add(sum[0], product[0]), f32x4_add(sum[1], product[1])]
     }
 }

@@ -1,26 +1,26 @@
-//! In a page whose memory is shared, those that help are workers that JavaScript starts. They wait
-//! for passes of the one thread that runs models on this memory.
+//! In a page with shared memory, helpers are workers started by JavaScript. They wait for passes of
+//! the one thread that runs models on this memory.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::Threads;
-use super::desk::Desk;
+use super::work_queue::WorkQueue;
 
-/// Those that help on this memory.
+/// The helpers on this memory.
 static HELPERS: Mutex<Helpers> = Mutex::new(Helpers {
     here: 0,
     wanted: 0,
     pass: None,
 });
 
-/// There is a pass, or fewer are wanted.
+/// Signals a new pass, or that fewer helpers are wanted.
 static CHANGED: Condvar = Condvar::new();
 
-/// One of the threads has panicked, which here ends it without a word to the others.
+/// A thread has panicked, which in wasm ends it without notice to the others.
 static BROKEN: AtomicBool = AtomicBool::new(false);
 
-/// Whether work may never be done: somebody who took a part of it is gone.
+/// Whether some work may never be done, because its thread is gone.
 pub(super) fn is_broken() -> bool {
     BROKEN.load(Relaxed)
 }
@@ -28,16 +28,16 @@ pub(super) fn is_broken() -> bool {
 struct Helpers {
     here: usize,
     wanted: usize,
-    /// Where the pass that runs offers its work.
-    pass: Option<Arc<Desk>>,
+    /// The queue of the running pass.
+    pass: Option<Arc<WorkQueue>>,
 }
 
 fn helpers() -> MutexGuard<'static, Helpers> {
-    // Nothing panics while it holds them.
+    // No panic occurs while it is locked.
     HELPERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes a pass away from those that have not come to it.
+/// Withdraws a pass from helpers that have not joined it.
 struct Passing;
 
 impl Drop for Passing {
@@ -47,50 +47,49 @@ impl Drop for Passing {
 }
 
 impl Threads {
-    /// How many shall help from now on; what is too many leaves behind the pass that runs.
+    /// Sets the number of helpers; excess ones leave after the running pass.
     pub fn want_helpers(count: usize) {
         helpers().wanted = count;
         CHANGED.notify_all();
     }
 
-    /// To be told of every panic, on whichever thread: who waits for that thread panics as well.
+    /// To be called at every panic, on any thread: threads waiting for that one panic as well.
     pub fn panicked() {
         BROKEN.store(true, Relaxed);
     }
 
-    /// Helps with every pass, until more do than are wanted: what a worker that was started for it
-    /// calls.
+    /// Helps with every pass, until there are more helpers than wanted; called by a helper worker.
     pub fn help() {
         let mut helpers = helpers();
         helpers.here += 1;
         while helpers.here <= helpers.wanted {
-            let Some(desk) = helpers.pass.clone() else {
+            let Some(queue) = helpers.pass.clone() else {
                 helpers = CHANGED
                     .wait(helpers)
                     .unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             drop(helpers);
-            desk.help();
+            queue.help();
             helpers = self::helpers();
         }
         helpers.here -= 1;
     }
 
-    /// Does some work, which is shared by as many of them as have come to [`help`].
+    /// Runs `work`, shared by the helpers that have come to [`help`].
     pub fn run<R>(self, work: impl FnOnce() -> R) -> R {
         let mut helpers = helpers();
         let threads = self.0.min(1 + helpers.here);
-        if threads == 1 || Desk::is_here() {
+        if threads == 1 || WorkQueue::is_here() {
             drop(helpers);
             return work();
         }
-        let desk = Arc::new(Desk::new(threads));
-        helpers.pass = Some(Arc::clone(&desk));
+        let queue = Arc::new(WorkQueue::new(threads));
+        helpers.pass = Some(Arc::clone(&queue));
         drop(helpers);
         CHANGED.notify_all();
-        // Dropped in the opposite order: nobody comes to a pass that has ended.
-        let _open = desk.open();
+        // Dropped in the opposite order: no helper joins a pass that has ended.
+        let _open = queue.open();
         let _passing = Passing;
         work()
     }

@@ -1,28 +1,28 @@
-//! Natively those that help are threads of one pass.
+//! Natively, helpers are threads of one pass.
 
 use std::sync::Arc;
 use std::thread::{Builder, scope};
 
 use super::Threads;
-use super::desk::Desk;
+use super::work_queue::WorkQueue;
 
-/// A panic of one unwinds: it leaves the work, and [`Threads::run`] panics in the end.
+/// A panic unwinds: it ends the work, and [`Threads::run`] panics at its end.
 pub(super) fn is_broken() -> bool {
     false
 }
 
 impl Threads {
-    /// Does some work, which they share. Where the system gives fewer threads, those there are.
+    /// Runs `work`, shared by the threads; by fewer where the system refuses some.
     pub fn run<R>(self, work: impl FnOnce() -> R) -> R {
-        if self.0 == 1 || Desk::is_here() {
+        if self.0 == 1 || WorkQueue::is_here() {
             return work();
         }
-        let desk = Arc::new(Desk::new(self.0));
-        let open = desk.open();
+        let queue = Arc::new(WorkQueue::new(self.0));
+        let open = queue.open();
         scope(|scope| {
             for _ in 1..self.0 {
-                // One that is refused is missed by nobody.
-                _ = Builder::new().spawn_scoped(scope, || desk.help());
+                // A refused thread is not needed.
+                _ = Builder::new().spawn_scoped(scope, || queue.help());
             }
             let out = work();
             drop(open);

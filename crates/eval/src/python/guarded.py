@@ -11,7 +11,7 @@ import types
 
 PATH, PASSED, SECONDS, MEMORY, FILE = sys.argv[1], *map(int, sys.argv[2:6])
 
-# Standard output and the program's own files may be this large; the rest is out of reach of tests.
+# Limit of standard output and of the program's own files; the rest is out of the tests' reach.
 LIMITS = {
     "RLIMIT_CPU": SECONDS,
     "RLIMIT_AS": MEMORY,
@@ -68,7 +68,7 @@ def guard(folder):
             refused = not inside(args[0])
         elif event.startswith(CHANGES):
             paths = [arg for arg in args if isinstance(arg, (str, bytes, os.PathLike))]
-            # A number at 0 or above is an open folder that names are relative to.
+            # A number of 0 or above is an open folder to which names are relative.
             numbers = [arg for arg in args if isinstance(arg, int)]
             relative = event in ("os.remove", "os.rmdir") and any(fd >= 0 for fd in numbers)
             refused = relative or not all(map(inside, paths))
@@ -92,7 +92,7 @@ def main():
     try:
         exec(compile(source, "answer.py", "exec"), module.__dict__)
     except BaseException:
-        # Also of `exit()` in the midst of an answer, before the tests have run.
+        # Also for `exit()` in the answer, before the tests have run.
         os._exit(1)
     os._exit(PASSED)
 

@@ -1,4 +1,4 @@
-//! Task files as people write them, right and wrong.
+//! Task files as users write them, valid and invalid.
 
 use super::*;
 
@@ -242,7 +242,7 @@ fn hostile_patterns_are_refused_or_harmless() {
     ] {
         assert!(pattern(&large).is_err(), "{large}");
     }
-    // Exponential where an engine goes back.
+    // Exponential in a backtracking engine.
     let task = &pattern("^(a+)+$").unwrap()[0];
     assert!(!task.check(&("a".repeat(100_000) + "b")));
 }

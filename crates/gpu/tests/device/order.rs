@@ -55,7 +55,7 @@ fn the_adapter_is_named() {
     assert!(error.to_string().contains(&adapter.name), "{error}");
 }
 
-/// A write waits for the launches before it, and those behind it see it.
+/// A write happens after the launches before it and before those after it.
 #[test]
 fn a_write_keeps_its_place_between_launches() {
     let (x, sum) = (upload(&[1.0_f32; 4]), upload(&[0.0_f32; 4]));
@@ -94,7 +94,7 @@ fn parts_of_a_buffer_are_read_and_written_alone() {
     assert!(add(gpu(), &part, &part, 64, &all).is_err());
 }
 
-/// Reads that are asked for side by side are one copy and one wait; a lone one waits for nobody.
+/// Concurrent reads share a copy and a wait; a lone read does not wait for others.
 #[test]
 fn reads_side_by_side_are_one() {
     use std::task::{Context, Poll, Waker};
@@ -130,7 +130,7 @@ fn reads_side_by_side_are_one() {
     assert_eq!((gpu.counters() - before).read_backs, 2);
 }
 
-/// Reads of several threads may meet in one copy as well, or just miss it.
+/// Reads of several threads may share a copy or just miss it; each gets its own data.
 #[test]
 fn reads_of_several_threads_bring_each_its_own() {
     let gpu = pollster::block_on(open()).expect("an adapter");

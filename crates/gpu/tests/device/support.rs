@@ -1,4 +1,4 @@
-//! The one device the tests share, and a kernel to try it with.
+//! The one device that the tests share, and a kernel for it.
 
 use std::sync::OnceLock;
 
@@ -20,7 +20,7 @@ pub async fn open() -> Result<Gpu, GpuError> {
     Gpu::init(AdapterChoice::Best).await
 }
 
-/// What the GPU holds in these buffers.
+/// The content of these buffers.
 pub fn read(buffers: &[&Buffer]) -> Vec<Vec<f32>> {
     pollster::block_on(gpu().read_f32(buffers)).expect("a read")
 }
@@ -34,7 +34,7 @@ pub fn marked(numbers: usize) -> Buffer {
     upload(&vec![12345.0_f32; numbers])
 }
 
-static ADD: Shader = Shader::of::<[u32; 4]>(
+static ADD: Shader = Shader::new::<[u32; 4]>(
     "add",
     &["
         @group(0) @binding(0) var<storage, read> a: array<f32>;
@@ -48,7 +48,7 @@ static ADD: Shader = Shader::of::<[u32; 4]>(
         }"],
 );
 
-/// `out = a + b`: the least there is to launch.
+/// `out = a + b`: a minimal kernel.
 pub fn add(
     gpu: &Gpu,
     a: &Buffer,

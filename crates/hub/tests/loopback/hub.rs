@@ -1,4 +1,4 @@
-//! A hub on this machine: `tests/hub/hub.mjs` over a folder of its own, with a cache beside it.
+//! A local hub: `tests/hub/hub.mjs` over a temporary folder, with a cache beside it.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use conclave_hub::{Cache, HubError, Options, Progress, fetch};
 use serde_json::Value;
 
-/// Small, so that a test file has several.
+/// Small, so that a test file has several chunks.
 pub const CHUNK: u64 = 64 << 10;
 
 pub struct Hub {
@@ -22,7 +22,7 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// Starts one; files from another port, as from the hub's store.
+    /// Starts a hub that serves files from another port, as the hub's store does.
     pub fn start() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!(
@@ -50,7 +50,7 @@ impl Hub {
         let options = Options {
             endpoint: format!("http://127.0.0.1:{port}"),
             chunk_bytes: CHUNK,
-            // A busy machine is silent, too: who makes a line silent says how long is too long.
+            // A busy machine stalls too: each test that stalls a connection sets its own timeout.
             stall: Duration::from_secs(3600),
             pause: Duration::from_millis(10),
             ..Options::default()
@@ -65,26 +65,26 @@ impl Hub {
         }
     }
 
-    /// Puts a file into a repository.
+    /// Adds a file to a repository.
     pub fn put(&self, path: &str, bytes: &[u8]) {
         let path = self.folder.join("root").join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, bytes).unwrap();
     }
 
-    /// Breaks something, as the script describes.
+    /// Injects a fault, as described in the script.
     pub fn fault(&self, fault: &Value) {
         ureq::post(self.at("/faults"))
             .send(fault.to_string())
             .unwrap();
     }
 
-    /// All is well again.
+    /// Clears all faults.
     pub fn heal(&self) {
         ureq::delete(self.at("/faults")).call().unwrap();
     }
 
-    /// The requests so far.
+    /// Requests so far.
     pub fn log(&self) -> Vec<Value> {
         let text = ureq::get(self.at("/log"))
             .call()
@@ -116,7 +116,7 @@ impl Hub {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// Fetches a model as the tool does; the path, and what was told.
+    /// Fetches a model as the tool does; returns the path and the progress reports.
     pub fn fetch(&self, reference: &str) -> (Result<PathBuf, HubError>, Vec<Progress>) {
         let mut told = Vec::new();
         let reference = reference.parse().unwrap();
@@ -130,7 +130,7 @@ impl Hub {
         (outcome, told)
     }
 
-    /// Every file in the cache, but for locks.
+    /// Lists every file in the cache except locks.
     pub fn cached(&self) -> Vec<String> {
         let mut found = Vec::new();
         walk(self.cache.root(), &mut found);
@@ -160,7 +160,7 @@ fn walk(folder: &Path, found: &mut Vec<String>) {
     }
 }
 
-/// Bytes that no two places of a file have in common.
+/// Bytes without repetition at any two offsets.
 pub fn bytes(count: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = || {
@@ -172,7 +172,7 @@ pub fn bytes(count: usize, seed: u64) -> Vec<u8> {
     (0..count).map(|_| (next() >> 24) as u8).collect()
 }
 
-/// What was told of failures.
+/// Failures that were reported.
 pub fn troubles(told: &[Progress]) -> Vec<&str> {
     told.iter()
         .filter_map(|progress| match progress {

@@ -1,4 +1,4 @@
-//! What is stored: listing, removing, updating, several processes at once, and one that is killed.
+//! The cache: listing, removing, updating, concurrent processes, and a killed one.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,7 +13,7 @@ use serde_json::json;
 const MODEL: &str = "hf:owner/repo/model.gguf";
 const SIZE: usize = 20 * CHUNK as usize;
 
-/// Not a test: what the tests start as a process of its own.
+/// Not a test: run by the tests as a child process.
 #[test]
 #[ignore = "started by the tests of several processes"]
 fn a_process_of_its_own() {
@@ -57,7 +57,7 @@ fn process(hub: &Hub) -> std::process::Child {
         .unwrap()
 }
 
-/// Waits until a process that downloads has stored so many bytes; gives how many it has.
+/// Waits until a downloading process has stored so many bytes; returns how many it has.
 fn stores(hub: &Hub, child: &mut std::process::Child, bytes: u64) -> u64 {
     let start = Instant::now();
     loop {
@@ -76,14 +76,14 @@ fn a_killed_process_loses_no_finished_chunk() {
     let hub = Hub::start();
     let model = bytes(SIZE, 1);
     hub.put("owner/repo/model.gguf", &model);
-    // Three seconds for what is not waited for.
+    // Three seconds to show that nothing is waited for.
     hub.fault(&json!({"kind": "slow", "bytesPerSecond": 160_000, "times": 0}));
     let mut child = process(&hub);
     let stored = stores(&hub, &mut child, 4 * CHUNK);
     child.kill().unwrap();
     child.wait().unwrap();
     hub.heal();
-    // Give the answers that were under way time to be counted.
+    // Time for responses in flight to be counted.
     std::thread::sleep(Duration::from_millis(300));
     let kept = hub.cache.list().unwrap()[0].stored;
     assert!(kept >= stored && kept < SIZE as u64);
@@ -97,7 +97,7 @@ fn a_killed_process_loses_no_finished_chunk() {
 fn a_second_process_waits_and_fetches_nothing() {
     let hub = Hub::start();
     hub.put("owner/repo/model.gguf", &bytes(SIZE, 1));
-    // As long as it takes until the second one waits, and some seconds more if they were needed.
+    // Lasts until the second process waits, with some seconds to spare.
     hub.fault(&json!({"kind": "slow", "bytesPerSecond": 80_000, "times": 0}));
     let mut first = process(&hub);
     stores(&hub, &mut first, 0);
@@ -208,7 +208,7 @@ fn an_update_fetches_what_changed_and_only_that() {
     hub.forget_log();
     hub.fetch("hf:owner/repo").0.unwrap();
     assert_eq!(hub.log().len(), 1, "one question, and nothing to fetch");
-    // An update that fails leaves what is stored as it is.
+    // A failed update leaves the stored model as it is.
     hub.put("owner/repo/model.safetensors", &bytes(SIZE, 2));
     hub.fault(&json!({"kind": "flip", "times": 0}));
     hub.fetch("hf:owner/repo").0.unwrap_err();
@@ -241,7 +241,7 @@ fn shards_come_with_their_index() {
     hub.put("owner/repo/tokenizer.json", b"{}");
     let path = hub.fetch("hf:owner/repo").0.unwrap();
     assert!(fs::read(path.join(names[1])).unwrap() == bytes(SIZE / 2, 2));
-    // A mirror without a list of files has them as well.
+    // So does a mirror without a list of files.
     hub.cache.remove(&"hf:owner/repo".parse().unwrap()).unwrap();
     hub.fault(&json!({"kind": "404", "on": "api", "times": 0}));
     let path = hub.fetch("hf:owner/repo").0.unwrap();

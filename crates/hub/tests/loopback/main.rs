@@ -1,4 +1,4 @@
-//! Downloads from a hub on this machine.
+//! Downloads from a local hub.
 
 mod hub;
 mod keeps_models;

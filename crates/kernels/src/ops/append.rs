@@ -1,10 +1,10 @@
-//! Norm and rotary embedding of queries and keys, and the append of keys and values to
-//! their caches: one dispatch behind the product of q, k and v.
+//! Norm and rotary embedding of queries and keys, and the append of keys and values to their
+//! caches: one dispatch after the product of q, k and v.
 
 use bytemuck::{Pod, Zeroable};
 use conclave_gpu::{Use, count};
 
-use crate::serial::{Both, both, items_by};
+use crate::serial::{ShaderPair, items_by, shader_pair};
 use crate::{Buffer, Dispatch, GpuError, Launcher, Place, rms_norm_cpu};
 
 const WGSL: &str = wgsl!("append.wgsl");
@@ -27,10 +27,10 @@ pub struct Params {
     spare: [u32; 3],
 }
 
-/// For caches of 16 bits a number, and for exact ones.
-pub(crate) static SHADERS: [Both; 2] = [
-    both!("append", [WGSL, SHORT], Params),
-    both!("append_exact", [WGSL, EXACT], Params),
+/// For 16-bit caches, and for exact ones.
+pub(crate) static SHADERS: [ShaderPair; 2] = [
+    shader_pair!("append", [WGSL, SHORT], Params),
+    shader_pair!("append_exact", [WGSL, EXACT], Params),
 ];
 
 /// The heads of an attention and their caches, `[capacity, kv_heads, words of a head]`.
@@ -44,8 +44,8 @@ pub struct Heads {
     pub width: usize,
     /// Rows of each cache.
     pub capacity: usize,
-    /// Caches hold f32. Otherwise a head's numbers lie there as shares of the largest of them, 16
-    /// bits each, then that number and a zero.
+    /// Caches hold f32. Otherwise a head is 16-bit fractions of its largest number, then that
+    /// number and a zero.
     pub exact: bool,
 }
 
@@ -55,7 +55,7 @@ impl Heads {
         (self.heads + 2 * self.kv_heads) * self.width
     }
 
-    /// The same, with a gate behind each query head where they are `gated`.
+    /// The same, with a gate after each query head where `gated`.
     pub fn gated_row(&self, gated: bool) -> usize {
         self.row() + if gated { self.heads * self.width } else { 0 }
     }
@@ -79,7 +79,7 @@ impl Heads {
         4 * self.capacity * self.row_words()
     }
 
-    /// Numbers of heads as a cache has them.
+    /// Packs heads in the caches' format.
     pub fn pack(&self, numbers: &[f32]) -> Vec<u32> {
         if self.exact {
             return numbers.iter().map(|v| v.to_bits()).collect();
@@ -96,7 +96,7 @@ impl Heads {
         heads.collect()
     }
 
-    /// The numbers of [`Self::pack`].
+    /// Inverse of [`Self::pack`].
     pub fn unpack(&self, words: &[u32]) -> Vec<f32> {
         if self.exact {
             return words.iter().map(|&word| f32::from_bits(word)).collect();
@@ -139,37 +139,37 @@ impl Heads {
     }
 }
 
-/// What a row of a product has of a token.
+/// Content of a token's row of the product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Projected {
     /// Queries, keys and values.
     All,
-    /// The same, and behind each head of queries one more as wide, which is passed over; norms are
-    /// of each head then.
+    /// The same with a gate as wide after each query head, which is skipped; norms are of each head
+    /// then.
     Gated,
-    /// Queries alone, of a layer that attends to another's keys and values: nothing is appended.
+    /// Queries alone, in a layer that attends to another's keys and values: nothing is appended.
     Queries,
 }
 
-/// What a norm of queries, and one of keys, is over.
+/// Extent of a norm of queries or keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NormOf {
-    /// Each head, before it rotates.
+    /// Each head, before its rotation.
     Head,
-    /// All heads together, before they rotate.
+    /// All heads together, before their rotation.
     AllHeads,
-    /// Each head behind its rotation.
+    /// Each head, after its rotation.
     RotatedHead,
 }
 
-/// How heads are normed.
+/// Parameters of the norms of heads.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HeadNorm {
     /// Added to the mean square.
     pub epsilon: f32,
-    /// What it is over.
+    /// The norm's extent.
     pub over: NormOf,
-    /// Each head of values is normed as well, without a weight.
+    /// Normalises each head of values too, without a weight.
     pub values: bool,
 }
 
@@ -178,30 +178,30 @@ pub struct HeadNorm {
 pub struct QkNorm<'a> {
     /// `[width]`, or `[heads, width]` for a norm over all heads together.
     pub query: &'a Buffer,
-    /// `[width]`, or `[kv_heads, width]`; any, where there are no keys.
+    /// `[width]`, or `[kv_heads, width]`; arbitrary without keys.
     pub key: &'a Buffer,
-    /// How.
+    /// Parameters.
     pub of: HeadNorm,
 }
 
-/// The rotary embedding of a layer: the first `rotary` numbers of a head rotate, i with
-/// i + rotary / 2.
+/// The rotary embedding of a layer: the first `rotary` numbers of a head rotate, i with i + rotary
+/// / 2.
 #[derive(Debug, Clone, Copy)]
 pub struct Rotary<'a> {
-    /// `[context, rotary / 2, 2]`, from [`rope_table`]; with a rotary of 0 any will do.
+    /// `[context, rotary / 2, 2]`, from [`rope_table`]; arbitrary with a rotary of 0.
     pub table: &'a Buffer,
-    /// Positions of the table.
+    /// Positions in the table.
     pub context: usize,
     /// Even, at most the width of a head.
     pub rotary: usize,
 }
 
-/// Cosines and sines `[context, rotary / 2, 2]` of `position · frequency`, to be uploaded
-/// once. `frequencies` is `[rotary / 2]`, usually `base^(-2i / rotary)`; `factor` multiplies
-/// both, as YaRN and LongRoPE scale attention, and is 1 otherwise.
+/// Cosines and sines `[context, rotary / 2, 2]` of `position · frequency`, to be uploaded once.
+/// `frequencies` is `[rotary / 2]`, usually `base^(-2i / rotary)`; `factor` multiplies both, as in
+/// YaRN and LongRoPE, and is 1 otherwise.
 ///
-/// The angle is rounded to f32, as transformers has it: models are trained with those angles,
-/// and at position 600 exact ones move a small model's logits by 1.5e-4 of the largest.
+/// The angle is rounded to f32, as in transformers: models are trained with those angles, and at
+/// position 600 exact ones move a small model's logits by 1.5e-4 of the largest.
 pub fn rope_table(context: usize, frequencies: &[f32], factor: f32) -> Vec<f32> {
     (0..context)
         .flat_map(|position| {
@@ -214,11 +214,11 @@ pub fn rope_table(context: usize, frequencies: &[f32], factor: f32) -> Vec<f32> 
         .collect()
 }
 
-/// Norm and rotate the queries in `qkv` `[tokens, heads + 2 kv_heads, width]` into `q` `[tokens,
-/// heads, width]`; norm and rotate its keys into the rows of `keys` that `places` names, and copy
-/// its values into the same rows of `values`, both as [`Heads`] says. A row past the capacity is
-/// not written; a position past the table takes its last row. Of [`Projected::Queries`], `qkv` is
-/// `[tokens, heads, width]`, and the caches stay as they are.
+/// Normalises and rotates the queries in `qkv` `[tokens, heads + 2 kv_heads, width]` into `q`
+/// `[tokens, heads, width]`; normalises and rotates its keys into the rows of `keys` given by
+/// `places`, and copies its values into the same rows of `values`, both in the format of [`Heads`].
+/// A row past the capacity is not written; a position past the table uses its last row. For
+/// [`Projected::Queries`], `qkv` is `[tokens, heads, width]`, and the caches stay unchanged.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for widths that do not fit and buffers too small.
@@ -273,8 +273,8 @@ pub fn append(
     launcher.run(&dispatch, &buffers)
 }
 
-/// What [`append()`] launches, by `serial` threads or cooperative ones: with norms, and a table of
-/// so many positions by which so many numbers rotate. Bound are qkv, q, keys, values, places, the
+/// The launch of [`append()`], by `serial` or cooperative threads: with norms, and a table of
+/// `context` positions and `rotary` rotating numbers. Bound are qkv, q, keys, values, places, the
 /// table, and both norms.
 ///
 /// # Errors
@@ -342,11 +342,11 @@ impl Projected {
     }
 }
 
-/// Norms of the CPU twin: weights of queries and keys, and how.
+/// Norms of the CPU twin: weights of queries and of keys, and parameters.
 pub type QkNormCpu<'a> = (&'a [f32], &'a [f32], HeadNorm);
 
-/// The CPU twin: the queries. `table` has `rotary` numbers a position, caches are packed as on the
-/// GPU.
+/// The CPU twin; returns the queries. `table` has `rotary` numbers for each position, caches are
+/// packed as on the GPU.
 #[expect(clippy::too_many_arguments, reason = "a kernel's bindings")]
 pub fn append_cpu(
     qkv: &[f32],
@@ -371,9 +371,9 @@ pub fn append_cpu(
         let queries_alone = q.chunks(apart).flat_map(|head| &head[..width]);
         let mut q: Vec<f32> = queries_alone.copied().collect();
         let (mut k, mut v) = (k.to_vec(), v.to_vec());
-        // Over as many numbers as there are weights.
-        let normalise = |[q, k]: [&mut Vec<f32>; 2], behind: bool| match norm {
-            Some((q_weight, k_weight, of)) if (of.over == NormOf::RotatedHead) == behind => {
+        // Normalises over as many numbers as there are weights.
+        let normalise = |[q, k]: [&mut Vec<f32>; 2], rotated: bool| match norm {
+            Some((q_weight, k_weight, of)) if (of.over == NormOf::RotatedHead) == rotated => {
                 *q = rms_norm_cpu(q, q_weight, of.epsilon);
                 *k = rms_norm_cpu(k, k_weight, of.epsilon);
             }

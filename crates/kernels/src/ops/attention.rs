@@ -1,5 +1,5 @@
-//! Masked attention, for verifying all candidates in line; decode
-//! and prefill are one candidate right behind the prefix.
+//! Masked attention for verifying all candidates in line; decode and prefill are the case of one
+//! candidate right after the prefix.
 
 use bytemuck::{Pod, Zeroable};
 use conclave_gpu::{Shader, Use, count, number_in};
@@ -15,15 +15,15 @@ const WIDE: &str = wgsl!("shared/attention/wide.wgsl");
 const COMBINE: &str = wgsl!("attention_combine.wgsl");
 pub(crate) const JOIN: &str = wgsl!("shared/attention/join.wgsl");
 
-/// Numbers of the widest heads that narrow kernels have room for.
-const NARROW_WIDTH: usize = 4 * number_in(NARROW, "MOST_QUADS: u32 = ") as usize;
-/// Columns of values that a workgroup of cooperative threads owns.
+/// Widest head of the narrow kernels.
+const NARROW_WIDTH: usize = 4 * number_in(NARROW, "MAX_QUADS: u32 = ") as usize;
+/// Value columns that a workgroup of cooperative threads owns.
 const OWNED: usize = 4 * number_in(WGSL, "WORKGROUP: u32 = ") as usize;
 /// Queries of a share.
 const QUERIES: usize = number_in(SHARE, "QUERIES: u32 = ") as usize;
-/// Workgroups that keep a large GPU busy; with fewer, keys are shared out in chunks.
+/// Workgroups that keep a large GPU busy; with fewer, keys are divided into chunks.
 const WORKGROUPS: usize = 128;
-/// Keys of a chunk, at least: to join chunks is a dispatch more.
+/// Least keys of a chunk: joining chunks costs a dispatch.
 const CHUNK: usize = 256;
 
 /// Parameters of the kernel.
@@ -48,39 +48,38 @@ struct CombineParams {
     spare: [u32; 2],
 }
 
-/// For heads of up to 256 numbers and wider ones, each for caches of 16 bits a number, and for
-/// exact ones.
+/// For heads of up to 256 numbers and wider ones, each for 16-bit caches and for exact ones.
 pub(crate) static SHADERS: [[Shader; 2]; 2] = [
     [
-        Shader::of::<Params>("attention", &[WGSL, SHARE, SHORT, NARROW]),
-        Shader::of::<Params>("attention_exact", &[WGSL, SHARE, EXACT, NARROW]),
+        Shader::new::<Params>("attention", &[WGSL, SHARE, SHORT, NARROW]),
+        Shader::new::<Params>("attention_exact", &[WGSL, SHARE, EXACT, NARROW]),
     ],
     [
-        Shader::of::<Params>("attention_wide", &[WGSL, SHARE, SHORT, WIDE]),
-        Shader::of::<Params>("attention_wide_exact", &[WGSL, SHARE, EXACT, WIDE]),
+        Shader::new::<Params>("attention_wide", &[WGSL, SHARE, SHORT, WIDE]),
+        Shader::new::<Params>("attention_wide_exact", &[WGSL, SHARE, EXACT, WIDE]),
     ],
 ];
 
 pub(crate) static COMBINE_SHADER: Shader =
-    Shader::of::<CombineParams>("attention_combine", &[COMBINE, JOIN]);
+    Shader::new::<CombineParams>("attention_combine", &[COMBINE, JOIN]);
 
-/// How scores are made and which count.
+/// Computation and masking of scores.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scores {
-    /// Factor of the scores, usually 1 / √width.
+    /// Factor on the scores, usually 1 / √width.
     pub scale: f32,
-    /// Positions a query sees back from itself, itself included.
+    /// Positions visible to a query, backwards from its own, inclusive.
     pub window: Option<u32>,
     /// Scores become `softcap · tanh(score / softcap)`.
     pub softcap: Option<f32>,
 }
 
-/// Whether a kernel of its own attends with such heads, by cooperative threads.
+/// Whether cooperative threads use the kernel for wide heads.
 pub(crate) fn is_wide(heads: Heads) -> bool {
     heads.width > NARROW_WIDTH
 }
 
-/// Chunks that the keys of a pass are shared out in, where its tokens see up to `keys` rows.
+/// Number of chunks of the keys for a pass whose tokens see up to `keys` rows.
 fn attention_chunks(serial: bool, tokens: usize, heads: Heads, keys: usize) -> usize {
     let share = heads.heads / heads.kv_heads.max(1);
     let groups = heads.kv_heads * (tokens * share).div_ceil(QUERIES);
@@ -92,8 +91,8 @@ fn attention_chunks(serial: bool, tokens: usize, heads: Heads, keys: usize) -> u
 }
 
 impl Launcher {
-    /// Chunks that the keys of a pass are shared out in by attentions with all of these heads,
-    /// where its tokens see up to `keys` rows.
+    /// Number of chunks of the keys for attentions with all of these heads, in a pass whose tokens
+    /// see up to `keys` rows.
     pub fn attention_chunks(
         &self,
         tokens: usize,
@@ -113,7 +112,7 @@ impl Launcher {
             if is_serial { serial } else { cooperative }
         });
         let chunks = chunks.min().unwrap_or(1);
-        // What others take may be no number that lies side by side in a workgroup.
+        // The largest number may exceed what serial threads hold side by side in a workgroup.
         if any_serial {
             1 << chunks.ilog2()
         } else {
@@ -122,8 +121,8 @@ impl Launcher {
     }
 }
 
-/// Numbers that `partials` needs for all passes of up to so many tokens, whatever is launched: a
-/// device may come to other [choices](crate::Choices) than at first.
+/// Numbers that `partials` needs for all passes of up to `tokens` tokens with any kernel: a
+/// device's [choices](crate::Choices) may change later.
 pub fn attention_room(tokens: usize, heads: Heads) -> usize {
     let passes = (1..=tokens).flat_map(|tokens| {
         [false, true].map(|serial| {
@@ -134,7 +133,7 @@ pub fn attention_room(tokens: usize, heads: Heads) -> usize {
     passes.max().unwrap_or(attention_partials(0, heads, 1))
 }
 
-/// Numbers that `partials` needs for a pass in so many chunks.
+/// Numbers that `partials` needs for a pass in `chunks` chunks.
 pub fn attention_partials(tokens: usize, heads: Heads, chunks: usize) -> usize {
     match chunks {
         0 | 1 => 4,
@@ -142,7 +141,7 @@ pub fn attention_partials(tokens: usize, heads: Heads, chunks: usize) -> usize {
     }
 }
 
-/// What attention reads and writes.
+/// Inputs and outputs of attention.
 #[derive(Debug, Clone, Copy)]
 pub struct Attention<'a> {
     /// Queries `[m, heads, width]`.
@@ -151,24 +150,23 @@ pub struct Attention<'a> {
     pub rows: Rows<'a>,
     /// From [`Launcher::attention_chunks`].
     pub chunks: usize,
-    /// What each query sees: `m` [`Place`]s.
+    /// Visible rows of each query: `m` [`Place`]s.
     pub places: &'a Buffer,
     /// The caches' shape.
     pub heads: Heads,
-    /// How scores are made.
+    /// Computation of scores.
     pub scores: Scores,
     /// Keys and values, `[capacity, kv_heads, words of a head]`.
     pub caches: [&'a Buffer; 2],
-    /// Room for what chunks leave: [`attention_partials`], or [`attention_room`] for any pass.
+    /// Space for chunks' results: [`attention_partials`], or [`attention_room`] for any pass.
     pub partials: &'a Buffer,
     /// `[m, heads, width]`.
     pub out: &'a Buffer,
 }
 
-/// Attention of queries over the caches of [`Heads`]. Each query sees what its [`Place`] says:
-/// cache rows `0..prefix` (row = position there) and `start..=row`. Rows past the capacity are
-/// clamped, never read. More than one chunk are joined by a second dispatch, unless threads are
-/// serial.
+/// Attention of queries over the caches of [`Heads`]. Each query sees the cache rows `0..prefix`
+/// (row = position there) and `start..=row` of its [`Place`]. Rows past the capacity are clamped,
+/// never read. Chunks are joined by a second dispatch, except with serial threads.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for widths that do not fit and buffers too small.
@@ -228,8 +226,8 @@ pub(crate) fn attention_by(gpu: &Gpu, serial: bool, of: Attention<'_>) -> Result
     gpu.launch(&COMBINE_SHADER, &buffers, &params, groups)
 }
 
-/// What [`attention()`] launches first, by `serial` threads or cooperative ones, for `m` queries
-/// over keys in so many chunks; of one chunk it is all. Bound are q, keys, values, places, counts
+/// The first launch of [`attention()`], by `serial` or cooperative threads, for `m` queries over
+/// keys in `chunks` chunks; the only one for one chunk. Bound are q, keys, values, places, counts
 /// (m and the chunks), out, and partials ([`attention_partials`]).
 ///
 /// # Errors
@@ -335,8 +333,8 @@ mod tests {
     use super::*;
     use crate::{AdapterChoice, Choices};
 
-    /// Heads of two widths, of which the wider have a cache too long for serial threads: the
-    /// others' are served by what a load has tried for them.
+    /// Heads of two widths, the wider with a cache too long for serial threads: the others use the
+    /// kernel that was tried for them at load.
     #[test]
     fn one_number_of_chunks_serves_heads_of_all_widths() {
         let launcher = pollster::block_on(Launcher::init(AdapterChoice::Best))

@@ -1,10 +1,9 @@
-//! The gated short convolution of LFM2 and its cache: one dispatch behind the product of B, C and
-//! x.
+//! The gated short convolution of LFM2 and its cache: one dispatch after the product of B, C and x.
 
 use bytemuck::{Pod, Zeroable};
 use conclave_gpu::{Use, count};
 
-use crate::serial::{Both, both, items_by, pick};
+use crate::serial::{ShaderPair, items_by, select, shader_pair};
 use crate::{Buffer, GpuError, Heads, Launcher, Place};
 
 const WGSL: &str = wgsl!("convolve.wgsl");
@@ -28,23 +27,23 @@ struct Params {
     spare: [u32; 3],
 }
 
-/// For caches of 16 bits a number, and for exact ones.
-pub(crate) static SHADERS: [Both; 2] = [
-    both!("convolve", [WGSL, SHORT[0], SHORT[1]], Params),
-    both!("convolve_exact", [WGSL, EXACT[0], EXACT[1]], Params),
+/// For 16-bit caches, and for exact ones.
+pub(crate) static SHADERS: [ShaderPair; 2] = [
+    shader_pair!("convolve", [WGSL, SHORT[0], SHORT[1]], Params),
+    shader_pair!("convolve_exact", [WGSL, EXACT[0], EXACT[1]], Params),
 ];
 
-/// Channels of a group at most: they share the number that the others are shares of.
+/// Largest group of channels that share a scale.
 const GROUP: usize = 64;
 
-/// The channels of a gated convolution and their cache, whose rows are those of [`Heads`].
+/// The channels of a gated convolution and their cache, with rows as in [`Heads`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Channels {
-    /// How many: a multiple of 4.
+    /// Number of channels: a multiple of 4.
     pub width: usize,
     /// Rows of the cache.
     pub capacity: usize,
-    /// The cache holds f32, and 16 bits a number otherwise.
+    /// The cache holds f32; otherwise 16 bits a number.
     pub exact: bool,
 }
 
@@ -69,21 +68,21 @@ impl Channels {
     }
 }
 
-/// The weights of a gated convolution.
+/// Weights of a gated convolution.
 #[derive(Debug, Clone, Copy)]
 pub struct Taps<'a> {
-    /// `[width, count]`, of each channel the factor on the oldest token first.
+    /// `[width, count]`, each channel's factors, the oldest token's first.
     pub weight: &'a Buffer,
-    /// Tokens that one sees, itself included.
+    /// Tokens visible to one, itself included.
     pub count: usize,
     /// `[width]`.
     pub bias: Option<&'a Buffer>,
 }
 
-/// Of B, C and x in `bcx` `[tokens, 3, width]`, C · (conv(B · x) + bias) into `out` `[tokens,
-/// width]`: a token sees B · x of itself and of the tokens before it that `places` lets it see. B ·
-/// x of each goes to its row of `cache`, as [`Channels`] says; a row past the capacity is not
-/// written. The rows of `places` lie one behind another.
+/// Writes C · (conv(B · x) + bias) for B, C and x in `bcx` `[tokens, 3, width]` to `out` `[tokens,
+/// width]`: a token sees B · x of itself and of the tokens before it that are visible by `places`.
+/// B · x of each goes to its row of `cache`, in the format of [`Channels`]; a row past the capacity
+/// is not written. The rows of `places` are consecutive.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for widths that do not fit and buffers too small.
@@ -98,7 +97,7 @@ pub fn convolve(
     cache: &Buffer,
     out: &Buffer,
 ) -> Result<(), GpuError> {
-    let shader = pick(launcher, &SHADERS[usize::from(channels.exact)]);
+    let shader = select(launcher, &SHADERS[usize::from(channels.exact)]);
     let name = shader.name;
     let Channels { width, .. } = channels;
     if width == 0 || !width.is_multiple_of(4) || taps.count == 0 {
@@ -139,7 +138,7 @@ pub fn convolve(
     launcher.launch(shader, &buffers, &params, [x, tokens as u32, 1])
 }
 
-/// The CPU twin: what [`convolve()`] writes to `out`. The cache is packed as on the GPU.
+/// The CPU twin; returns `out`. The cache is packed as on the GPU.
 pub fn convolve_cpu(
     bcx: &[f32],
     taps: &[f32],

@@ -16,7 +16,7 @@ const WGSL: &str = wgsl!("embed.wgsl");
 pub struct Params {
     tokens: u32,
     units: u32,
-    behind: u32,
+    plane1_offset: u32,
     begin: u32,
     rows: u32,
     vocabulary: u32,
@@ -27,8 +27,8 @@ pub struct Params {
 /// In the order of [`Format::index`].
 pub(crate) static SHADERS: [Shader; Format::ALL.len()] = per_format!("embed", [WGSL], Params);
 
-/// `out[i] = matrix[ids[i]] · factor`: ids `[tokens]` (u32), matrix `[vocabulary, hidden]`,
-/// out `[tokens, hidden]`. An id past the vocabulary gives zeros.
+/// `out[i] = matrix[ids[i]] · factor`: ids `[tokens]` (u32), matrix `[vocabulary, hidden]`, out
+/// `[tokens, hidden]`. An id past the vocabulary gives zeros.
 pub fn embed(
     gpu: &Gpu,
     ids: &Buffer,
@@ -49,7 +49,7 @@ pub fn embed(
     Ok(())
 }
 
-/// What [`embed()`] launches for the rows `rows` of a matrix of this shape. Bound are ids, the
+/// The launch of [`embed()`] for the rows `rows` of a matrix of this shape. Bound are ids, the
 /// planes of these rows ([`Format::pack`]), out.
 ///
 /// # Errors
@@ -66,7 +66,7 @@ pub fn embed_dispatch(
     let params = Params {
         tokens: count(shader.name, "tokens", tokens)?,
         units: units as u32,
-        behind: format.behind(rows.len(), cols),
+        plane1_offset: format.plane1_offset(rows.len(), cols),
         begin: rows.start as u32,
         rows: rows.len() as u32,
         vocabulary: vocabulary as u32,

@@ -1,7 +1,7 @@
-//! Products with the rows of the experts that tokens have chosen: choice by choice, as a single
-//! token's are, or four of one expert at a time, for which a weight is dequantised once.
+//! Products with the rows of tokens' chosen experts: choice by choice, as for a single token, or
+//! four of one expert at a time, which dequantises a weight once for them.
 //!
-//! Which experts they are is read from the GPU, where they were chosen: nobody waits for it.
+//! The experts' ids are read from the GPU, where they were chosen, without a wait.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use super::group_choices::choice_groups;
 use super::product::{BLOCKS, Family, PLAIN, VECTORS};
 use super::route::ExpertCounts;
 use crate::block::per_format;
-use crate::serial::pick;
+use crate::serial::select;
 use crate::subgroups;
 use crate::{Buffer, Dispatch, Format, GpuError, Launcher, Matrix, Rows};
 
@@ -22,7 +22,7 @@ const VECTOR_SERIAL: &str = wgsl!("experts_vector/serial.wgsl");
 const BLOCK: &str = wgsl!("experts_block/cooperative.wgsl");
 const BLOCK_SERIAL: &str = wgsl!("experts_block/serial.wgsl");
 
-/// Pairs of weight rows that a workgroup takes, of cooperative threads and of serial ones.
+/// Pairs of weight rows for a workgroup of cooperative threads, and of serial ones.
 const VECTOR_PAIRS: [u32; 2] = [
     number_in(VECTOR, "PAIRS: u32 = "),
     number_in(VECTOR_SERIAL, "PAIRS: u32 = "),
@@ -38,7 +38,7 @@ const BLOCK_PAIRS: [u32; 2] = [
 pub struct ExpertParams {
     rows: u32,
     units: u32,
-    behind: u32,
+    plane1_offset: u32,
     begin: u32,
     n: u32,
     each: u32,
@@ -73,37 +73,37 @@ static BLOCKS_OF: [Family; 2] = [
 
 pub(crate) static FAMILIES: [&[Family; 2]; 2] = [&VECTORS_OF, &BLOCKS_OF];
 
-/// How the products of experts are made, by cooperative threads or by serial ones.
+/// Kernel of the products of experts, by cooperative threads or by serial ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ExpertKernel {
     /// Choice by choice.
     Vector,
-    /// [`Self::Vector`] by subgroups.
+    /// [`Self::Vector`] with subgroups.
     VectorSubgroups,
     /// Four choices of an expert at a time.
     Block,
 }
 
-/// The experts that the tokens of a pass have chosen.
+/// The chosen experts of a pass's tokens.
 #[derive(Debug, Clone, Copy)]
 pub struct Chosen<'a> {
     /// The tokens.
     pub rows: Rows<'a>,
-    /// How many experts there are, and how many of them a token has chosen.
+    /// Number of experts, and of those chosen for a token.
     pub of: ExpertCounts,
-    /// Which, `[m, used]` (u32).
+    /// Their ids, `[m, used]` (u32).
     pub experts: &'a Buffer,
-    /// The same choices [in groups](crate::group_choices); `None`: they are taken one by one.
+    /// The same choices [in groups](crate::group_choices); `None` takes them one by one.
     pub groups: Option<&'a Buffer>,
 }
 
-/// `out = x · Wᵀ` for each choice of a token, with the rows of the expert chosen: x `[m, k]`, or a
-/// row for each choice `[m, used, k]`; W those of all experts below each other, `[count · n, k]`;
-/// out `[m, used, n]`.
+/// `out = x · Wᵀ` for each choice of a token, with the chosen expert's rows: x `[m, k]`, or a row
+/// for each choice `[m, used, k]`; W all experts' matrices stacked, `[count · n, k]`; out `[m,
+/// used, n]`.
 ///
 /// # Errors
-/// [`GpuError::Shape`] for other counts of experts, a matrix that does not hold as many rows of
-/// each, more than 65,535 choices, and buffers too small.
+/// [`GpuError::Shape`] for unsupported counts of experts, a matrix of another number of rows, more
+/// than 65,535 choices, and buffers too small.
 pub fn experts(
     launcher: &Launcher,
     (x, of_choices): (&Buffer, bool),
@@ -140,7 +140,7 @@ pub fn experts(
         ExpertKernel::VectorSubgroups => subgroups::experts_vector(),
         ExpertKernel::Vector | ExpertKernel::Block => None,
     };
-    let shaders = twin.unwrap_or((pick(launcher, family), *pick(launcher, pairs)));
+    let shaders = twin.unwrap_or((select(launcher, family), *select(launcher, pairs)));
     for part in matrix.each_part() {
         let shape = [n, k];
         let format = matrix.format();
@@ -164,9 +164,9 @@ pub fn experts(
     Ok(())
 }
 
-/// What [`experts`] launches for the rows `rows` of all experts, n of each, and choices one by one,
-/// of which `each` take the same row of x. Bound are x, the planes of these rows
-/// ([`Format::pack`]), the chosen, the count of tokens, out.
+/// The launch of [`experts`] for the rows `rows` of all experts, n of each, and choices one by one,
+/// of which `each` share a row of x. Bound are x, the planes of these rows ([`Format::pack`]), the
+/// chosen, the count of tokens, out.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for more than kernels count.
@@ -181,7 +181,7 @@ pub fn experts_dispatch(
     dispatch(shaders, format, shape, rows, tokens * used, [each, used])
 }
 
-/// A launch for some rows of all experts, with as many workgroups in z.
+/// A launch for some rows of all experts, with the number of workgroups in z.
 fn dispatch(
     (family, pairs): (&'static Family, u32),
     format: Format,
@@ -190,16 +190,17 @@ fn dispatch(
     launched: usize,
     [each, used]: [usize; 2],
 ) -> Result<Dispatch<ExpertParams>, GpuError> {
-    const MOST: usize = 65_535;
+    const MAX_CHOICES: usize = 65_535;
     let shader = &family[format.index()];
-    if launched > MOST {
-        let problem = format!("{launched} choices are more than the {MOST} that a launch has");
+    if launched > MAX_CHOICES {
+        let problem =
+            format!("{launched} choices are more than the {MAX_CHOICES} that a launch has");
         return Err(GpuError::shape(shader.name, problem));
     }
     let params = ExpertParams {
         rows: rows.len() as u32,
         units: (k / format.unit()) as u32,
-        behind: format.behind(rows.len(), k),
+        plane1_offset: format.plane1_offset(rows.len(), k),
         begin: rows.start as u32,
         n: n as u32,
         each: each as u32,

@@ -1,10 +1,9 @@
-//! Heads behind gates of their own: of an attention, and of a recurrence, with a norm before or
-//! behind.
+//! Gated heads of an attention or a recurrence, with a norm before or after the gate.
 
 use bytemuck::{Pod, Zeroable};
 use conclave_gpu::{Use, count};
 
-use crate::serial::{Both, both, items_by, pick};
+use crate::serial::{ShaderPair, items_by, select, shader_pair};
 use crate::{Buffer, GpuError, Launcher, rms_norm_cpu};
 
 const WGSL: &str = wgsl!("gate_heads.wgsl");
@@ -26,38 +25,37 @@ struct Params {
     spare: u32,
 }
 
-pub(crate) static SHADERS: Both = both!("gate_heads", [WGSL], Params);
+pub(crate) static SHADERS: ShaderPair = shader_pair!("gate_heads", [WGSL], Params);
 
-/// Where heads and their gates lie, in numbers.
+/// Layout of heads and their gates, in numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GatedHeads {
-    /// How many.
+    /// Number of heads.
     pub heads: usize,
-    /// Of a head, and of a gate.
+    /// Width of a head, and of a gate.
     pub width: usize,
-    /// Of a token's row of x, and where its heads begin in it.
+    /// Width of a token's row of x, and offset of its heads.
     pub row: [usize; 2],
-    /// Of a token's row of gates, and where the first begins in it.
+    /// Width of a token's row of gates, and offset of its gates.
     pub gate_row: [usize; 2],
-    /// From the beginning of a gate to that of the next.
+    /// Distance from the beginning of a gate to that of the next.
     pub gate_apart: usize,
-    /// x · g · σ(g), not x · σ(g).
+    /// x · g · σ(g) instead of x · σ(g).
     pub silu: bool,
 }
 
 /// A norm of each head.
 #[derive(Debug, Clone, Copy)]
 pub struct GatedNorm<W> {
-    /// `[width]`; behind the gate `[heads, width]`.
+    /// `[width]`; after the gate `[heads, width]`.
     pub weight: W,
     /// ε of it.
     pub epsilon: f32,
-    /// It is of what the gate leaves, not of x.
-    pub behind: bool,
+    /// Normalises after the gate instead of before.
+    pub after_gate: bool,
 }
 
-/// The heads of x behind their gates, with a norm of each where there is one, into `out`
-/// `[tokens, heads, width]`.
+/// Writes the gated heads of x, with a norm of each if given, to `out` `[tokens, heads, width]`.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for rows that do not hold their heads and buffers too small.
@@ -70,7 +68,7 @@ pub fn gate_heads(
     norm: Option<GatedNorm<&Buffer>>,
     out: &Buffer,
 ) -> Result<(), GpuError> {
-    let shader = pick(launcher, &SHADERS);
+    let shader = select(launcher, &SHADERS);
     let name = shader.name;
     let GatedHeads {
         heads,
@@ -92,10 +90,14 @@ pub fn gate_heads(
     gates.holds(tokens * gate_row, name, "gates")?;
     out.holds(tokens * heads * width, name, "out")?;
     if let Some(norm) = norm {
-        let weights = if norm.behind { heads * width } else { width };
+        let weights = if norm.after_gate {
+            heads * width
+        } else {
+            width
+        };
         norm.weight.holds(weights, name, "norm")?;
     }
-    let behind = norm.is_some_and(|norm| norm.behind);
+    let after_gate = norm.is_some_and(|norm| norm.after_gate);
     let params = Params {
         heads: heads as u32,
         width: width as u32,
@@ -104,10 +106,10 @@ pub fn gate_heads(
         gate_row: gate_row as u32,
         gate_first: gate_first as u32,
         gate_apart: gate_apart as u32,
-        norm: u32::from(norm.is_some()) + u32::from(behind),
+        norm: u32::from(norm.is_some()) + u32::from(after_gate),
         silu: u32::from(silu),
         epsilon: norm.map_or(1.0, |norm| norm.epsilon),
-        norm_apart: if behind { width as u32 } else { 0 },
+        norm_apart: if after_gate { width as u32 } else { 0 },
         spare: 0,
     };
     let buffers = [
@@ -143,7 +145,7 @@ pub fn gate_heads_cpu(
             };
             out.extend(match norm {
                 None => gated(x),
-                Some(norm) if norm.behind => {
+                Some(norm) if norm.after_gate => {
                     let weight = &norm.weight[head * of.width..][..of.width];
                     rms_norm_cpu(&gated(x), weight, norm.epsilon)
                 }

@@ -18,9 +18,9 @@ struct Params {
     spare: [u32; 3],
 }
 
-pub(crate) static SHADER: Shader = Shader::of::<Params>("gated", &[WGSL]);
+pub(crate) static SHADER: Shader = Shader::new::<Params>("gated", &[WGSL]);
 
-/// The curve of a gate.
+/// Activation of a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activation {
     /// x · sigmoid(x)
@@ -34,17 +34,17 @@ pub enum Activation {
 pub struct Columns<'a> {
     /// `[rows, across]`.
     pub of: &'a Buffer,
-    /// Numbers of a row.
+    /// Width of a row.
     pub across: usize,
-    /// The first that is taken.
+    /// Offset of the columns.
     pub first: usize,
 }
 
-/// `out = act(gate) · up`: gate and out `[rows, width]`, of `up` as many columns; widths are
+/// `out = act(gate) · up`: gate and out `[rows, width]`, with as many columns of `up`; widths are
 /// multiples of 4.
 ///
 /// # Errors
-/// [`GpuError::Shape`] for other widths, columns that are not there, and buffers too small.
+/// [`GpuError::Shape`] for other widths, columns out of range, and buffers too small.
 pub fn gated(
     gpu: &Gpu,
     gate: &Buffer,
@@ -78,7 +78,7 @@ pub fn gated(
     gpu.launch(&SHADER, &buffers, &params, flat(&SHADER, numbers / 4))
 }
 
-/// The CPU twin, on the columns that are taken.
+/// The CPU twin, on the selected columns.
 pub fn gated_cpu(gate: &[f32], up: &[f32], activation: Activation) -> Vec<f32> {
     gate.iter()
         .zip(up)

@@ -16,10 +16,10 @@ struct Params {
     spare: u32,
 }
 
-pub(crate) static SHADER: Shader = Shader::of::<Params>("gather_rows", &[WGSL]);
+pub(crate) static SHADER: Shader = Shader::new::<Params>("gather_rows", &[WGSL]);
 
-/// `out[i] = x[picked[i]]`: x `[rows, width]`, `picked` `[wanted]` (u32), out
-/// `[wanted, width]`; width a multiple of 4. A number past the last row gives zeros.
+/// `out[i] = x[picked[i]]`: x `[rows, width]`, `picked` `[wanted]` (u32), out `[wanted, width]`;
+/// width a multiple of 4. An index past the last row gives zeros.
 pub fn gather_rows(
     gpu: &Gpu,
     x: &Buffer,

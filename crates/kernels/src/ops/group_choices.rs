@@ -1,16 +1,16 @@
-//! The choices of a pass, expert by expert: what the product of several rows takes at once.
+//! The choices of a pass, grouped by expert for products of several rows at once.
 
 use bytemuck::{Pod, Zeroable};
 use conclave_gpu::{Shader, Use, count};
 
-use super::route::{ExpertCounts, MOST};
+use super::route::{ExpertCounts, MAX_EXPERTS};
 use crate::{Buffer, Gpu, GpuError, Rows};
 
 const WGSL: &str = wgsl!("group_choices.wgsl");
 
-const _: () = assert!(conclave_gpu::number_in(WGSL, "MOST: u32 = ") as usize == MOST);
+const _: () = assert!(conclave_gpu::number_in(WGSL, "MAX_EXPERTS: u32 = ") as usize == MAX_EXPERTS);
 
-/// In place of a choice that a group lacks.
+/// Stands for a missing choice of a group.
 const NO_CHOICE: u32 = u32::MAX;
 
 #[repr(C)]
@@ -21,7 +21,7 @@ struct Params {
     spare: [u32; 2],
 }
 
-pub(crate) static SHADER: Shader = Shader::of::<Params>("group_choices", &[WGSL]);
+pub(crate) static SHADER: Shader = Shader::new::<Params>("group_choices", &[WGSL]);
 
 /// Groups of four that the choices of `tokens` tokens may make.
 pub fn choice_groups(tokens: usize, of: ExpertCounts) -> usize {
@@ -29,11 +29,11 @@ pub fn choice_groups(tokens: usize, of: ExpertCounts) -> usize {
     (choices + 3 * of.count.min(choices)) / 4
 }
 
-/// Groups the choices of a pass, `chosen` `[m, used]` (u32) by their numbers: into `groups`
-/// `[`[`choice_groups`]`, 4]` (u32), expert by expert; what is missing is `u32::MAX`.
+/// Groups the choices of a pass, `chosen` `[m, used]` (u32), by index into `groups`
+/// `[`[`choice_groups`]`, 4]` (u32), expert by expert; missing ones are `u32::MAX`.
 ///
 /// # Errors
-/// [`GpuError::Shape`] for other counts of experts, and buffers too small.
+/// [`GpuError::Shape`] for unsupported counts of experts, and buffers too small.
 pub fn group_choices(
     gpu: &Gpu,
     chosen: &Buffer,

@@ -1,4 +1,4 @@
-//! What the experts of a token made, joined by their scores.
+//! Sum of a token's expert outputs, weighted by their scores.
 
 use bytemuck::{Pod, Zeroable};
 use conclave_gpu::{Shader, Use, count, flat};
@@ -19,20 +19,20 @@ struct Params {
     spare: [u32; 2],
 }
 
-pub(crate) static SHADER: Shader = Shader::of::<Params>("join_experts", &[WGSL]);
+pub(crate) static SHADER: Shader = Shader::new::<Params>("join_experts", &[WGSL]);
 
-/// How experts are joined.
+/// Parameters of the sum.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Joined {
     /// Experts of a token.
     pub used: usize,
-    /// Numbers that each makes, a multiple of 4.
+    /// Numbers of each output, a multiple of 4.
     pub width: usize,
-    /// The scores are divided by their sum and this.
+    /// If set, divides the scores by their sum plus this.
     pub normalised: Option<f32>,
     /// Factor on the sum.
     pub scale: f32,
-    /// It is added to what `out` holds.
+    /// Adds to the content of `out`.
     pub adds: bool,
 }
 
@@ -78,7 +78,7 @@ pub fn join_experts(
     gpu.launch(&SHADER, &buffers, &params, flat(&SHADER, m * width / 4))
 }
 
-/// The CPU twin, on what `out` holds.
+/// The CPU twin; `before` is the content of `out`.
 pub fn join_experts_cpu(made: &[f32], scores: &[f32], of: Joined, before: &[f32]) -> Vec<f32> {
     let tokens = made.chunks(of.used * of.width).zip(scores.chunks(of.used));
     let mut out = before.to_vec();

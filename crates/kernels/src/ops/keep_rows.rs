@@ -1,4 +1,4 @@
-//! Keeping the winner's rows in the caches of [`Heads`].
+//! Keeps the winner's rows in the caches of [`Heads`].
 
 use bytemuck::{Pod, Zeroable};
 use conclave_gpu::{Shader, Use, flat};
@@ -17,24 +17,23 @@ struct Params {
     spare: [u32; 2],
 }
 
-/// Of one cache, and of two.
+/// For one cache, and for two.
 pub(crate) static SHADERS: [Shader; 2] = [
-    Shader::of::<Params>("keep_rows_of_one", &[WGSL, ONE]),
-    Shader::of::<Params>("keep_rows", &[WGSL, PAIR]),
+    Shader::new::<Params>("keep_rows_of_one", &[WGSL, ONE]),
+    Shader::new::<Params>("keep_rows", &[WGSL, PAIR]),
 ];
 
-/// What a block's tokens leave, as [`Heads`] says.
+/// Caches of a block, in the format of [`Heads`].
 #[derive(Debug, Clone, Copy)]
 pub enum Caches<'a> {
-    /// Of a convolution.
+    /// A convolution's.
     One(&'a Buffer),
     /// Keys and values.
     Pair([&'a Buffer; 2]),
 }
 
-/// Move rows of a block's caches as `moves` `[3]` (u32) says: its first number of rows is where
-/// they are, the second where they go, not behind the first, the third how many. They may
-/// overlap; no rows, or a move to where they are, does nothing.
+/// Moves rows of a block's caches by `moves` `[3]` (u32): source row, target row, at most the
+/// source, and number of rows. The ranges may overlap; no rows or an unchanged row is a no-op.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for heads that do not fit and buffers too small.
@@ -66,7 +65,7 @@ pub fn keep_rows(
     gpu.launch(shader, &buffers, &params, flat(shader, pairs))
 }
 
-/// The CPU twin, for one cache of rows of so many words.
+/// The CPU twin, for one cache with rows of `words` words.
 pub fn keep_rows_cpu(cache: &mut [u32], words: usize, [src, dst, count]: [u32; 3]) {
     let (src, dst) = (src as usize, dst as usize);
     let rows = cache.len() / words;

@@ -1,10 +1,10 @@
-//! The norm behind a product, added to the residual stream (Gemma from 2 on, OLMo 2, GLM 4).
+//! The norm after a product, added to the residual stream (Gemma from 2 on, OLMo 2, GLM 4).
 
 use bytemuck::{Pod, Zeroable};
 use conclave_gpu::{Use, count};
 
 use crate::ops::rms_norm::FACTOR;
-use crate::serial::{Both, both, items, pick};
+use crate::serial::{ShaderPair, items, select, shader_pair};
 use crate::{Buffer, GpuError, Launcher, Rows, rms_norm_cpu};
 
 const WGSL: &str = wgsl!("norm_add.wgsl");
@@ -18,20 +18,20 @@ struct Params {
     scaled: u32,
 }
 
-pub(crate) static SHADERS: Both = both!("norm_add", [WGSL, FACTOR], Params);
+pub(crate) static SHADERS: ShaderPair = shader_pair!("norm_add", [WGSL, FACTOR], Params);
 
-/// The norm behind a product.
+/// The norm after a product.
 #[derive(Debug, Clone, Copy)]
-pub struct NormBehind<'a> {
+pub struct PostNorm<'a> {
     /// `[width]`.
     pub weight: &'a Buffer,
     /// Added to the mean square.
     pub epsilon: f32,
-    /// Numbers of a row, a multiple of 4.
+    /// Width of a row, a multiple of 4.
     pub width: usize,
-    /// Rows for each that is counted.
+    /// Rows for each counted row.
     pub each: usize,
-    /// One number that multiplies the sum.
+    /// Factor on the sum: one number.
     pub scale: Option<&'a Buffer>,
 }
 
@@ -44,10 +44,10 @@ pub fn norm_add(
     launcher: &Launcher,
     x: &Buffer,
     rows: Rows<'_>,
-    norm: NormBehind<'_>,
+    norm: PostNorm<'_>,
     out: &Buffer,
 ) -> Result<(), GpuError> {
-    let shader = pick(launcher, &SHADERS);
+    let shader = select(launcher, &SHADERS);
     let name = shader.name;
     let (width, all) = (norm.width, rows.count * norm.each);
     if width == 0 || !width.is_multiple_of(4) {
@@ -77,7 +77,7 @@ pub fn norm_add(
     launcher.launch(shader, &buffers, &params, items(launcher, all))
 }
 
-/// The CPU twin: what `out` holds afterwards.
+/// The CPU twin; returns the new `out`.
 pub fn norm_add_cpu(x: &[f32], weight: &[f32], epsilon: f32, scale: f32, out: &[f32]) -> Vec<f32> {
     let normed = rms_norm_cpu(x, weight, epsilon);
     let sums = normed.iter().zip(out).map(|(a, b)| a + b);

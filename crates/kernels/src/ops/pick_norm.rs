@@ -1,10 +1,10 @@
-//! The rows of a pass whose logits are wanted, behind the last norm.
+//! The rows of a pass whose logits are wanted, after the last norm.
 
 use bytemuck::{Pod, Zeroable};
 use conclave_gpu::{Use, count};
 
 use crate::ops::rms_norm::FACTOR;
-use crate::serial::{Both, both, items, pick};
+use crate::serial::{ShaderPair, items, select, shader_pair};
 use crate::{Buffer, GpuError, Launcher, Rows, rms_norm_cpu};
 
 const WGSL: &str = wgsl!("pick_norm.wgsl");
@@ -18,10 +18,10 @@ struct Params {
     spare: u32,
 }
 
-pub(crate) static SHADERS: Both = both!("pick_norm", [WGSL, FACTOR], Params);
+pub(crate) static SHADERS: ShaderPair = shader_pair!("pick_norm", [WGSL, FACTOR], Params);
 
-/// `out[i] = norm(x[picks[i]])`: x `[x_rows, width]`, `picks` `[m]` (u32), out `[m, width]`;
-/// width a multiple of 4. A pick past the end takes the last row.
+/// `out[i] = norm(x[picks[i]])`: x `[x_rows, width]`, `picks` `[m]` (u32), out `[m, width]`; width
+/// a multiple of 4. A pick past the end takes the last row.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for other widths and buffers too small.
@@ -36,7 +36,7 @@ pub fn pick_norm(
     epsilon: f32,
     out: &Buffer,
 ) -> Result<(), GpuError> {
-    let shader = pick(launcher, &SHADERS);
+    let shader = select(launcher, &SHADERS);
     let name = shader.name;
     if width == 0 || !width.is_multiple_of(4) || x_rows == 0 {
         return Err(GpuError::shape(

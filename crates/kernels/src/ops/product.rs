@@ -1,20 +1,20 @@
-//! The fused products of a pass: `out = norm(x) · Wᵀ + bias`, gated or added to what `out`
-//! holds. Their kernel goes by the rows of x, unless a device has other [`crate::Choices`]:
+//! The fused products of a pass: `out = norm(x) · Wᵀ + bias`, gated or added to the content of
+//! `out`. The kernel depends on the rows of x, unless a device has other [`crate::Choices`]:
 //!
 //! | rows | kernel | why |
 //! |---|---|---|
-//! | 1 | `product_vector` | bound by the bytes of W; on a GPU the norm rides along |
+//! | 1 | `product_vector` | bound by the bytes of W; on a GPU the norm is fused |
 //! | 2 – 27 | `product_block` | a weight is dequantised once for four rows |
 //! | from 28 | `product_tile` | numbers pass through workgroup memory, for 32 uses each |
 //!
-//! Where a CPU plays GPU a barrier costs more than what it saves: there `product_vector_serial` and
-//! `product_block_serial`, of whose threads each makes its rows of W by itself, serve any number.
+//! On a CPU emulating a GPU a barrier costs more than it saves: there `product_vector_serial` and
+//! `product_block_serial`, whose threads compute rows of W independently, serve any number of rows.
 //!
-//! On devices with subgroups `product_vector_subgroups` may stand in for `product_vector`: it adds
-//! up without workgroup memory and barriers.
+//! On devices with subgroups `product_vector_subgroups` may replace `product_vector`: it sums
+//! without workgroup memory and barriers.
 //!
-//! How many rows there are is read from the GPU ([`Rows`]), so that one bind group
-//! serves passes of any size.
+//! The number of rows is read from the GPU ([`Rows`]), so that one bind group serves passes of any
+//! size.
 
 use std::ops::Range;
 
@@ -40,11 +40,11 @@ pub(crate) const NORM: &str = wgsl!("shared/product/input_norm.wgsl");
 pub(crate) const ROWS: &str = wgsl!("shared/product/output_rows.wgsl");
 pub(crate) const GATED: &str = wgsl!("shared/product/output_gated.wgsl");
 
-/// Pairs of weight rows that a workgroup takes.
+/// Pairs of weight rows of a workgroup.
 const VECTOR_PAIRS: u32 = number_in(VECTOR, "PAIRS: u32 = ");
 const BLOCK_PAIRS: u32 = number_in(BLOCK, "PAIRS: u32 = ");
 pub(crate) const TILE_PAIRS: u32 = number_in(TILES, "PAIRS: u32 = ");
-/// Rows of x that a workgroup takes.
+/// Rows of x of a workgroup.
 const BLOCK_ROWS: u32 = number_in(BLOCKS, "BLOCK: u32 = ");
 pub(crate) const TILE_ROWS: u32 = number_in(TILES, "TILE: u32 = ");
 
@@ -54,7 +54,7 @@ pub(crate) const TILE_ROWS: u32 = number_in(TILES, "TILE: u32 = ");
 pub struct Params {
     pub(crate) rows: u32,
     pub(crate) units: u32,
-    pub(crate) behind: u32,
+    pub(crate) plane1_offset: u32,
     pub(crate) begin: u32,
     pub(crate) n: u32,
     pub(crate) has_bias: u32,
@@ -66,7 +66,7 @@ pub struct Params {
     pub(crate) tiles: u32,
 }
 
-/// One shader a format, in the order of [`Format::index`].
+/// A shader for each format, in the order of [`Format::index`].
 pub(crate) type Family = [Shader; Format::ALL.len()];
 
 static VECTOR_ROWS: Family = per_format!(
@@ -122,8 +122,8 @@ pub(crate) static FAMILIES: [&Family; 12] = [
     &TILE_GATED,
 ];
 
-/// The rows of a pass, as both sides know them: the CPU to choose kernels and workgroups,
-/// the kernels to know where to stop.
+/// The rows of a pass: on the CPU to choose kernels and workgroups, on the GPU to bound the
+/// kernels.
 #[derive(Debug, Clone, Copy)]
 pub struct Rows<'a> {
     /// Rows of the pass.
@@ -139,28 +139,28 @@ pub struct Norm<'a> {
     pub weight: &'a Buffer,
     /// Added to the mean square.
     pub epsilon: f32,
-    /// `[m, k]`, used where the norm takes a dispatch of its own: for several rows, and where that
-    /// is faster.
+    /// `[m, k]`, used where the norm takes its own dispatch: for several rows, and where that is
+    /// faster.
     pub scratch: &'a Buffer,
-    /// It may be part of the product of one row.
+    /// It may be fused into the product of one row.
     pub inside: bool,
 }
 
-/// What a product does besides multiplying.
+/// Operations fused with a product.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Fused<'a> {
-    /// Norm of x, before.
+    /// Norm of x, before the product.
     pub norm: Option<Norm<'a>>,
     /// `[n]`, a number for each weight row.
     pub bias: Option<&'a Buffer>,
-    /// The first half of the weight rows are a gate, the second what it lets through; the
-    /// output has half as many columns.
+    /// The first half of the weight rows are the gate, the second the gated values; the output has
+    /// half as many columns.
     pub gate: Option<Activation>,
-    /// Add to what the output holds, instead of writing over it.
+    /// Adds to the output instead of overwriting it.
     pub adds: bool,
 }
 
-/// Which kernel makes a product.
+/// Kernel of a product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ProductKernel {
     /// One row of x at a time.
@@ -173,7 +173,7 @@ pub enum ProductKernel {
     VectorSerial,
     /// Four rows of x at a time, without barriers.
     BlockSerial,
-    /// [`Self::Vector`] by subgroups, on devices that [have them](crate::Gpu::has_subgroups).
+    /// [`Self::Vector`] with subgroups, on devices that [have them](crate::Gpu::has_subgroups).
     VectorSubgroups,
 }
 
@@ -188,19 +188,19 @@ impl ProductKernel {
         Self::VectorSubgroups,
     ];
 
-    /// Whether it can have the norm of x inside.
+    /// Whether it can fuse the norm of x.
     pub(crate) fn takes_norms(self) -> bool {
         matches!(self, Self::Vector | Self::VectorSubgroups)
     }
 }
 
-/// `out = norm(x) · Wᵀ + bias`, gated or added: x `[m, k]`; W the given matrices `[nᵢ, k]`
-/// one below another, n rows together, a dispatch each (one matrix, as a rule; several
-/// where their formats differ); out `[m, n]`, or `[m, n / 2]` where it is gated.
+/// `out = norm(x) · Wᵀ + bias`, gated or added: x `[m, k]`; W the given matrices `[nᵢ, k]` stacked,
+/// n rows together, a dispatch each (several only where their formats differ); out `[m, n]`, or
+/// `[m, n / 2]` if gated.
 ///
 /// # Errors
-/// [`GpuError::Shape`] for buffers too small, matrices of different widths, and a gated
-/// product of several matrices or of one that is split: see [`can_gate`].
+/// [`GpuError::Shape`] for buffers too small, matrices of different widths, and a gated product of
+/// several matrices or of a split one: see [`can_gate`].
 pub fn product(
     launcher: &Launcher,
     x: &Buffer,
@@ -226,8 +226,8 @@ pub fn product(
     )
 }
 
-/// [`product`] by a kernel of the caller's choice; [`ProductKernel::Vector`] takes any number
-/// of rows, one by one. A kernel with subgroups on a device without is an error of the next read.
+/// [`product`] by a given kernel; [`ProductKernel::Vector`] takes any number of rows, one by one. A
+/// kernel with subgroups on a device without is an error of the next read.
 ///
 /// # Errors
 /// As [`product`].
@@ -269,7 +269,7 @@ pub fn product_by(
     if let Some(bias) = fused.bias {
         bias.holds(n, NAME, "bias")?;
     }
-    // Of several rows, a norm of its own is cheaper than one in each workgroup.
+    // For several rows, a separate norm is cheaper than one in each workgroup.
     let (x, norm) = match fused.norm {
         Some(norm) if !kernel.takes_norms() || !norm.inside => {
             let Norm {
@@ -320,7 +320,7 @@ pub fn product_by(
     Ok(())
 }
 
-/// What [`product`] launches for `m` rows of x and the rows `rows` of a matrix of this shape,
+/// The launch of [`product`] for `m` rows of x and the rows `rows` of a matrix of this shape,
 /// without norm, bias, gate or sum. Bound are x, the planes of these rows ([`Format::pack`]), any
 /// buffer in place of a bias, the count of x's rows, out `[m, n]`.
 ///
@@ -343,7 +343,7 @@ pub fn product_dispatch(
     dispatch((kernel, false, false), format, k, rows, m, params)
 }
 
-/// A launch for some rows of a matrix: by a kernel, with a norm inside, gated.
+/// A launch for some rows of a matrix, with a given kernel.
 fn dispatch(
     (kernel, normed, gated): (ProductKernel, bool, bool),
     format: Format,
@@ -380,7 +380,7 @@ fn dispatch(
     let params = Params {
         rows: rows.len() as u32,
         units: (k / format.unit()) as u32,
-        behind: format.behind(rows.len(), k),
+        plane1_offset: format.plane1_offset(rows.len(), k),
         ..params
     };
     let mut groups = grid(rows.len().div_ceil(2).div_ceil(pairs as usize));
@@ -392,14 +392,14 @@ fn dispatch(
     })
 }
 
-/// Whether [`product`] can take this matrix, gate rows over as many up rows, with a gate: it
-/// lies in one buffer.
+/// Whether [`product`] can take this matrix, gate rows over as many up rows, with a gate: it lies
+/// in one buffer.
 pub fn can_gate(matrix: &Matrix) -> bool {
     matrix.parts() == 1 && matrix.rows().is_multiple_of(2)
 }
 
-/// The CPU twin, on x behind its norm, dequantised weights `[n, k]` and what `out` holds
-/// where the product is added to it.
+/// The CPU twin, on normalised x, dequantised weights `[n, k]` and the content of `out` where the
+/// product is added.
 pub fn product_cpu(
     x: &[f32],
     k: usize,

@@ -1,4 +1,4 @@
-//! Keeping hidden states where later launches find them: rows to a place that the GPU knows.
+//! Stores hidden states for later launches: rows to a position known to the GPU.
 
 use bytemuck::{Pod, Zeroable};
 use conclave_gpu::{Shader, Use, count, flat};
@@ -16,10 +16,10 @@ struct Params {
     index: u32,
 }
 
-pub(crate) static SHADER: Shader = Shader::of::<Params>("put_rows", &[WGSL]);
+pub(crate) static SHADER: Shader = Shader::new::<Params>("put_rows", &[WGSL]);
 
-/// `out[at[index] + i] = x[i]` for the first `count` rows of x: x `[count, width]`, `at` (u32),
-/// out `[rows, width]`; width a multiple of 4. Rows beyond the end of out are not written.
+/// `out[at[index] + i] = x[i]` for the first `count` rows of x: x `[count, width]`, `at` (u32), out
+/// `[rows, width]`; width a multiple of 4. Rows beyond the end of out are not written.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for other widths and buffers too small.

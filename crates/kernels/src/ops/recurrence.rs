@@ -1,11 +1,11 @@
-//! A linear recurrence behind the product of its queries, keys, values and gates: the short
-//! convolution before it, and the rule by which tokens change its states. There are two: the gated
-//! delta rule (Qwen3.5), and Mamba-2's state space (Granite 4.0-H).
+//! A linear recurrence after the product of its queries, keys, values and gates: the short
+//! convolution before it, and the update rule of its states: the gated delta rule (Qwen3.5), or
+//! Mamba-2's state space (Granite 4.0-H).
 
 use bytemuck::{Pod, Zeroable};
 use conclave_gpu::{Use, count};
 
-use crate::serial::{Both, THREADS, both, items_by, pick};
+use crate::serial::{ShaderPair, THREADS, items_by, select, shader_pair};
 use crate::{Buffer, GpuError, Launcher};
 
 const MIX: &str = wgsl!("recurrence_mix.wgsl");
@@ -30,30 +30,30 @@ struct Params {
     spare: [u32; 3],
 }
 
-pub(crate) static SHADERS: [Both; 2] = [
-    both!("recurrence_mix", [MIX], Params),
-    both!("recurrence_rule", [RULE], Params),
+pub(crate) static SHADERS: [ShaderPair; 2] = [
+    shader_pair!("recurrence_mix", [MIX], Params),
+    shader_pair!("recurrence_rule", [RULE], Params),
 ];
 
 /// The slot of a run that begins a text.
 pub const NO_SLOT: u32 = u32::MAX;
 
-/// How a token changes the state of a recurrence.
+/// Update rule of a recurrence's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecurrentRule {
-    /// The gated delta rule, with queries and keys as long as 1 and queries over the root of their
-    /// width. A token's row has queries, keys and values side by side, then the output's gate, what
-    /// makes the share of each value head, and what makes its decay.
+    /// The gated delta rule, with queries and keys of length 1 and queries divided by the root of
+    /// their width. A token's row is queries, keys and values, then the output's gate, and each
+    /// value head's inputs of share and decay.
     Delta,
-    /// A state space. A token's row has values, keys and queries side by side, then the output's
-    /// gate, and what makes each value head's decay and share.
+    /// A state space. A token's row is values, keys and queries, then the output's gate, and each
+    /// value head's input of decay and share.
     StateSpace,
 }
 
 /// Heads of a recurrence and its states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recurrence {
-    /// How a token changes the state.
+    /// Update rule of the state.
     pub rule: RecurrentRule,
     /// Query heads, and as many key heads.
     pub key_heads: usize,
@@ -63,31 +63,31 @@ pub struct Recurrence {
     pub key_width: usize,
     /// Width of a value head.
     pub value_width: usize,
-    /// Tokens that the convolution sees, itself included; at least two.
+    /// Tokens visible to the convolution, its own included; at least two.
     pub taps: usize,
-    /// Value head i is of key head i mod `key_heads`, not of i / (`value_heads` / `key_heads`).
+    /// Value head i belongs to key head i mod `key_heads`, not i / (`value_heads` / `key_heads`).
     pub tiled: bool,
-    /// Slots that there are states in.
+    /// Number of state slots.
     pub slots: usize,
 }
 
 /// The taps of a recurrence's convolution.
 #[derive(Debug, Clone, Copy)]
 pub struct RecurrentTaps<W> {
-    /// Of each channel the oldest first, `[channels, taps]`.
+    /// Each channel's factors, the oldest token's first, `[channels, taps]`.
     pub weight: W,
     /// `[channels]`.
     pub bias: Option<W>,
 }
 
-/// What a recurrence's rule has of each value head, `[value_heads]` each.
+/// Parameters of each value head for the rule, `[value_heads]` each.
 #[derive(Debug, Clone, Copy)]
 pub struct RecurrentHeads<W> {
-    /// Added to what makes the decay.
+    /// Added to the input of the decay.
     pub bias: W,
     /// Factor on the softplus of that.
     pub rate: W,
-    /// Of a state space, how much of its value it gives beside what it remembers.
+    /// In a state space, the factor on a value that is output beside the state.
     pub skip: Option<W>,
 }
 
@@ -123,7 +123,7 @@ impl Recurrence {
         2 * self.key_heads * self.key_width + self.values()
     }
 
-    /// Where queries, keys and values begin among the channels.
+    /// Offsets of queries, keys and values among the channels.
     pub fn parts(&self) -> [usize; 3] {
         let (keys, values) = (self.key_heads * self.key_width, self.values());
         match self.rule {
@@ -132,7 +132,7 @@ impl Recurrence {
         }
     }
 
-    /// Numbers of a token's row.
+    /// Width of a token's row.
     pub fn row(&self) -> usize {
         let gates = match self.rule {
             RecurrentRule::Delta => 2,
@@ -141,8 +141,8 @@ impl Recurrence {
         self.channels() + self.values() + gates * self.value_heads
     }
 
-    /// Numbers of a state: the convolution's last inputs `[taps − 1, channels]`, then of each value
-    /// head `[key_width, value_width]`.
+    /// Numbers of a state: the convolution's last inputs `[taps − 1, channels]`, then `[key_width,
+    /// value_width]` for each value head.
     pub fn state(&self) -> usize {
         (self.taps - 1) * self.channels() + self.values() * self.key_width
     }
@@ -176,10 +176,10 @@ impl Recurrence {
     }
 }
 
-/// The convolution of queries, keys and values in `projected` `[tokens, row]` with its SiLU into
-/// `mixed` `[tokens, channels]`, where queries and keys are as long as the rule has them. `steps`
-/// `[tokens, 2]` has of each token how many of its run are before it in the pass, and the slot of
-/// `states` that the run begins from, or [`NO_SLOT`].
+/// Writes the convolution of queries, keys and values in `projected` `[tokens, row]`, with its
+/// SiLU, to `mixed` `[tokens, channels]`, with queries and keys scaled to the rule's length.
+/// `steps` `[tokens, 2]` has for each token the number of earlier tokens of its run in the pass,
+/// and the slot of `states` where the run begins, or [`NO_SLOT`].
 ///
 /// # Errors
 /// [`GpuError::Shape`] for heads that do not fit and buffers too small.
@@ -194,7 +194,7 @@ pub fn recurrence_mix(
     states: &Buffer,
     mixed: &Buffer,
 ) -> Result<(), GpuError> {
-    let shader = pick(launcher, &SHADERS[0]);
+    let shader = select(launcher, &SHADERS[0]);
     let name = shader.name;
     let params = of.params(name, tokens, taps.bias.is_some())?;
     projected.holds(tokens * of.row(), name, "projected")?;
@@ -218,10 +218,9 @@ pub fn recurrence_mix(
     launcher.launch(shader, &buffers, &params, [x, tokens as u32, 1])
 }
 
-/// The rule over the queries, keys and values of [`recurrence_mix`]: what each value head gives
-/// takes the place of its values in `mixed`. `runs` `[runs, 4]` has the first token of each, how
-/// many they are, and the slots of `states` that it begins from, or [`NO_SLOT`], and ends in: no
-/// two runs the same.
+/// Applies the rule to the queries, keys and values of [`recurrence_mix`]: each value head's output
+/// replaces its values in `mixed`. `runs` `[runs, 4]` has each run's first token, number of tokens,
+/// and slots of `states` where it begins, or [`NO_SLOT`], and ends: no two runs the same.
 ///
 /// # Errors
 /// As [`recurrence_mix`], and for a state space without its skip.
@@ -236,7 +235,7 @@ pub fn recurrence_rule(
     states: &Buffer,
     mixed: &Buffer,
 ) -> Result<(), GpuError> {
-    let shader = pick(launcher, &SHADERS[1]);
+    let shader = select(launcher, &SHADERS[1]);
     let name = shader.name;
     let params = of.params(name, tokens, false)?;
     projected.holds(tokens * of.row(), name, "projected")?;
@@ -259,13 +258,13 @@ pub fn recurrence_rule(
         Use::Write(states),
     ];
     let serial = launcher.choices().serial;
-    // A thread has one column of a head.
+    // A thread handles one column of a head.
     let parts = of.value_width.div_ceil(THREADS[usize::from(serial)]);
     let [x, ..] = items_by(serial, of.value_heads * parts);
     launcher.launch(shader, &buffers, &params, [x, count as u32, 1])
 }
 
-/// The CPU twin: what [`recurrence_mix`] writes.
+/// The CPU twin; returns `mixed`.
 pub fn recurrence_mix_cpu(
     projected: &[f32],
     of: Recurrence,
@@ -309,7 +308,7 @@ pub fn recurrence_mix_cpu(
     mixed
 }
 
-/// The CPU twin: what [`recurrence_rule`] makes of `mixed` and `states`.
+/// The CPU twin; updates `mixed` and `states`.
 pub fn recurrence_rule_cpu(
     projected: &[f32],
     of: Recurrence,

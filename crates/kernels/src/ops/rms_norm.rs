@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 use conclave_gpu::{Use, count};
 
-use crate::serial::{Both, both, items, pick};
+use crate::serial::{ShaderPair, items, select, shader_pair};
 use crate::{Buffer, GpuError, Launcher};
 
 const WGSL: &str = wgsl!("rms_norm.wgsl");
@@ -18,10 +18,10 @@ struct Params {
     spare: u32,
 }
 
-pub(crate) static SHADERS: Both = both!("rms_norm", [WGSL, FACTOR], Params);
+pub(crate) static SHADERS: ShaderPair = shader_pair!("rms_norm", [WGSL, FACTOR], Params);
 
-/// `out = x / sqrt(mean(x²) + epsilon) · weight` by row: x and out `[rows, width]`,
-/// weight `[width]`; width a multiple of 4. For QK-norm, rows is tokens · heads.
+/// `out = x / sqrt(mean(x²) + epsilon) · weight` by row: x and out `[rows, width]`, weight
+/// `[width]`; width a multiple of 4. For QK-norm, rows is tokens · heads.
 pub fn rms_norm(
     launcher: &Launcher,
     x: &Buffer,
@@ -30,7 +30,7 @@ pub fn rms_norm(
     [rows, width]: [usize; 2],
     out: &Buffer,
 ) -> Result<(), GpuError> {
-    let shader = pick(launcher, &SHADERS);
+    let shader = select(launcher, &SHADERS);
     if width == 0 || !width.is_multiple_of(4) {
         return Err(GpuError::shape(
             shader.name,

@@ -1,4 +1,4 @@
-//! Which experts each token goes through.
+//! Choice of each token's experts.
 
 use bytemuck::{Pod, Zeroable};
 use conclave_gpu::{Shader, Use, count, grid, number_in};
@@ -7,8 +7,8 @@ use crate::{Buffer, Gpu, GpuError, Rows};
 
 const WGSL: &str = wgsl!("route.wgsl");
 
-/// Experts there may be.
-pub(crate) const MOST: usize = number_in(WGSL, "MOST: u32 = ") as usize;
+/// Largest number of experts.
+pub(crate) const MAX_EXPERTS: usize = number_in(WGSL, "MAX_EXPERTS: u32 = ") as usize;
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -19,39 +19,40 @@ struct Params {
     biased: u32,
 }
 
-pub(crate) static SHADER: Shader = Shader::of::<Params>("route", &[WGSL]);
+pub(crate) static SHADER: Shader = Shader::new::<Params>("route", &[WGSL]);
 
-/// How many experts there are, and how many of them a token goes through.
+/// Number of experts, and of those chosen for a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExpertCounts {
-    /// There are, at most 512.
+    /// All experts, at most 512.
     pub count: usize,
-    /// A token goes through, at least 1 and at most `count`.
+    /// Experts of a token, at least 1 and at most `count`.
     pub used: usize,
 }
 
 impl ExpertCounts {
     /// # Errors
-    /// [`GpuError::Shape`] for counts that kernels cannot take.
+    /// [`GpuError::Shape`] for unsupported counts.
     pub(crate) fn check(self, kernel: &'static str) -> Result<(), GpuError> {
         let Self { count, used } = self;
-        match (1..=count).contains(&used) && count <= MOST {
+        match (1..=count).contains(&used) && count <= MAX_EXPERTS {
             true => Ok(()),
             false => Err(GpuError::shape(
                 kernel,
-                format!("{used} of {count} experts; at least one of at most {MOST} must be used"),
+                format!(
+                    "{used} of {count} experts; at least one of at most {MAX_EXPERTS} must be used"
+                ),
             )),
         }
     }
 }
 
-/// Chooses the experts of each token by its logits `[m, count]`: those whose scores, the softmax of
-/// the logits or σ of each, are the largest, with `bias` `[count]` where there is one. `chosen`
-/// `[m, used]` (u32) are the best first, and of equal ones the first; `scores` `[m, used]` are
-/// theirs, without bias.
+/// Chooses the experts of each token by its logits `[m, count]`: those with the largest scores, the
+/// softmax of the logits or σ of each, plus `bias` `[count]` if given. `chosen` `[m, used]` (u32)
+/// are best first, lower index first among equals; `scores` `[m, used]` are theirs, without bias.
 ///
 /// # Errors
-/// [`GpuError::Shape`] for other counts of experts, and buffers too small.
+/// [`GpuError::Shape`] for unsupported counts of experts, and buffers too small.
 pub fn route(
     gpu: &Gpu,
     logits: &Buffer,

@@ -1,22 +1,22 @@
-//! Drawing the next token on the GPU, where its embedding is looked up next: a segment needs
-//! no word from the CPU between its first token and its last.
+//! Draws the next token on the GPU, where its embedding is looked up next: a segment runs from its
+//! first token to its last without the CPU.
 
 use bytemuck::{Pod, Zeroable};
 use conclave_gpu::{Shader, Use, count};
 
-use crate::serial::{Both, pick};
+use crate::serial::{ShaderPair, select};
 use crate::{Buffer, GpuError, Launcher};
 
 const WGSL: &str = wgsl!("sample.wgsl");
 const MANY: &str = wgsl!("shared/sample/many.wgsl");
 const FEW: &str = wgsl!("shared/sample/few.wgsl");
 
-/// Distances per halving of the probability.
+/// Distances for each halving of the probability.
 const HALVING: u32 = 1 << 15;
-/// A distance that weighs nothing.
+/// A distance of zero weight.
 const FAR: u32 = 32 * HALVING;
 /// The kernel counts ties in 20 bits.
-const LARGEST_VOCABULARY: usize = 1 << 20;
+const MAX_VOCABULARY: usize = 1 << 20;
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -32,22 +32,22 @@ struct Params {
 }
 
 /// By many threads, and by few.
-pub(crate) static SHADERS: Both = [
-    Shader::of::<Params>("sample", &[MANY, WGSL]),
-    Shader::of::<Params>("sample_few", &[FEW, WGSL]),
+pub(crate) static SHADERS: ShaderPair = [
+    Shader::new::<Params>("sample", &[MANY, WGSL]),
+    Shader::new::<Params>("sample_few", &[FEW, WGSL]),
 ];
 
-/// What [`sample`] gives for a row of logits of which one is no number, or none is finite.
+/// Result of [`sample`] for a row of logits with NaN or +∞, or without a finite one.
 pub const NO_TOKEN: u32 = u32::MAX;
 
-/// How tokens are drawn.
+/// Sampling parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Draws {
     /// Divides the logits; 0 takes the largest.
     pub temperature: f32,
-    /// At most so many of the most probable tokens; 0 keeps all.
+    /// Keeps this many of the most probable tokens; 0 keeps all.
     pub top_k: u32,
-    /// The smallest set of most probable tokens whose probability reaches this; 1 keeps all.
+    /// Keeps the smallest set of most probable tokens whose probability reaches this; 1 keeps all.
     pub top_p: f32,
     /// Every logit l counts as c · tanh(l / c).
     pub softcap: Option<f32>,
@@ -74,7 +74,7 @@ impl Draws {
     }
 }
 
-/// The GPU memory of a run of draws.
+/// GPU memory of a run of draws.
 #[derive(Debug, Clone, Copy)]
 pub struct DrawBuffers<'a> {
     /// `[steps]` (u32): the random number of each draw, in 2⁻³².
@@ -83,20 +83,20 @@ pub struct DrawBuffers<'a> {
     pub scratch: &'a Buffer,
     /// `[steps]` (u32): the ids drawn.
     pub drawn: &'a Buffer,
-    /// `[2]` (u32): the id drawn last, as [`crate::embed()`] reads it, and how many were drawn.
+    /// `[2]` (u32): the last id drawn, as input of [`crate::embed()`], and the number of draws.
     pub next: &'a Buffer,
-    /// `[1]` [`crate::Place`]: where the token drawn last stands.
+    /// `[1]` [`crate::Place`] of the last token drawn.
     pub place: &'a Buffer,
 }
 
-/// Draw a token from `logits` `[vocabulary]`, with the random number of this step: its id goes
-/// to `drawn[step]` and `next[0]`, the step in `next[1]` and position and row in `place` move on
-/// by one. (Before the first draw, `place` is therefore that of the last token seen.) From step
-/// `steps` on, nothing happens.
+/// Draws a token from `logits` `[vocabulary]`, with this step's random number: its id goes to
+/// `drawn[step]` and `next[0]`; the step in `next[1]` and position and row in `place` advance by
+/// one. (Before the first draw, `place` is that of the last token seen.) From step `steps` on,
+/// nothing happens.
 ///
-/// Ties go to the lowest id. Logits that differ by less than 2⁻¹⁵ of a halving of the
-/// probability are ties too; what is 2⁻³² as probable as the best is never drawn. The draw is
-/// exact: the same on every adapter, and by [`sample_cpu`]. (A softcap's tanh is not.)
+/// Ties go to the lowest id. Logits that differ by less than 2⁻¹⁵ of a halving of the probability
+/// are ties too; a token 2⁻³² as probable as the best is never drawn. The draw is exact: the same
+/// on every adapter, and in [`sample_cpu`]. (A softcap's tanh is not.)
 ///
 /// # Errors
 /// [`GpuError::Shape`] for a vocabulary of 2²⁰ tokens or more, and buffers too small.
@@ -108,12 +108,12 @@ pub fn sample(
     draws: Draws,
     buffers: DrawBuffers<'_>,
 ) -> Result<(), GpuError> {
-    let shader = pick(launcher, &SHADERS);
+    let shader = select(launcher, &SHADERS);
     let name = shader.name;
-    if vocabulary == 0 || vocabulary >= LARGEST_VOCABULARY {
+    if vocabulary == 0 || vocabulary >= MAX_VOCABULARY {
         return Err(GpuError::shape(
             name,
-            format!("a vocabulary of {vocabulary}, must be in 1..{LARGEST_VOCABULARY}"),
+            format!("a vocabulary of {vocabulary}, must be in 1..{MAX_VOCABULARY}"),
         ));
     }
     logits.holds(vocabulary, name, "logits")?;
@@ -147,7 +147,7 @@ pub fn sample(
 pub fn sample_cpu(logits: &[f32], draws: Draws, number: u32) -> u32 {
     let mut best: Option<(u32, f32)> = None;
     for (id, &logit) in logits.iter().enumerate() {
-        // What is masked is −∞; +∞ is as broken as NaN, and would hide the others.
+        // A masked logit is −∞; +∞ is as broken as NaN, and would hide the others.
         if logit.is_nan() || logit == f32::INFINITY {
             return NO_TOKEN;
         }

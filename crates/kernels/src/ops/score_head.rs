@@ -1,5 +1,5 @@
-//! Scores of target ids straight from hidden states: their log-probabilities without a row of
-//! logits in memory, their raw logits without the rest of the vocabulary.
+//! Scores of target ids directly from hidden states: log-probabilities without storing a row of
+//! logits, raw logits without the rest of the vocabulary.
 
 use bytemuck::{Pod, Zeroable};
 use conclave_gpu::{Shader, Use, count, grid};
@@ -8,7 +8,7 @@ use crate::block::per_format;
 use crate::ops::product::{
     Family, Params, ROWS, SHARED, TILE_PAIRS, TILE_ROWS, TILES, product_cpu,
 };
-use crate::serial::{COOPERATIVE, SERIAL, items, pick};
+use crate::serial::{COOPERATIVE, SERIAL, items, select};
 use crate::{Buffer, Gpu, GpuError, Launcher, Matrix, Rows};
 
 const HEAD: &str = wgsl!("score_head.wgsl");
@@ -29,7 +29,7 @@ struct CombineParams {
 struct TargetParams {
     rows: u32,
     units: u32,
-    behind: u32,
+    plane1_offset: u32,
     begin: u32,
     vocabulary: u32,
     has_bias: u32,
@@ -43,16 +43,17 @@ pub(crate) static TARGET_SHADERS: [Family; 2] = [
     per_format!("target_logit", [COOPERATIVE, TARGET], TargetParams),
     per_format!("target_logit_serial", [SERIAL, TARGET], TargetParams),
 ];
-pub(crate) static COMBINE_SHADER: Shader = Shader::of::<CombineParams>("score_combine", &[COMBINE]);
+pub(crate) static COMBINE_SHADER: Shader =
+    Shader::new::<CombineParams>("score_combine", &[COMBINE]);
 
-/// How logits are made of hidden states.
+/// Computation of logits from hidden states.
 #[derive(Debug, Clone, Copy)]
 pub struct Head<'a> {
     /// `[vocabulary, hidden]`.
     pub weight: &'a Matrix,
     /// `[vocabulary]`.
     pub bias: Option<&'a Buffer>,
-    /// Every logit l counts as c · tanh(l / c), c a positive number (Gemma 2).
+    /// Every logit l counts as c · tanh(l / c), with positive c (Gemma 2).
     pub softcap: Option<f32>,
 }
 
@@ -91,16 +92,15 @@ fn tiles(weight: &Matrix) -> impl Iterator<Item = usize> {
     parts.map(move |part| part.rows.len().div_ceil(rows))
 }
 
-/// Numbers that [`score_head`] needs for partial results of `m` rows.
+/// Numbers of partial results of [`score_head`] for `m` rows.
 pub fn score_partials(m: usize, weight: &Matrix) -> usize {
     m * (2 * tiles(weight).sum::<usize>() + 1)
 }
 
-/// For each row of normed hidden states `x` `[m, hidden]` and its id in `targets` `[m]` (u32): the
-/// id's raw logit and the row's log-sum-exp into `out` `[m, 2]`; the difference is the id's
-/// log-probability. Both are NaN where a logit of the row is NaN or +∞. Of the logits nothing is
-/// kept but [`score_partials`] numbers in `partials`. An id past the vocabulary gives a logit of
-/// −3·10³⁸.
+/// Writes the raw logit and the row's log-sum-exp for each row of normalised hidden states `x` `[m,
+/// hidden]` and its id in `targets` `[m]` (u32) to `out` `[m, 2]`; their difference is the id's
+/// log-probability. ShaderPair are NaN where a logit of the row is NaN or +∞. Logits are not stored, only
+/// [`score_partials`] numbers in `partials`. An id past the vocabulary gives a logit of −3·10³⁸.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for buffers too small and a softcap that is not positive.
@@ -129,7 +129,7 @@ pub fn score_head(
         let params = Params {
             rows: part.rows.len() as u32,
             units: weight.units(),
-            behind: part.behind,
+            plane1_offset: part.plane1_offset,
             begin: part.rows.start as u32,
             n: (2 * all_tiles + 1) as u32,
             has_bias: u32::from(head.bias.is_some()),
@@ -167,8 +167,8 @@ pub fn score_head(
     gpu.launch(&COMBINE_SHADER, &buffers, &params, grid(m))
 }
 
-/// For each row of normed hidden states `x` `[m, hidden]`, the raw logit of its id in
-/// `targets` `[m]` (u32) into `out` `[m]`, by one row of the output matrix. An id past the
+/// Writes the raw logit of the id in `targets` `[m]` (u32) for each row of normalised hidden states
+/// `x` `[m, hidden]` to `out` `[m]`, reading one row of the output matrix each. An id past the
 /// vocabulary gives −3·10³⁸.
 ///
 /// # Errors
@@ -181,14 +181,14 @@ pub fn target_logits(
     head: Head<'_>,
     out: &Buffer,
 ) -> Result<(), GpuError> {
-    let shader = &pick(launcher, &TARGET_SHADERS)[head.weight.format().index()];
+    let shader = &select(launcher, &TARGET_SHADERS)[head.weight.format().index()];
     head.check(shader.name, x, rows, targets)?;
     out.holds(rows.count, shader.name, "out")?;
     for part in head.weight.each_part() {
         let params = TargetParams {
             rows: part.rows.len() as u32,
             units: head.weight.units(),
-            behind: part.behind,
+            plane1_offset: part.plane1_offset,
             begin: part.rows.start as u32,
             vocabulary: head.weight.rows() as u32,
             has_bias: u32::from(head.bias.is_some()),

@@ -1,5 +1,5 @@
-//! Autotune: the choices that a rule can only guess, by measure on the adapter in use; once a
-//! device, between its first model and the first answer.
+//! Autotune: measures choices that a rule can only guess on the adapter in use; once for a device,
+//! between its first model and the first answer.
 
 use std::time::Duration;
 
@@ -17,33 +17,33 @@ const SIDE: usize = 2048;
 /// Timed runs, of which the median counts.
 const RUNS: usize = 5;
 
-/// What the launches of a run take at least: the wait behind them takes a millisecond or two
-/// itself, and some browsers' clocks tick in whole ones.
+/// Least duration of a run's launches: the wait after them takes a millisecond or two itself, and
+/// some browsers' clocks tick in whole milliseconds.
 const RUN: Duration = Duration::from_millis(3);
 
-/// Launches of a run, at most.
-const MOST_LAUNCHES: usize = 256;
+/// Most launches of a run.
+const MAX_LAUNCHES: usize = 256;
 
-/// What is not measured by then stays as the rule has it.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// Time limit; unmeasured choices keep the rule's value.
+const TIME_LIMIT: Duration = Duration::from_millis(200);
 
-/// What takes a smaller share of the other's time is faster; the rest is a tie.
+/// A kernel below this share of the other's time is faster; otherwise they tie.
 const FASTER: f64 = 0.95;
 
-/// Two ways to make the same.
+/// Two ways to compute the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rivals {
     /// One row by `product_vector_subgroups`, and by `product_vector`.
     Subgroups,
-    /// The norm of one row inside of its product by this kernel, and apart.
+    /// The norm of one row fused into its product by this kernel, and separate.
     Norm(ProductKernel),
-    /// So many rows by `product_tile`, and by `product_block`.
+    /// This many rows by `product_tile`, and by `product_block`.
     Tile(usize),
 }
 
 impl Choices {
-    /// These, but for what `time` says: how long rivals take, in their order. A tie leaves things
-    /// as the rule has them, and what is not among these stays away: it has failed its self-test.
+    /// Adjusts these choices by `time`, which returns the times of two rivals in order. A tie keeps
+    /// the rule's choice; kernels absent here stay so: they failed their self-test.
     async fn measured(
         self,
         mut time: impl AsyncFnMut(Rivals) -> Result<[Duration; 2], GpuError>,
@@ -62,7 +62,7 @@ impl Choices {
             measured.norm_inside = !faster(apart, inside);
         }
         if let (Some(usual), true) = (self.as_a_tile, self.blocks) {
-            // A full tile is always one.
+            // A full tile always wins.
             let mut least = TILE_ROWS as usize;
             for rows in [28, 24, 20, 16] {
                 let [tile, block] = time(Rivals::Tile(rows)).await?;
@@ -82,21 +82,21 @@ impl Choices {
 }
 
 impl Launcher {
-    /// Measures on products with weights of this format what [`Choices::usual`] can only guess, and
-    /// chooses by it: whether one row's product is made by subgroups, whether the norm is part of
-    /// it, and from how many rows on a tile is worth it. To be called behind the self-test of a
-    /// model with such weights, while nothing else runs; ends in a fifth of a second or little
-    /// more, and takes the self-test of twins with subgroups before. `false`: nothing was measured.
-    /// That is so on software adapters, where the rule stands: other kernels serve there, and those
-    /// measured here would be built first, which takes seconds.
+    /// Measures on products with weights of this format the choices that [`Choices::usual`] can
+    /// only guess, and sets them: whether subgroups compute one row's product, whether the norm is
+    /// fused into it, and from how many rows on tiles are used. Call it after the self-test of a
+    /// model with such weights, while nothing else runs; takes a fifth of a second or little more,
+    /// after the self-test of twins with subgroups. Returns `false` if nothing was measured: on
+    /// software adapters the rule stands, since they use other kernels, and building those measured
+    /// here would take seconds.
     ///
     /// # Errors
-    /// [`GpuError::OutOfMemory`], and what went wrong since the last read.
+    /// [`GpuError::OutOfMemory`], and errors since the last read.
     pub async fn autotune(&self, format: Format) -> Result<bool, GpuError> {
         if self.adapter().software {
             return Ok(false);
         }
-        self.measure(format, SIDE, PATIENCE).await?;
+        self.measure(format, SIDE, TIME_LIMIT).await?;
         Ok(true)
     }
 
@@ -108,16 +108,16 @@ impl Launcher {
         patience: Duration,
     ) -> Result<(), GpuError> {
         let before = self.try_subgroups().await?;
-        let race = Race::new(self, format, side, Instant::now() + patience)?;
+        let race = Inputs::new(self, format, side, Instant::now() + patience)?;
         let mut measured = before
             .measured(async |rivals| race.time(rivals).await)
             .await?;
         if before.norm_inside && !measured.norm_inside {
-            // What is launched instead is tried first.
+            // The kernels to be launched instead are tried first.
             self.choose(measured);
             match self.test().await {
                 Err(GpuError::Kernel { .. }) => measured.norm_inside = true,
-                // A twin may have given way.
+                // A twin may have failed.
                 tested => {
                     tested?;
                     measured = self.choices();
@@ -129,8 +129,8 @@ impl Launcher {
     }
 }
 
-/// What rivals are timed on.
-struct Race<'a> {
+/// Inputs for timing rivals.
+struct Inputs<'a> {
     launcher: &'a Launcher,
     ends: Instant,
     /// `[side, side]`.
@@ -144,7 +144,7 @@ struct Race<'a> {
     counts: Buffer,
 }
 
-impl<'a> Race<'a> {
+impl<'a> Inputs<'a> {
     fn new(
         launcher: &'a Launcher,
         format: Format,
@@ -166,8 +166,8 @@ impl<'a> Race<'a> {
         })
     }
 
-    /// The times of as many launches of each; alike where one has not passed its self-test, and
-    /// where time is up.
+    /// The times of equally many launches of each; equal where one has not passed its self-test,
+    /// and after the time limit.
     async fn time(&self, rivals: Rivals) -> Result<[Duration; 2], GpuError> {
         const TIE: [Duration; 2] = [Duration::ZERO; 2];
         let passed = |kernel, normed| {
@@ -190,7 +190,7 @@ impl<'a> Race<'a> {
             return Ok(TIE);
         }
         self.launcher.write(&self.counts, &[count as u32])?;
-        // A GPU at rest takes its time to get going.
+        // An idle GPU is slow at first.
         self.run(rivals, 1).await?;
         let (mut launches, mut runs) = (1, Vec::new());
         while runs.len() < RUNS {
@@ -198,7 +198,7 @@ impl<'a> Race<'a> {
                 return Ok(TIE);
             }
             let [one, other] = self.run(rivals, launches).await?;
-            if runs.is_empty() && one.min(other) < RUN && launches < MOST_LAUNCHES {
+            if runs.is_empty() && one.min(other) < RUN && launches < MAX_LAUNCHES {
                 launches *= 2;
             } else {
                 runs.push([one, other]);
@@ -211,7 +211,7 @@ impl<'a> Race<'a> {
         }))
     }
 
-    /// What so many launches of each take, with the wait for the last.
+    /// Times of `launches` launches of each, including the wait for the last.
     async fn run(&self, rivals: Rivals, launches: usize) -> Result<[Duration; 2], GpuError> {
         let mut times = [Duration::ZERO; 2];
         for (first, time) in [true, false].into_iter().zip(&mut times) {
@@ -266,7 +266,7 @@ mod tests {
     use super::*;
     use crate::{AdapterChoice, Heads, Kernels, product, product_cpu, rms_norm_cpu};
 
-    /// What is decided by these milliseconds, and what was asked for it.
+    /// The choices by these milliseconds, and the rivals that were timed.
     fn decided(choices: Choices, ms: impl Fn(Rivals) -> [u64; 2]) -> (Choices, Vec<Rivals>) {
         let mut asked = Vec::new();
         let measured = choices.measured(async |rivals| {
@@ -295,7 +295,7 @@ mod tests {
             };
             assert_eq!(decided(usual, ms).0, chosen, "{apart}");
         }
-        // Twins with subgroups that have passed are no choice yet, nor by a tie.
+        // Twins with subgroups that passed are not chosen yet, nor by a tie.
         let passed = Choices {
             subgroups: true,
             ..usual
@@ -310,7 +310,7 @@ mod tests {
             let asked = vec![Subgroups, Norm(kernel), Tile(28), Tile(24)];
             assert_eq!(decided(passed, ms), (chosen, asked), "{time}");
         }
-        // A block's time goes by its rows, a tile's does not.
+        // A block's time grows with its rows, a tile's does not.
         for (tile, as_a_tile) in [
             (10, 16),
             (155, 20),
@@ -351,7 +351,7 @@ mod tests {
 
     const FORMAT: Format = Format::Q8_0;
 
-    /// A device with the kernels of a GPU, whose model is of one format; some of them are broken.
+    /// A device with a GPU's kernels and a model of one format; some kernels are broken.
     fn tested(faults: &[(&str, &str, &str)]) -> (Launcher, Kernels) {
         let kernels = Kernels {
             embeddings: vec![FORMAT],
@@ -359,7 +359,7 @@ mod tests {
             products: vec![FORMAT],
             gates: vec![FORMAT],
             apart: false,
-            norms_behind: false,
+            post_norms: false,
             norms_rotated: false,
             convolves: None,
             recurrences: false,
@@ -387,7 +387,7 @@ mod tests {
         (launcher, kernels)
     }
 
-    /// Of one format: with the norm inside and without, gated and not.
+    /// Twins of one format: norm fused or not, gated or not.
     const TWINS: u64 = 4;
 
     fn measure(launcher: &Launcher) -> Choices {
@@ -396,7 +396,7 @@ mod tests {
         launcher.choices()
     }
 
-    /// Products of some rows with a norm, as launched by choice, against the twin.
+    /// Products of some rows with a norm, by the chosen kernel, against the twin.
     fn products_are_right(launcher: &Launcher) {
         let (n, k) = (96, 64);
         // A scale and 32 bytes.
@@ -451,7 +451,8 @@ mod tests {
         let (memory, counted) = (launcher.memory_in_use(), launcher.counters());
         let chosen = measure(&launcher);
         let made = launcher.counters() - counted;
-        // Two pairs of rivals at least, run after run, all built before but twins with subgroups.
+        // At least two pairs of rivals, run after run, all built before except twins with
+        // subgroups.
         assert!(made.read_backs as usize > 2 * 2 * RUNS, "{made:?}");
         let twins = if launcher.has_subgroups() { TWINS } else { 0 };
         assert_eq!(made.pipelines, twins);
@@ -476,7 +477,7 @@ mod tests {
             assert_eq!(launcher.counters(), counted);
             products_are_right(&launcher);
         }
-        // With the norm apart, what is launched then is tried once.
+        // With a separate norm, its kernel is tried once.
         launcher.choose(Choices {
             norm_inside: false,
             ..chosen
@@ -513,7 +514,7 @@ mod tests {
         products_are_right(&launcher);
     }
 
-    /// What fails only in one of its forms is not chosen in any.
+    /// A twin that fails in one form is chosen in none.
     #[test]
     fn a_wrong_twin_with_subgroups_is_never_chosen() {
         for (name, right, wrong) in [

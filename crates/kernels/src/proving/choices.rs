@@ -1,37 +1,37 @@
-//! Which of the kernels that make the same a device launches.
+//! Choice between a device's equivalent kernels.
 
 use std::fmt;
 
 use crate::ops::experts::ExpertKernel;
 use crate::ops::product::{ProductKernel, TILE_ROWS};
 
-/// What a device launches where there is a choice: the faster, unless it fails its
-/// [self-test](crate::Launcher::self_test) there.
+/// A device's kernels where there are alternatives: the faster, unless it fails its
+/// [self-test](crate::Launcher::self_test).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choices {
-    /// A thread makes an item (a row, a head of a token, a few rows of W) by itself, without
-    /// barriers but where chunks of attention are joined; else a workgroup's threads share it.
+    /// A thread computes an item (a row, a head of a token, a few rows of W) alone, without
+    /// barriers except for joining chunks of attention; otherwise a workgroup's threads share it.
     pub serial: bool,
-    /// The norm before a product of one row is part of the product, not a launch of its own.
+    /// The norm before a product of one row is fused instead of a separate launch.
     pub norm_inside: bool,
-    /// The product of one row, with all of W or with chosen experts, adds up by subgroups: never by
+    /// The product of one row, with all of W or with chosen experts, sums by subgroups: never by
     /// the rule, and only on devices that [have them](crate::Gpu::has_subgroups).
     pub subgroups: bool,
-    /// `product_block` makes the products of a few rows; else `product_vector`, row by row.
+    /// `product_block` computes products of a few rows; otherwise `product_vector`, row by row.
     pub blocks: bool,
-    /// Rows of x that `product_block` makes while `product_tile` makes 32; `None`: no tiles.
+    /// Rows of x that `product_block` computes while `product_tile` computes 32; `None`: no tiles.
     pub as_a_tile: Option<usize>,
-    /// The keys of a long prefix are shared out among workgroups, or among serial threads.
+    /// The keys of a long prefix are divided among workgroups, or among serial threads.
     pub chunks: bool,
 }
 
 impl Choices {
-    /// What is fastest as a rule. Where a CPU plays GPU, its threads switch at every barrier:
-    /// without they decode up to 4.4 times as fast and verify up to 6 times. Arithmetic is what
-    /// costs there, not the bytes of W: a norm in each product makes it take up to 1.8 times as
-    /// long, more than a launch does. On GPUs a tile takes as long for one row as for 32, and as
-    /// `product_block` for about 28 (`examples/crossover.rs`; on SwiftShader for 20): passes of
-    /// many rows are best multiples of 32.
+    /// The usual fastest choices. On a CPU emulating a GPU threads switch at every barrier: without
+    /// barriers decoding is up to 4.4 times as fast and verifying up to 6 times. There arithmetic
+    /// is the cost, not the bytes of W: a norm in each product takes up to 1.8 times as long, more
+    /// than a launch. On GPUs a tile takes as long for one row as for 32, and as `product_block`
+    /// for about 28 (`examples/crossover.rs`; on SwiftShader for 20): passes of many rows are best
+    /// multiples of 32.
     pub fn usual(software: bool) -> Self {
         Self {
             serial: software,
@@ -43,8 +43,7 @@ impl Choices {
         }
     }
 
-    /// Whether the choices of a pass are grouped by expert, for kernels that take several rows of
-    /// x.
+    /// Whether a pass's choices are grouped by expert, for kernels that take several rows of x.
     pub fn groups(&self) -> bool {
         self.serial || self.blocks
     }
@@ -58,7 +57,7 @@ impl Choices {
         }
     }
 
-    /// The kernel of a product with so many rows of x.
+    /// The kernel of a product with `rows` rows of x.
     pub fn product(&self, rows: usize) -> ProductKernel {
         let tiles = rows.div_ceil(TILE_ROWS as usize);
         let vector = match self.subgroups {

@@ -1,4 +1,4 @@
-//! A self-test is worth what it finds: every kernel is broken in turn, and must be named.
+//! Every kernel is broken in turn, and the self-test must name it.
 
 use std::task::{Context, Poll, Waker};
 
@@ -12,7 +12,7 @@ fn open() -> Launcher {
         .unwrap_or_else(|error| panic!("this test needs an adapter: {error}"))
 }
 
-/// Heads with caches of so many rows.
+/// Heads with caches of `capacity` rows.
 fn heads(exact: bool, capacity: usize) -> Heads {
     Heads {
         heads: 1,
@@ -31,7 +31,7 @@ fn all_in(format: Format) -> Kernels {
         products: vec![format],
         gates: vec![format],
         apart: false,
-        norms_behind: false,
+        post_norms: false,
         norms_rotated: false,
         heads: vec![heads(format == Format::F32, 64)],
         convolves: Some(format == Format::F32),
@@ -41,7 +41,7 @@ fn all_in(format: Format) -> Kernels {
     }
 }
 
-/// One whose gates are products apart, with norms behind products, and wide heads in some blocks.
+/// A model with separate gates, norms after products, and wide heads in some blocks.
 fn apart(format: Format) -> Kernels {
     let mut kernels = all_in(format);
     let wide = Heads {
@@ -51,13 +51,13 @@ fn apart(format: Format) -> Kernels {
     kernels.heads.push(wide);
     Kernels {
         apart: true,
-        norms_behind: true,
+        post_norms: true,
         norms_rotated: true,
         ..kernels
     }
 }
 
-/// All that a model may launch is launched by some of these.
+/// Models that together launch every kernel.
 fn models() -> impl Iterator<Item = Kernels> {
     let others = [Format::F32, Format::Q8_0].map(apart);
     Format::ALL.map(all_in).into_iter().chain(others)
@@ -78,7 +78,7 @@ fn subjects(kernels: &Kernels, choices: Choices) -> Vec<Subject> {
     .concat()
 }
 
-/// The test again for these subjects, with these choices.
+/// Repeats the test for these subjects, with these choices.
 fn again(
     launcher: &Launcher,
     kernels: &Kernels,
@@ -110,7 +110,7 @@ fn right_kernels_pass_and_only_once() {
     assert_eq!(launcher.choices(), usual, "nothing gave way");
 }
 
-/// Runs tasks side by side; what each comes to.
+/// Runs tasks concurrently; returns their results.
 fn side_by_side<T>(tasks: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let mut tasks: Vec<_> = tasks.map(|task| (Box::pin(task), None)).collect();
     let mut context = Context::from_waker(Waker::noop());
@@ -140,7 +140,7 @@ fn members_that_ask_at_once_are_one_test() {
     assert!(made[0].0.pipelines > 0 && made[0].0.read_backs == 2);
 }
 
-/// Another load is not held up by one that was given up, nor tested for it.
+/// An abandoned load neither blocks another one nor has its kernels tested for it.
 #[test]
 fn a_test_that_is_dropped_leaves_nothing() {
     let launcher = open();
@@ -150,7 +150,7 @@ fn a_test_that_is_dropped_leaves_nothing() {
     assert!(dropped.as_mut().poll(&mut context).is_pending());
     let mut waits = Box::pin(launcher.self_test_scores(Format::Q4_0));
     assert!(waits.as_mut().poll(&mut context).is_pending());
-    // As a test does that found a kernel wrong and tries its twin.
+    // As in a test that found a kernel wrong and tries its twin.
     launcher.choose(Choices::usual(!usual.serial));
     drop(dropped);
     assert_eq!(launcher.choices(), usual);
@@ -158,7 +158,7 @@ fn a_test_that_is_dropped_leaves_nothing() {
     assert_eq!(launcher.proofs().purposes, [Purpose::Scores(Format::Q4_0)]);
 }
 
-/// Each hears of what fails, and none is left waiting.
+/// Each gets the failure, and none waits forever.
 #[test]
 fn members_that_ask_at_once_all_hear_of_a_failure() {
     let launcher = open();
@@ -174,7 +174,7 @@ fn members_that_ask_at_once_all_hear_of_a_failure() {
     assert!(launcher.proofs().purposes.is_empty());
 }
 
-/// Kernels whose names begin so, and a fault to put into them.
+/// Prefixes of kernel names, and a fault to put into them.
 const FAULTS: &[(&str, &str, &str)] = &[
     ("embed", "* params.factor;", "* (params.factor + 1e-2);"),
     (
@@ -496,7 +496,7 @@ const FAULTS: &[(&str, &str, &str)] = &[
     ("score_combine", "log(part.y)", "log(part.y) + 1e-2"),
 ];
 
-/// Faults in how blocks are read, for kernels whose names end so.
+/// Faults in reading blocks, by suffix of kernel names.
 const MISREADINGS: &[(&str, &str, &str)] = &[
     (
         "_f32",
@@ -538,7 +538,7 @@ fn family(name: &str) -> String {
     without.unwrap_or(name).to_owned()
 }
 
-/// What is launched instead of a kernel that is broken here.
+/// The choices that replace a kernel broken here.
 fn without(name: &str, place: &str, usual: Choices) -> Option<Choices> {
     let mut safe = usual;
     if name == "attention_combine" || place.starts_with("joined") {
@@ -559,14 +559,14 @@ fn without(name: &str, place: &str, usual: Choices) -> Option<Choices> {
     Some(safe)
 }
 
-/// A shader that models launch, one of them, and what it is tried as.
+/// A shader that models launch, one such model, and its subject.
 struct Launched {
     shader: &'static Shader,
     kernels: Kernels,
     subjects: Vec<Subject>,
 }
 
-/// All of them, where these are the choices.
+/// All of them, with these choices.
 fn launched(launcher: &Launcher, usual: Choices) -> Vec<Launched> {
     let mut all: Vec<Launched> = Vec::new();
     launcher.choose(usual);
@@ -589,7 +589,7 @@ fn launched(launcher: &Launcher, usual: Choices) -> Vec<Launched> {
     all
 }
 
-/// What a test finds of a kernel with another text.
+/// The self-test's result with a kernel's text replaced.
 #[track_caller]
 fn is_found(
     launcher: &Launcher,
@@ -626,7 +626,7 @@ fn is_found(
 #[test]
 fn every_kernel_that_is_wrong_is_found() {
     let launcher = open();
-    // The norm inside of products; everything serial; by subgroups, where there are some.
+    // The norm fused into products; everything serial; with subgroups, where available.
     let mut usuals = [false, true].map(Choices::usual).to_vec();
     if launcher.has_subgroups() {
         usuals.push(Choices {
@@ -635,7 +635,7 @@ fn every_kernel_that_is_wrong_is_found() {
         });
     }
     for kernels in models() {
-        // So that of each broken kernel only its own trials are run.
+        // So that only a broken kernel's own trials run.
         let apart = Choices {
             norm_inside: false,
             ..usuals[0]
@@ -683,8 +683,8 @@ fn every_kernel_that_is_wrong_is_found() {
     assert!(idle.is_empty(), "in no kernel: {idle:?}");
 }
 
-/// However many lanes a subgroup has, and subgroups a workgroup: what an adapter's own size leaves
-/// untried, workgroups of other sizes try.
+/// Any number of lanes in a subgroup, and of subgroups in a workgroup: workgroups of other sizes
+/// cover the cases that an adapter's own size does not.
 #[test]
 fn twins_with_subgroups_are_right_whatever_there_is_of_them() {
     let launcher = open();
@@ -699,8 +699,8 @@ fn twins_with_subgroups_are_right_whatever_there_is_of_them() {
     };
     let kernels = all_in(Format::Q4_0);
     again(&launcher, &kernels, &[], usual).unwrap();
-    // Lavapipe of Mesa 22.3 leaves a last subgroup out of num_subgroups that is not full and not
-    // the only one; workgroups of 64 have none.
+    // Lavapipe of Mesa 22.3 omits a partial last subgroup from num_subgroups unless it is the only
+    // one; workgroups of 64 have none.
     for threads in [1, 2, 3, 4, 8, 16, 32, 64, 128, 256] {
         for shader in crate::subgroups::families().into_iter().flatten() {
             let wide = format!("@workgroup_size({threads})");
@@ -713,7 +713,7 @@ fn twins_with_subgroups_are_right_whatever_there_is_of_them() {
     }
 }
 
-/// The kernel that attention of one token launches first.
+/// The first kernel of one token's attention.
 fn attention_of(launcher: &Launcher, heads: Heads, chunks: usize) -> &'static str {
     let [keys, values] = [0, 1].map(|_| launcher.allocate(heads.cache_bytes()).unwrap());
     let [q, counts, places, partials, out] = [0; 5].map(|_| launcher.allocate(1 << 14).unwrap());
@@ -739,7 +739,8 @@ fn attention_of(launcher: &Launcher, heads: Heads, chunks: usize) -> &'static st
     launcher.noted(launches).unwrap()[0].shader.name
 }
 
-/// Where serial threads make attention, over long caches cooperative ones do, in one chunk or more.
+/// Where serial threads compute attention, cooperative ones do over long caches, in one chunk or
+/// more.
 #[test]
 fn what_serves_long_caches_is_tried_too() {
     let usual = Choices::usual(true);
@@ -768,7 +769,7 @@ fn what_serves_long_caches_is_tried_too() {
         let before = launcher.counters();
         run(&launcher, &kernels).unwrap();
         let made = launcher.counters() - before;
-        // Attention, and what joins its chunks.
+        // Attention, and the join of its chunks.
         assert_eq!((made.pipelines, made.read_backs), (2, 1), "{name}");
         let shader = crate::ops::shaders()
             .find(|shader| shader.name == name)
@@ -796,7 +797,7 @@ fn what_serves_long_caches_is_tried_too() {
     }
 }
 
-/// What a driver does not compile is found before it is launched.
+/// A kernel that a driver does not compile is found before it is launched.
 #[test]
 fn a_kernel_that_is_refused_gives_way_or_is_named() {
     let launcher = open();

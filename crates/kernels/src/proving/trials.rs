@@ -1,4 +1,4 @@
-//! What a kernel is tried on: launches whose results are known.
+//! Trials of kernels: launches with known results.
 
 mod cache;
 mod draws;
@@ -16,10 +16,10 @@ use crate::{Buffer, GpuError, Launcher};
 /// Queues launches on a device.
 type Launches = Box<dyn Fn(&Launcher) -> Result<(), GpuError>>;
 
-/// Launches whose results are known.
+/// Launches with known results.
 pub(crate) struct Trial {
     pub launches: Launches,
-    /// Of the last launches in their order, or of the only one.
+    /// Results of the last launches in order, or of the only one.
     pub answers: Vec<Answer>,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Answer {
     pub judge: Judge,
 }
 
-/// What is wrong with a result, if anything.
+/// Checks a result; the error describes the fault.
 type Judge = Box<dyn Fn(&[u8]) -> Result<(), String>>;
 
 impl Trial {
@@ -39,7 +39,7 @@ impl Trial {
         }
     }
 
-    /// A result and its judge.
+    /// Adds a result and its judge.
     fn answer(
         mut self,
         found: &Buffer,
@@ -52,7 +52,7 @@ impl Trial {
         self
     }
 
-    /// [`Self::answer`] in numbers.
+    /// [`Self::answer`] for floats.
     fn numbers(self, found: &Buffer, expected: Vec<f32>) -> Self {
         self.answer(found, move |bytes| {
             close(&bytemuck::pod_collect_to_vec(bytes), &expected)
@@ -67,7 +67,7 @@ impl Trial {
         })
     }
 
-    /// [`Self::answer`] in whole numbers.
+    /// [`Self::answer`] for integers.
     fn words(self, found: &Buffer, expected: Vec<u32>) -> Self {
         self.answer(found, move |bytes| {
             let found: Vec<u32> = bytemuck::pod_collect_to_vec(bytes);
@@ -79,14 +79,14 @@ impl Trial {
     }
 }
 
-/// Whether numbers are these, within a five-thousandth of the largest: adapters add up in any
-/// order and round their exponentials as they like, which makes a tenth of it.
+/// Compares numbers, with a tolerance of a five-thousandth of the largest: adapters sum in any
+/// order and round exponentials differently, which makes a tenth of it.
 ///
 /// # Errors
-/// The first that is not, and what it should be.
+/// The first difference, with the expected number.
 pub fn close(found: &[f32], expected: &[f32]) -> Result<(), String> {
     let size = expected.iter().fold(1e-30_f32, |top, v| top.max(v.abs()));
-    // What is no number is near to none.
+    // NaN is never close.
     let near = |(a, b): (&f32, &f32)| (a - b).abs() <= size / 5000.0;
     match found.iter().zip(expected).position(|pair| !near(pair)) {
         Some(at) => Err(differs(at, found[at], expected[at])),

@@ -1,4 +1,4 @@
-//! Attention by serial threads, and how many keys one can take.
+//! Attention by serial threads, and the number of keys one can take.
 
 use conclave_gpu::{Shader, grid, number_in};
 
@@ -7,17 +7,17 @@ use crate::ops::attention::{EXACT, JOIN, Params, SHARE, SHORT};
 
 const WGSL: &str = wgsl!("attention/serial.wgsl");
 
-/// For caches of 16 bits a number, and for exact ones.
+/// For 16-bit caches, and for exact ones.
 pub(crate) static SHADERS: [Shader; 2] = [
-    Shader::of::<Params>("attention_serial", &[WGSL, SHARE, SHORT, JOIN]),
-    Shader::of::<Params>("attention_exact_serial", &[WGSL, SHARE, EXACT, JOIN]),
+    Shader::new::<Params>("attention_serial", &[WGSL, SHARE, SHORT, JOIN]),
+    Shader::new::<Params>("attention_exact_serial", &[WGSL, SHARE, EXACT, JOIN]),
 ];
 
-/// Keys of a chunk, at least: fewer than elsewhere, since chunks are joined at once.
+/// Least keys of a chunk: fewer than elsewhere, since chunks are joined at once.
 const CHUNK: usize = 64;
 
-/// Iterations that the loops of a thread may have together: after 65,535 lavapipe ends them all.
-const MOST_ITERATIONS: usize = 65_000;
+/// Most loop iterations of a thread: after 65,535 lavapipe ends all loops.
+const MAX_ITERATIONS: usize = 65_000;
 
 /// Shares of a workgroup, which joins the chunks of a query's keys.
 fn shares(heads: Heads) -> usize {
@@ -31,27 +31,28 @@ fn shares(heads: Heads) -> usize {
     }
 }
 
-/// Iterations of a thread at most, the last look of each loop being one. A tile of four keys takes
-/// one, and three loops of four quads an iteration; to begin, to end and to join take six a number
-/// of a head.
+/// Most iterations of a thread, counting the last check of each loop. A tile of four keys takes
+/// one, and three loops of four quads an iteration; begin, end and join take six for each number of
+/// a head.
 fn iterations(heads: Heads, chunks: usize) -> usize {
     let tiles = heads.capacity.div_ceil(chunks).div_ceil(4);
     tiles * (1 + 3 * (1 + heads.width.div_ceil(16))) + 6 * heads.width + 100
 }
 
-/// Whether a thread can take its keys in so many chunks. Where it cannot, attention is cooperative,
+/// Whether a thread can take its keys in `chunks` chunks. Otherwise attention is cooperative,
 /// whatever the [choices](crate::Choices).
 pub(crate) fn fits(heads: Heads, chunks: usize) -> bool {
-    shares(heads).is_multiple_of(chunks) && iterations(heads, chunks) <= MOST_ITERATIONS
+    shares(heads).is_multiple_of(chunks) && iterations(heads, chunks) <= MAX_ITERATIONS
 }
 
-/// Chunks of so many `keys` where `wanted` would do: no more than lie side by side in a workgroup.
+/// Number of chunks for `keys` keys where `wanted` would do: at most those that lie side by side in
+/// a workgroup.
 pub(crate) fn chunks(wanted: usize, heads: Heads, keys: usize) -> usize {
     let most = wanted.min(shares(heads)).min(keys / CHUNK);
     1 << most.max(1).ilog2()
 }
 
-/// Workgroups for so many shares.
+/// Workgroups for `count` shares.
 pub(crate) fn groups(heads: Heads, count: usize) -> [u32; 3] {
     grid(count.div_ceil(shares(heads)))
 }

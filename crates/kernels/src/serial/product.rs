@@ -1,5 +1,5 @@
-//! Products by serial threads, each of which makes its rows of W: with two kernels they serve any
-//! number of rows of x.
+//! Products by serial threads, each of which computes rows of W: two kernels serve any number of
+//! rows of x.
 
 use conclave_gpu::number_in;
 
@@ -9,7 +9,7 @@ use crate::ops::product::{BLOCKS, Family, GATED, PLAIN, Params, ROWS, SHARED, VE
 const VECTOR: &str = wgsl!("product_vector/serial.wgsl");
 const BLOCK: &str = wgsl!("product_block/serial.wgsl");
 
-/// Pairs of weight rows that a workgroup takes.
+/// Pairs of weight rows of a workgroup.
 pub(crate) const VECTOR_PAIRS: u32 = number_in(VECTOR, "PAIRS: u32 = ");
 pub(crate) const BLOCK_PAIRS: u32 = number_in(BLOCK, "PAIRS: u32 = ");
 

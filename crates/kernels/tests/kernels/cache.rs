@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use crate::support::*;
 
-/// Packed numbers as the GPU holds them.
+/// Packed numbers in the GPU's format.
 fn read_words(buffers: &[&Buffer]) -> Vec<Vec<u32>> {
     let read = pollster::block_on(gpu().read(buffers)).expect("a read");
     read.iter()
@@ -19,7 +19,7 @@ fn cache(numbers: &mut Numbers, heads: Heads) -> Vec<u32> {
     heads.pack(&numbers.many(all))
 }
 
-/// Attention by the kernel, in about this many chunks.
+/// Attention by the kernel, in about `chunks` chunks.
 fn attend(
     q: &[f32],
     caches: [&[u32]; 2],
@@ -81,7 +81,7 @@ proptest! {
         let table = rope_table(300, &frequencies, 1.25);
         // A layer without rotary embedding takes any table.
         let gpu_table = if table.is_empty() { marked(4) } else { upload(&table) };
-        // Rows may come in any order; two of three tokens stay inside the cache.
+        // Rows in any order; two of three tokens stay inside the cache.
         let mut rows: Vec<u32> = (0..75).collect();
         for i in (1..rows.len()).rev() {
             rows.swap(i, numbers.below(i + 1));
@@ -119,7 +119,7 @@ proptest! {
         );
         assert_close(&read(&[&q])[0], &expected, 1e-5);
         let found = read_words(&[&gpu_keys, &gpu_values]);
-        // The last bit of an f32 may decide a rounding; rows that no token names stay as they are.
+        // The last bit of an f32 may decide a rounding; rows not named by a token stay unchanged.
         for (found, cache) in found.iter().zip([&keys, &values]) {
             let [found, wanted] = [found, cache].map(|cache| heads.unpack(cache));
             assert_close(&found, &wanted, 4e-5);
@@ -130,8 +130,8 @@ proptest! {
         }
     }
 
-    /// One pass over ragged candidates, in any number of chunks, equals one plain pass a
-    /// candidate: the property that verifying in line rests on.
+    /// One pass over ragged candidates, in any number of chunks, equals a plain pass for each
+    /// candidate: the basis of verifying in line.
     #[test]
     fn one_pass_in_line_equals_plain_passes(
         seed: u64, lengths in prop::collection::vec(1_u32..=24, 2..=8), prefix in 1_u32..=1000,
@@ -189,7 +189,7 @@ proptest! {
         prop_assert_eq!(read_words(&[&gpu_cache]), vec![values]);
     }
 
-    /// One pass over ragged candidates equals its twin, and a plain pass a candidate.
+    /// One pass over ragged candidates equals its twin, and a plain pass for each candidate.
     #[test]
     fn convolve_in_line_equals_its_twin_and_plain_passes(
         seed: u64, lengths in prop::collection::vec(1_u32..=9, 1..=5), prefix in 0_u32..=6,
@@ -199,7 +199,7 @@ proptest! {
         let places = places_in_line(prefix, &lengths);
         let tokens = places.len();
         let width = 4 * quads;
-        // One row may lie past the cache, which has one at least.
+        // One row may lie past the cache, which has at least one.
         let capacity = (prefix as usize + tokens - 1 + spare).max(1);
         let channels = Channels { width, capacity, exact };
         let heads = channels.heads();
@@ -263,13 +263,13 @@ fn attention_at_the_ends_of_its_range() {
         let (keys, values) = (cache(&mut numbers, heads), cache(&mut numbers, heads));
         let found = attend(&q, [&keys, &values], &places, heads, scores, chunks);
         let expected = attention_cpu(&q, [&keys, &values], &places, heads, scores);
-        // Scores are larger of wider heads, and their roundings with them.
+        // Wider heads have larger scores, and larger roundings.
         assert_close(&found, &expected, 3e-5 * (width as f32 / 256.0).max(1.0));
     }
 }
 
-/// Where each tile of keys has a new highest score, a serial thread has as many iterations as it
-/// can have: no adapter ends its loops before the last key, which here counts most.
+/// Each tile of keys has a new highest score, so a serial thread takes its most iterations: no
+/// adapter ends its loops before the last key, which here counts most.
 #[test]
 fn attention_takes_all_keys_of_a_long_cache() {
     for (width, capacity) in [(64, 16_000), (256, 4_850), (512, 2_400)] {
@@ -297,7 +297,7 @@ fn attention_takes_all_keys_of_a_long_cache() {
     }
 }
 
-/// Nonsense in `places` reads no row outside the cache, and makes numbers.
+/// With nonsense in `places`, no row outside the cache is read, and results are numbers.
 #[test]
 fn attention_stays_inside_the_cache() {
     let mut numbers = Numbers(11);
@@ -334,7 +334,7 @@ fn attention_stays_inside_the_cache() {
     }
 }
 
-/// Numbers of any size fit: each head has its own unit.
+/// Numbers of any size fit: each head has its own scale.
 #[test]
 fn a_head_of_any_size_fits() {
     let heads = Heads {
@@ -382,7 +382,7 @@ fn a_head_of_any_size_fits() {
     }
 }
 
-/// LongRoPE and YaRN multiply cosine and sine: at position 0 a head is scaled and not rotated.
+/// LongRoPE and YaRN multiply cosine and sine: at position 0 a head is scaled without rotation.
 #[test]
 fn a_rope_factor_scales_what_turns() {
     let table = rope_table(3, &[1.0, 0.25], 1.5);

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use crate::support::*;
 
-/// One run of draws from the same logits: the ids, and what `next` and `place` hold then.
+/// One run of draws from the same logits: the ids, and the final `next` and `place`.
 fn draw(logits: &[f32], draws: Draws, random: &[u32], steps: usize) -> (Vec<u32>, Vec<u32>) {
     let vocabulary = logits.len();
     let place = Place {
@@ -36,7 +36,7 @@ fn draw(logits: &[f32], draws: Draws, random: &[u32], steps: usize) -> (Vec<u32>
     (words[0].clone(), [&words[1][..], &words[2]].concat())
 }
 
-/// The same by sorting and sums in f64, without any rounding of the weights: how a CPU samples.
+/// The same by sorting and sums in f64, without rounding the weights, as a CPU samples.
 fn plain(logits: &[f32], draws: Draws, number: u32) -> u32 {
     let capped = |logit: f32| match draws.softcap.map(f64::from) {
         Some(cap) => cap * (f64::from(logit) / cap).tanh(),
@@ -66,7 +66,7 @@ fn plain(logits: &[f32], draws: Draws, number: u32) -> u32 {
     order[0] as u32
 }
 
-/// Logits like a model's: most far below a few, some the same.
+/// Logits like a model's: most far below a few, some equal.
 fn logits_of(numbers: &mut Numbers, vocabulary: usize, spread: f32) -> Vec<f32> {
     (0..vocabulary)
         .map(|_| {
@@ -103,12 +103,12 @@ proptest! {
         let expected: Vec<u32> =
             random.iter().map(|&number| sample_cpu(&logits, draws, number)).collect();
         prop_assert_eq!(&found, &expected);
-        // The last id, the draws so far; position and row moved on with each of them.
+        // The last id, the number of draws; position and row, advanced by each draw.
         prop_assert_eq!(state, vec![expected[7], 8, 14, 49, 7, 7]);
     }
 }
 
-/// The integers change nothing that could be noticed: of ten thousand draws a few at most.
+/// The integer arithmetic is unnoticeable: it changes a few of ten thousand draws at most.
 #[test]
 fn draws_are_those_of_a_sort_and_sums_in_f64() {
     let mut numbers = Numbers(4);
@@ -130,9 +130,8 @@ fn draws_are_those_of_a_sort_and_sums_in_f64() {
     assert!(different <= 5, "{different} of 10000 draws differ");
 }
 
-/// A softcap is what its definition says, on the CPU and on the GPU. Their tanh is not exact, nor
-/// are those of all adapters the same: a draw that falls where two tokens meet may be of the other
-/// one.
+/// A softcap matches its definition, on the CPU and on the GPU. Their tanh is inexact and differs
+/// between adapters: a draw at the boundary of two tokens may fall to the other one.
 #[test]
 fn softcapped_draws_are_those_of_the_definition() {
     let mut numbers = Numbers(5);
@@ -200,7 +199,7 @@ fn a_draw_from_a_large_vocabulary_equals_its_twin() {
     }
 }
 
-/// The lowest of equal best; a logit that is no number or +∞, and nothing finite, are no token.
+/// The lowest of equal best; a logit of NaN or +∞, and no finite one, give no token.
 #[test]
 fn greedy_and_broken_rows() {
     let greedy = Draws {
@@ -239,7 +238,7 @@ fn greedy_and_broken_rows() {
     }
 }
 
-/// The id drawn is the id embedded: two tokens without a word from the CPU.
+/// The id drawn is the id embedded: two tokens without the CPU.
 #[test]
 fn an_embedding_reads_the_id_drawn() {
     let rows: Vec<u8> = (0..12_u32).flat_map(|i| (i as f32).to_le_bytes()).collect();

@@ -1,4 +1,4 @@
-//! Mixtures of experts: the choice, its groups, products with what was chosen, and their sum.
+//! Mixtures of experts: the choice, its groups, products with the chosen, and their sum.
 
 use conclave_kernels::*;
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ proptest! {
     ) {
         let of = ExpertCounts { count, used: used.min(count) };
         let mut numbers = Numbers(seed);
-        // Apart, so that no rounding makes another choice.
+        // Spread, so that rounding does not change the choice.
         let mut logits: Vec<f32> = Vec::new();
         for _ in 0..tokens {
             let mut row: Vec<f32> = (0..count).map(|i| i as f32 / 16.0 - 4.0).collect();
@@ -105,10 +105,10 @@ proptest! {
         let out = upload(&before);
         let rows = Rows { count: tokens, counts: &upload(&[tokens as u32]) };
         join_experts(gpu(), &upload(&made), &upload(&scores), rows, of, &out).unwrap();
-        let (before, behind) = before.split_at(tokens * of.width);
+        let (before, tail) = before.split_at(tokens * of.width);
         let found = &read(&[&out])[0];
         assert_close(&found[..before.len()], &join_experts_cpu(&made, &scores, of, before), 1e-5);
-        prop_assert_eq!(&found[before.len()..], behind);
+        prop_assert_eq!(&found[before.len()..], tail);
     }
 }
 

@@ -9,7 +9,7 @@ struct Case {
     kernel: ProductKernel,
     format: Format,
     m: usize,
-    /// Rows of the matrices, one below another.
+    /// Rows of the stacked matrices.
     stack: Vec<usize>,
     k: usize,
     rows_a_part: usize,
@@ -36,7 +36,7 @@ fn check(seed: u64, case: &Case) {
         matrices.push(matrix(format, [rows, k], &blocks, case.rows_a_part));
     }
     let (gpu_norm, gpu_bias, scratch) = (upload(&norm_weight), upload(&bias), marked(m * k));
-    // Rows behind the last one are not touched.
+    // Rows after the last one stay unchanged.
     let out = upload(&[&before[..], &[MARK; 8]].concat());
     let fused = Fused {
         norm: case.norm.then_some(Norm {
@@ -190,7 +190,7 @@ proptest! {
         let k = blocks * format.block();
         let states = numbers.many(m * k);
         let data = numbers.blocks(format, vocabulary * k);
-        // Logits up to 30, as a head's are: far larger ones that a softcap hides would round.
+        // Logits up to 30, as a head's are: far larger ones, hidden by a softcap, would round.
         let plain = product_cpu(&states, k, &dequantised(format, &data), None, None, None);
         let largest = plain.iter().fold(1e-3_f32, |largest, v| largest.max(v.abs()));
         let x: Vec<f32> = states.iter().map(|v| v * 30.0 / largest).collect();
@@ -231,13 +231,13 @@ proptest! {
         let (gpu_x, gpu_weight) = (upload(&x), upload(&weight));
         let rows = Rows { count: m, counts: &upload(&[m as u32]) };
         let (sum, picked) = (upload(&[&before[..], &[MARK; 4]].concat()), marked(m * width + 4));
-        let norm = NormBehind { weight: &gpu_weight, epsilon: 1e-6, width, each: 1, scale: None };
+        let norm = PostNorm { weight: &gpu_weight, epsilon: 1e-6, width, each: 1, scale: None };
         norm_add(gpu(), &gpu_x, rows, norm, &sum).unwrap();
         pick_norm(gpu(), &gpu_x, [m, width], &upload(&picks), rows, &gpu_weight, 1e-6, &picked).unwrap();
-        // All rows are one count's.
+        // All rows belong to one count.
         let (rows, each) = (Rows { count: 1, counts: &upload(&[1_u32]) }, m);
         let scaled = upload(&[&before[..], &[MARK; 4]].concat());
-        let norm = NormBehind { each, scale: Some(&upload(&[-0.25_f32; 4])), ..norm };
+        let norm = PostNorm { each, scale: Some(&upload(&[-0.25_f32; 4])), ..norm };
         norm_add(gpu(), &gpu_x, rows, norm, &scaled).unwrap();
         let found = read(&[&sum, &picked, &scaled]);
         assert_close(&found[0][..m * width], &norm_add_cpu(&x, &weight, 1e-6, 1.0, &before), 1e-5);

@@ -12,7 +12,7 @@ struct Case {
     k: usize,
     rows_a_part: usize,
     bias: bool,
-    /// Added to what the output holds.
+    /// Added to the content of the output.
     adds: bool,
 }
 
@@ -74,7 +74,7 @@ proptest! {
     }
 }
 
-/// Wide, deep and tall ends of the range, each in the format where it hurts most.
+/// Wide, deep and tall extremes, each in its most sensitive format.
 #[test]
 fn products_at_the_ends_of_its_range() {
     let case = |format, m, n, k, rows_a_part| Case {

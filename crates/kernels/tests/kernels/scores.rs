@@ -1,4 +1,5 @@
-//! Raw logits and log-sum-exps at the ends of their range; `fused.rs` holds the rest to the twin.
+//! Raw logits and log-sum-exps at the ends of their range; `fused.rs` compares the rest to the
+//! twin.
 
 use conclave_kernels::*;
 
@@ -63,7 +64,7 @@ fn an_id_past_the_vocabulary_reads_nothing() {
     assert!((found[1] - 3.407_606).abs() < 1e-5);
 }
 
-/// Gemma 2's cap: what lies far above it counts as the cap, and the id's logit too.
+/// Gemma 2's cap: values far above it count as the cap, the id's logit too.
 #[test]
 fn a_softcap_bounds_the_logit_and_the_sum() {
     let row = [1.0e4, -1.0e4, 30.0];
@@ -77,8 +78,7 @@ fn a_softcap_bounds_the_logit_and_the_sum() {
     assert!(matches!(refused, Err(GpuError::Shape { .. })));
 }
 
-/// A logit of any token that is NaN or +∞ makes the row's scores NaN, capped or not, wherever it
-/// lies.
+/// A NaN or +∞ logit of any token makes the row's scores NaN, capped or not, at any position.
 #[test]
 fn a_broken_logit_of_any_token_shows_in_the_scores() {
     let vocabulary = 300;
@@ -95,7 +95,7 @@ fn a_broken_logit_of_any_token_shows_in_the_scores() {
     }
 }
 
-/// The raw logit of a token alone, which no other shows in.
+/// The raw logit of one token, unaffected by others.
 #[test]
 fn a_broken_logit_stays_broken_under_a_softcap() {
     for softcap in [None, Some(30.0)] {

@@ -20,7 +20,7 @@ proptest! {
         let of = Recurrence {
             rule, key_heads, value_heads: key_heads * group, key_width, value_width, taps, tiled, slots,
         };
-        // Each from a slot of its own, or the beginning, to another, or the same.
+        // Each from its own slot, or the beginning, to another, or the same.
         let mut first = 0;
         let mut runs: Vec<[u32; 4]> = Vec::new();
         for (run, &count) in lengths.iter().enumerate() {
@@ -66,7 +66,7 @@ proptest! {
     #[test]
     fn gated_heads_equal_their_twin(
         seed: u64, tokens in 1_usize..6, heads in 1_usize..6, width in 1_usize..90, normed: bool,
-        behind: bool, silu: bool, apart in 0_usize..9, beside in 0_usize..9,
+        after_gate: bool, silu: bool, apart in 0_usize..9, beside in 0_usize..9,
     ) {
         let mut numbers = Numbers(seed);
         let of = GatedHeads {
@@ -78,11 +78,11 @@ proptest! {
         let x = numbers.many(tokens * of.row[0]);
         // Wide enough for both ends of the curves.
         let gates: Vec<f32> = numbers.many(tokens * of.gate_row[0]).iter().map(|v| v * 120.0).collect();
-        let weight = numbers.many(if behind { heads * width } else { width });
+        let weight = numbers.many(if after_gate { heads * width } else { width });
         let (out, gpu_weight) = (marked(tokens * heads * width + 4), upload(&weight));
-        let norm = normed.then_some(GatedNorm { weight: &gpu_weight, epsilon: 1e-5, behind });
+        let norm = normed.then_some(GatedNorm { weight: &gpu_weight, epsilon: 1e-5, after_gate });
         gate_heads(gpu(), &upload(&x), tokens, of, &upload(&gates), norm, &out).unwrap();
-        let norm = normed.then_some(GatedNorm { weight: &weight[..], epsilon: 1e-5, behind });
+        let norm = normed.then_some(GatedNorm { weight: &weight[..], epsilon: 1e-5, after_gate });
         let expected = gate_heads_cpu(&x, of, &gates, norm);
         let found = &read(&[&out])[0];
         assert_close(&found[..expected.len()], &expected, 1e-5);

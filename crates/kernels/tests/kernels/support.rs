@@ -1,4 +1,4 @@
-//! The one device the tests share, and numbers to feed it.
+//! The one device that the tests share, and its inputs.
 
 use std::sync::OnceLock;
 
@@ -32,7 +32,7 @@ pub fn products() -> impl Iterator<Item = ProductKernel> {
     all.filter(move |kernel| gpu().has_subgroups() || !twin(kernel))
 }
 
-/// What the GPU holds in these buffers.
+/// The content of these buffers.
 pub fn read(buffers: &[&Buffer]) -> Vec<Vec<f32>> {
     pollster::block_on(gpu().read_f32(buffers)).expect("a read")
 }
@@ -60,9 +60,9 @@ pub fn matrix(
     let mut rest = blocks;
     while !rest.is_empty() {
         let rows = (1 + numbers.below(9)).min(rest.len() / row_bytes);
-        let (some, behind) = rest.split_at(rows * row_bytes);
+        let (some, tail) = rest.split_at(rows * row_bytes);
         upload.push(some).expect("rows");
-        rest = behind;
+        rest = tail;
     }
     let matrix = upload.finish().expect("all rows");
     assert_eq!(matrix.parts(), rows.div_ceil(rows_a_part));
@@ -101,7 +101,7 @@ impl Numbers {
         let stored = format.stored();
         let bytes = stored.bytes_of(numbers).expect("whole blocks");
         let mut blocks: Vec<u8> = (0..bytes).map(|_| self.bits() as u8).collect();
-        // Scales must be no large numbers; where a block is one number it may be larger.
+        // Scales must be small; a block of one number may be larger.
         let part = if stored.block_elements() > 1 {
             16.0
         } else {
@@ -116,7 +116,7 @@ impl Numbers {
     }
 }
 
-/// The numbers behind blocks as the file's reader has them: the twin of `shaders/block`.
+/// The numbers of blocks, decoded by conclave-weights: the twin of `shaders/block`.
 pub fn dequantised(format: Format, blocks: &[u8]) -> Vec<f32> {
     let mut numbers = vec![0.0; blocks.len() / format.block_bytes() * format.block()];
     conclave_weights::dequantise(format.stored(), blocks, &mut numbers).expect("whole blocks");
@@ -146,7 +146,7 @@ pub fn assert_close(found: &[f32], expected: &[f32], tolerance: f32) {
     );
 }
 
-/// A plain product by the kernel that goes with its rows: `x · Wᵀ`, `[m, n]`.
+/// A plain product by the kernel for its number of rows: `x · Wᵀ`, `[m, n]`.
 pub fn multiplied(x: &Buffer, m: usize, matrix: &Matrix, fused: Fused<'_>, out: &Buffer) {
     let rows = Rows {
         count: m,

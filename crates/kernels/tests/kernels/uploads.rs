@@ -1,12 +1,12 @@
-//! Matrices that arrive piece by piece, and the memory they take.
+//! Matrices that arrive in pieces, and the memory they take.
 
 use conclave_kernels::*;
 use proptest::prelude::*;
 
 use crate::support::*;
 
-/// Rows of an odd number of blocks: their scales end in the middle of a word, and pieces
-/// and parts begin there. The embedding shows every number, and every one is exact.
+/// Rows of an odd number of blocks: their scales end in the middle of a word, and pieces and parts
+/// begin there. The embedding shows every number, and every one is exact.
 #[test]
 fn rows_arrive_in_any_pieces() {
     for format in Format::ALL {
@@ -21,9 +21,9 @@ fn rows_arrive_in_any_pieces() {
             assert_eq!(upload.row_bytes(), row_bytes);
             let mut rest = &blocks[..];
             for rows in pieces {
-                let (piece, behind) = rest.split_at(rows * row_bytes);
+                let (piece, tail) = rest.split_at(rows * row_bytes);
                 upload.push(piece).unwrap();
-                rest = behind;
+                rest = tail;
             }
             let matrix = upload.finish().unwrap();
             let out = marked(rows * cols);
@@ -58,8 +58,8 @@ fn missing_surplus_and_broken_rows_are_refused() {
     assert!(upload.finish().is_ok());
 }
 
-/// Between a launch that is queued and the upload that may take over its memory, and
-/// before the launch that reads it.
+/// Between a queued launch and an upload that may reuse its memory, and before the launch that
+/// reads it.
 #[test]
 fn uploads_and_launches_keep_their_order() {
     let x = upload(&[1.0_f32; 32]);
@@ -81,7 +81,7 @@ fn uploads_and_launches_keep_their_order() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..Default::default() })]
 
-    /// A stack multiplies as its matrices one below another.
+    /// A stack multiplies like its matrices in sequence.
     #[test]
     fn a_stack_is_its_matrices_one_below_another(
         seed: u64, index in 0_usize..Format::ALL.len(), blocks in 1_usize..4, rows in proptest::collection::vec(1_usize..40, 1..4),

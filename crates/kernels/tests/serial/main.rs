@@ -1,4 +1,4 @@
-//! The tests of `kernels` on kernels whose threads are serial.
+//! The tests of `kernels` with serial threads.
 
 #[path = "../kernels/cache.rs"]
 mod cache;

@@ -1,5 +1,5 @@
-//! A bare text instead of a conversation: no template is put around it. For whoever renders
-//! conversations alone, and for what other programs ask of a model.
+//! Bare texts instead of conversations, without a template: for callers that render conversations
+//! themselves, and for scoring texts.
 
 use conclave_model::{ModelError, Sampler, Sampling};
 use conclave_text::Prompt;
@@ -7,28 +7,27 @@ use conclave_text::Prompt;
 use super::{Begun, Member};
 use crate::error::MemberError;
 
-/// What is known of the text that was judged last: what the next begins with alike is not run
-/// again.
+/// State of the text scored last: the next text's common beginning is not run again.
 #[derive(Debug, Clone, Default)]
 pub struct Judged {
     ids: Vec<u32>,
-    /// ln p of each of `ids` but the first.
+    /// ln p of each of `ids` except the first.
     logprobs: Vec<f32>,
 }
 
-/// A token of a judged text.
+/// A token of a scored text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JudgedToken {
-    /// What it spells. A character of several tokens is the last one's.
+    /// Its text. A character of several tokens belongs to the last.
     pub text: String,
-    /// ln p behind all before it; `None` of a first token that nothing stands before.
+    /// ln p after all tokens before it; `None` for a first token with nothing before it.
     pub logprob: Option<f64>,
 }
 
 impl Member {
-    /// Takes in a bare text to be continued, as [`begin_while`](Self::begin_while) takes in a
-    /// conversation. What spells a control token is that token; the text is trusted as a template
-    /// is.
+    /// Reads a bare text to be continued, as [`begin_while`](Self::begin_while) reads a
+    /// conversation. Text that spells a control token is that token; the text is trusted like a
+    /// template.
     ///
     /// # Errors
     /// A text longer than the context or without a token, or the backend's.
@@ -45,7 +44,7 @@ impl Member {
         self.turn_to(kept, &tokens).await?;
         self.asked = tokens.len();
         self.sampler = Sampler::new(sampling, stream);
-        // The text is what was said so far: no white space of a template leads in what follows.
+        // The text is the answer so far: no template's white space leads the continuation.
         text.clone_into(&mut self.answer);
         self.in_line.clear();
         self.open = false;
@@ -62,13 +61,13 @@ impl Member {
         })
     }
 
-    /// How probable each token of a bare text is behind those before it, in this member's own
-    /// tokens. What spells a control token is that token. `judged` is of the text before, and then
-    /// of this one. Afterwards comes [`begin_while`](Self::begin_while) or
-    /// [`begin_text_while`](Self::begin_text_while).
+    /// The log-probability of each token of a bare text after those before it, in this member's own
+    /// tokens. Text that spells a control token is that token. `judged` is of the previous text,
+    /// and then of this one. Call [`begin_while`](Self::begin_while) or
+    /// [`begin_text_while`](Self::begin_text_while) afterwards.
     ///
     /// # Errors
-    /// [`ModelError::ContextFull`] of a text longer than the context, the tokenizer's, or the
+    /// [`ModelError::ContextFull`] for a text longer than the context, the tokenizer's, or the
     /// backend's.
     pub async fn judge_text(
         &mut self,
@@ -101,7 +100,7 @@ impl Member {
         Ok(tokens)
     }
 
-    /// Each token with its text; one that the tokenizer puts before every text is none of it.
+    /// Each token with its text, without one that the tokenizer puts before every text.
     fn spelt(&self, ids: &[u32], logprobs: &[f32], text: &str) -> Vec<JudgedToken> {
         let mut decoder = self.tokenizer.decoder();
         let mut tokens = Vec::with_capacity(ids.len());
@@ -109,7 +108,7 @@ impl Member {
         for (&id, logprob) in ids.iter().zip(std::iter::once(None).chain(logprobs)) {
             let mut piece = decoder.push(id);
             if piece.is_empty() && decoder.held_back().is_empty() {
-                // A control token shows nothing; here it was written.
+                // A control token is normally hidden; here it was spelled.
                 self.tokenizer
                     .token(id)
                     .unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The fixtures under `tests/fixtures/published`, and the models that they were made from.
+//! The fixtures under `tests/fixtures/published`, and their models.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -10,18 +10,18 @@ use conclave_model::{Backend, Cpu, LoadOptions, Model, Session, Threads};
 use conclave_weights::{Checkpoint, Disk};
 use serde::Deserialize;
 
-/// Tokens of a prompt that Gemma sees through its window of 512.
+/// Tokens of a prompt that exceeds Gemma's window of 512.
 const BEYOND_THE_WINDOW: usize = 640;
 
-/// More than the longest text and what is drawn behind it.
+/// More than the longest text with its continuation.
 const CONTEXT: usize = 2048;
 
-/// What the references say of a model: `MODEL.json`.
+/// A model's references: `MODEL.json`.
 #[derive(Deserialize)]
 pub struct Reference {
     pub file: String,
     pub vocabulary: usize,
-    /// Of each row of logits every so many-th is kept, beside the largest.
+    /// Every `stride`-th of each row of logits is stored, beside the largest.
     stride: usize,
     pub prompts: Vec<Prompt>,
     pub conversations: Vec<Conversation>,
@@ -34,7 +34,9 @@ pub struct Reference {
 pub struct Prompt {
     pub name: String,
     pub text: String,
-    /// With BOS, where the model wants one.
+    /// Text that the ids spell, if the tokenizer composes characters.
+    pub read: Option<String>,
+    /// With BOS, if the model requires it.
     pub ids: Vec<u32>,
     pub rows: Vec<Row>,
 }
@@ -43,11 +45,11 @@ pub struct Prompt {
 #[derive(Deserialize)]
 pub struct Row {
     pub length: usize,
-    /// The largest magnitude of them all.
+    /// The largest magnitude of the row.
     pub largest: f64,
-    /// Ids of the largest, in that order.
+    /// Ids of the largest logits, in order.
     top: Vec<usize>,
-    /// Those that are kept, with their ids: the largest, and a share of all.
+    /// The stored logits with their ids: the largest, and a share of all.
     #[serde(skip)]
     pub kept: Vec<(usize, f32)>,
 }
@@ -85,10 +87,12 @@ pub struct Candidate {
 
 #[derive(Deserialize)]
 pub struct Perplexity {
-    /// The file of the text, beside this one.
+    /// The text's file, beside this one.
     pub text: String,
     pub tokens: usize,
+    /// That of llama.cpp.
     pub value: f64,
+    pub transformers: f64,
 }
 
 fn fixture(file: &str) -> PathBuf {
@@ -98,7 +102,7 @@ fn fixture(file: &str) -> PathBuf {
 }
 
 impl Reference {
-    pub fn of(model: &str) -> Self {
+    pub fn read(model: &str) -> Self {
         let text = std::fs::read_to_string(fixture(&format!("{model}.json"))).unwrap();
         let mut reference: Self = serde_json::from_str(&text).unwrap();
         let bytes = std::fs::read(fixture(&format!("{model}.f32"))).unwrap();
@@ -145,7 +149,7 @@ impl Perplexity {
     }
 }
 
-/// Where a model runs.
+/// Device of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Device {
     Cpu,
@@ -167,8 +171,8 @@ impl Device {
         Self::Gpu
     }
 
-    /// Whether texts of so many tokens are run. A CPU that plays GPU is slow: lavapipe takes half a
-    /// minute for a thousand tokens, SwiftShader minutes.
+    /// Whether texts of so many tokens are run. A CPU emulating a GPU is slow: lavapipe takes half
+    /// a minute for a thousand tokens, SwiftShader minutes.
     fn runs(self, tokens: usize) -> bool {
         match self {
             Self::Cpu | Self::Threads => true,
@@ -213,7 +217,7 @@ impl Published {
     pub fn on(name: &'static str, device: Device) -> Self {
         type Sessions = HashMap<(&'static str, Device), &'static Mutex<Session>>;
         static LOADED: OnceLock<Mutex<Sessions>> = OnceLock::new();
-        let reference = Reference::of(name);
+        let reference = Reference::read(name);
         let loaded = LOADED.get_or_init(Mutex::default);
         let session = *unpoisoned(loaded)
             .entry((name, device))
@@ -226,7 +230,7 @@ impl Published {
         }
     }
 
-    /// Those of the references whose texts, of so many tokens, this device has time for.
+    /// The references whose texts, of `tokens` tokens, this device has time for.
     pub fn run<'a, T>(&self, all: &'a [T], tokens: impl Fn(&T) -> usize) -> Vec<&'a T> {
         let run: Vec<_> = all
             .iter()
@@ -241,18 +245,18 @@ impl Published {
         unpoisoned(self.session)
     }
 
-    /// Which one it is, in a message.
+    /// The model and device, for a message.
     pub fn title(&self) -> String {
         format!("{} on {:?}", self.name, self.device)
     }
 
-    /// Says what was found: shown with `--show-output`.
+    /// Prints a result: shown with `--show-output`.
     pub fn found(&self, what: &str) {
         println!("{}: {what}", self.title());
     }
 }
 
-/// A test that failed with a session in its hands has left it usable.
+/// A session stays usable after a failed test.
 fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,5 @@
-//! Candidates of all kinds behind prefixes of up to 640 tokens: their scores in one pass are those
-//! of passes of their own.
+//! Candidates of all kinds after prefixes of up to 640 tokens: their scores in one pass equal those
+//! of separate passes.
 
 use crate::fixture::Published;
 use crate::worst::Worst;

@@ -1,8 +1,8 @@
-//! The largest of many errors, and where it was.
+//! The largest of many errors, and its position.
 
 use crate::fixture::Published;
 
-/// How far a logit may be off, relative to its row's largest magnitude.
+/// Largest error of a logit, relative to its row's largest magnitude.
 const LIMIT: f64 = 5e-4;
 
 #[derive(Default)]
@@ -12,16 +12,16 @@ pub struct Worst {
 }
 
 impl Worst {
-    /// Takes note of an error, relative to the largest magnitude of what was compared.
+    /// Records an error, relative to the largest magnitude compared.
     pub fn see(&mut self, error: f64, place: impl FnOnce() -> String) {
-        // A NaN is no maximum.
+        // NaN would not be a maximum.
         assert!(error.is_finite(), "{}", place());
         if error > self.error {
             (self.error, self.place) = (error, place());
         }
     }
 
-    /// Says what the worst of `what` was, and that it is none too large.
+    /// Prints the largest error of `what`, and checks its limit.
     pub fn hold(&self, model: &Published, what: &str) {
         let Self { error, place } = self;
         let said = format!("{what} within {error:.2e}, {place}");

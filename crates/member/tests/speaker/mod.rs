@@ -1,30 +1,29 @@
-//! Models that say what they are told to: a folder of real files whose weights make one token
-//! follow another. Nothing is attended to and nothing computed between; the output matrix knows, of
-//! each token, the one that comes next.
+//! Models with scripted output: a folder of real files whose weights make one token follow another.
+//! There is no attention and no computation between; the output matrix maps each token to the next.
 
 use conclave_member::Member;
 use conclave_model::{Cpu, LoadOptions};
 use conclave_weights::Memory;
 use serde_json::json;
 
-/// Numbers in a hidden state: one a token.
+/// Width of a hidden state: one number for each token.
 const WIDTH: usize = 192;
 
-/// What a speaker is made of.
+/// Properties of a speaker.
 pub struct Speaker<'a> {
     /// Tokens beside single letters; those that begin with `<|` are control tokens.
     pub words: &'a [&'a str],
-    /// Which of the words follows which: all in a row.
+    /// Sequences of words that follow each other.
     pub says: &'a [&'a [&'a str]],
     /// Its chat template; without one it is a base model.
     pub template: Option<&'a str>,
-    /// Tokens of context that it was made for.
+    /// Tokens of context.
     pub context: usize,
-    /// The word behind which its numbers are none.
+    /// The word after which its logits are NaN.
     pub broken: Option<&'a str>,
-    /// Control tokens that the tokenizer lists and the model does not know.
+    /// Control tokens that the tokenizer lists and the model lacks.
     pub beyond: usize,
-    /// Letters that the tokenizer has beyond the model's rows.
+    /// Letters of the tokenizer beyond the model's rows.
     pub letters_beyond: usize,
 }
 

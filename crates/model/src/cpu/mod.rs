@@ -1,11 +1,14 @@
 //! The decoder in our products on the CPU, natively and in wasm SIMD.
 
 mod decoder;
+mod operations;
+mod weights;
 
 pub(crate) use self::decoder::scratch_bytes;
 use conclave_cpu::Threads;
 
-use self::decoder::{CpuDecoder, CpuWeights};
+use self::decoder::CpuDecoder;
+use self::weights::CpuWeights;
 use crate::decoder::{Backend, Decoder, Loading, Wait};
 
 /// The CPU, with as many threads as share each model's work.
@@ -25,7 +28,7 @@ impl Backend for Cpu {
                 quantise: loading.quantise,
             };
             let weights = loading.weights(&sink).await?;
-            let decoder = CpuDecoder::new(weights, config, context, self.0);
+            let decoder = CpuDecoder::new(weights, config, context, self.0)?;
             Ok(Box::new(decoder) as Box<dyn Decoder>)
         })
     }

@@ -1,4 +1,4 @@
-//! EXAONE 4: norms behind attention and MLP, and on each head of queries and keys. Where some
+//! EXAONE 4: norms after attention and MLP, and on each head of queries and keys. Where some
 //! layers have a window, the others rotate nothing.
 
 use crate::config::{Config, QkNorm};

@@ -1,4 +1,4 @@
-//! Hunyuan, the dense ones: Llama with norms on each head of queries and keys behind their
+//! Hunyuan, the dense ones: Llama with norms on each head of queries and keys after their
 //! rotation.
 
 use crate::config::QkNorm;

@@ -40,7 +40,7 @@ pub const FAMILY: Family = Family {
 const VALUE_HEADS: Key = Key("ssm.time_step_rank", "linear_num_value_heads");
 
 fn shape(keys: &Keys<'_>, mut config: Config) -> Result<Config, ModelError> {
-    // A block that predicts one token further lies behind the others in GGUF, and counts as one.
+    // A block that predicts one token further lies after the others in GGUF, and counts as one.
     let beyond = Key("nextn_predict_layers", "");
     let further = keys.size_above_zero(beyond)?.unwrap_or(0);
     match config.layers.len().checked_sub(further) {

@@ -2,31 +2,33 @@
 //!
 //! Weights stay quantised on the GPU, keys and values have 16 bits a number (32 where no weight is
 //! quantised), activations f32. A step of one token takes six launches a block (one more over a
-//! long prefix, one more for each norm behind a product, three more where a block is given a part
-//! of each token besides the stream, six more for experts in place of an MLP; on software adapters
+//! long prefix, one more for each norm after a product, three more where a block has an input
+//! of its own besides the stream, six more for experts in place of an MLP; on software adapters
 //! eight, since they keep two norms apart). Launches only queue work: the CPU waits where ids,
 //! logits or scores are read, once for a whole draft and once for a whole verify pass.
 
 use conclave_kernels::{
-    Activation as GpuActivation, Attention, Buffer, Caches, Chosen, Columns, DrawBuffers, Draws,
-    Fused, GatedHeads, GatedNorm, Head, HeadNorm, Joined, Launcher, Matrix, NO_SLOT, NO_TOKEN,
-    Norm, NormBehind, NormOf, Place, Projected, QkNorm as GpuQkNorm, Rotary, Rows, Scores, Taps,
-    append, attention, convolve, embed, experts, gate_heads, gated, gather_rows, group_choices,
-    join_experts, keep_rows, norm_add, pick_norm, product, put_rows, recurrence_mix,
-    recurrence_rule, rms_norm, route, sample, score_head, target_logits,
+    Buffer, Caches, DrawBuffers, Draws, Fused, Gpu, Head, Launcher, Matrix, NO_SLOT, NO_TOKEN,
+    Norm as GpuNorm, Place, Rows, gather_rows, keep_rows, pick_norm, product, put_rows, sample,
+    score_head, target_logits,
 };
 
-use super::scratch::{SCORED, Scratch, TOKENS, channels, counts_of, heads, recurrence};
-use super::weights::{Gate, GpuBlock, GpuFeedForward, GpuMixer, GpuModel, GpuRecurrence, Product};
-use crate::config::{self, Activation, Config, Gating, Layer, Mixer, QkNorm, Rule};
+use super::caches::Cache;
+use super::operations::{GpuPass, RunStates, Step};
+use super::scratch::{SCORED, Scratch, TOKENS, channels, heads};
+use super::weights::Gate;
+use crate::cache::OTHER_CACHE;
+use crate::config::{self, Config, Mixer};
 use crate::decoder::{Decoder, Footprint, Part, Wait};
 use crate::error::ModelError;
+use crate::forward::forward;
+use crate::fused::{FusedBlock, FusedFeedForward, FusedWeights};
 use crate::memory::exact_with;
+use crate::operations::Norm;
 use crate::pass::{Pass, Run, TargetScore};
-use crate::prefill::{blocks_a_submit, gpu_chunk};
+use crate::prefill::gpu_chunk;
 use crate::slots::{DRAFT, MOST_DRAFTED, PREFIX, SLOTS};
-use crate::states::{COUNTED, NO_STATE};
-use crate::weights::{Experts, FeedForward, Weights};
+use crate::weights::{FeedForward, Weights};
 
 /// Bytes of logits held at once; more rows are taken in portions.
 const LOGITS_BYTES: usize = 64 << 20;
@@ -34,56 +36,25 @@ const LOGITS_BYTES: usize = 64 << 20;
 /// Bytes of a prefix that are read back at once.
 const READ_BYTES: usize = 16 << 20;
 
-/// What the tokens of a text leave in one block.
-#[derive(Debug)]
-enum Cache {
-    /// Keys and values.
-    Attention([Buffer; 2]),
-    Convolution(Buffer),
-    /// States, in so many slots.
-    Recurrence(Buffer, usize),
-    /// Nothing: another block's serves.
-    Shared,
-}
-
 /// A transformer with its KV cache on the GPU.
 #[derive(Debug)]
 pub struct GpuDecoder {
-    gpu: Launcher,
-    config: Config,
-    context: usize,
-    weights: GpuModel,
+    pub(super) gpu: Launcher,
+    pub(super) config: Config,
+    pub(super) context: usize,
+    weights: FusedWeights<Gpu>,
     /// Numbers in the matrices that it multiplies a token with.
-    parameters: u64,
+    pub(super) parameters: u64,
     /// Keys and values are f32.
-    exact: bool,
+    pub(super) exact: bool,
     /// cos and sin of each rotary embedding, `[context, rotary_dim / 2, 2]`.
-    ropes: Vec<Buffer>,
-    scratch: Scratch<Buffer>,
+    pub(super) ropes: Vec<Buffer>,
+    pub(super) scratch: Scratch<Buffer>,
     /// Empty while released.
-    caches: Vec<Cache>,
+    pub(super) caches: Vec<Cache>,
 }
 
-/// What a run of launches works on: the rows of a pass, or a step of a draft.
-#[derive(Clone, Copy)]
-struct Step<'a> {
-    rows: Rows<'a>,
-    chunks: usize,
-    ids: &'a Buffer,
-    places: &'a Buffer,
-    states: Option<RunStates<'a>>,
-}
-
-/// Between which recurrent states it runs.
-#[derive(Clone, Copy)]
-struct RunStates<'a> {
-    steps: &'a Buffer,
-    runs: &'a Buffer,
-    /// Runs there are.
-    count: usize,
-}
-
-/// What the kernels are told of a run of tokens that begins with this one of a pass.
+/// Words of a run of tokens, the first of which is number `first` of a pass, for the kernels.
 fn words_of(first: usize, run: &Run) -> [u32; 4] {
     let from = run.from.map_or(NO_SLOT, |from| from as u32);
     [first as u32, run.tokens as u32, from, run.to as u32]
@@ -121,10 +92,11 @@ impl GpuDecoder {
             });
         let idle: u64 = idle.sum();
         let parameters = all - idle - looked_up.map_or(0, |of| numbers(&of.embedding));
-        let weights = GpuModel::new(gpu, weights)?;
-        let apart = |block: &GpuBlock| {
-            let gate = &block.feed_forward;
-            matches!(gate, GpuFeedForward::Dense { gate, .. } if matches!(gate, Gate::Apart(_)))
+        let layout: &Gpu = gpu;
+        let weights = FusedWeights::new(layout, weights)?;
+        let apart = |block: &FusedBlock<Gpu>| match &block.feed_forward {
+            FusedFeedForward::Dense { gate, .. } => matches!(gate, Gate::Apart(_)),
+            FusedFeedForward::Experts(_) => false,
         };
         let apart = weights.blocks.iter().any(apart);
         let mut decoder = Self {
@@ -142,449 +114,16 @@ impl GpuDecoder {
         Ok(decoder)
     }
 
-    /// Embedding and blocks: the residual stream behind the last one, in `scratch.stream`.
-    fn blocks(&self, run: Step<'_>) -> Result<(), ModelError> {
-        let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
-        let (count, factor) = (run.rows.count, c.stream_scale());
-        embed(
-            gpu,
-            run.ids,
-            count,
-            &self.weights.embedding,
-            factor,
-            &s.stream,
-        )?;
-        self.per_layer(run)?;
-        let early = blocks_a_submit(self.parameters, c.layers.len(), count);
-        for (done, block) in self.weights.blocks.iter().enumerate() {
-            if early.is_some_and(|blocks| done > 0 && done.is_multiple_of(blocks)) {
-                gpu.flush()?;
-            }
-            let shares = match &block.mixer {
-                GpuMixer::Attention { of, .. } => of.shares,
-                _ => None,
-            };
-            let mixed = self.mix(block, &self.caches[shares.unwrap_or(done)], run)?;
-            let norm = &block.mixer_post_norm;
-            self.add(mixed, &block.output, norm, None, run.rows)?;
-            let scale = block.scale.as_ref();
-            let Some(part) = &block.per_layer else {
-                self.feed_forward(block, scale, run.rows)?;
-                continue;
-            };
-            self.feed_forward(block, None, run.rows)?;
-            self.gate_part(&part.gate, done, run.rows)?;
-            let projection = &part.projection;
-            self.add(&s.active, projection, &part.norm, scale, run.rows)?;
-        }
-        Ok(())
-    }
-
-    /// What each layer is given of each token, where there is such; the stream is still the
-    /// embedding.
-    fn per_layer(&self, run: Step<'_>) -> Result<(), ModelError> {
-        let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
-        let (Some(weights), Some(room)) = (&self.weights.per_layer, &s.per_layer) else {
-            return Ok(());
-        };
-        let (count, each) = (run.rows.count, c.layers.len());
-        let width = weights.embedding.cols() / each;
-        let (embedding, factor) = (&weights.embedding, Config::per_layer_scale(width));
-        embed(gpu, run.ids, count, embedding, factor, &room.parts)?;
-        let (product_of, fused) = ([&weights.projection], Fused::default());
-        product(gpu, &s.stream, run.rows, &product_of, fused, &room.product)?;
-        let norm = NormBehind {
-            weight: &weights.norm,
-            epsilon: c.per_layer_epsilon(),
-            width,
-            each,
-            scale: None,
-        };
-        Ok(norm_add(gpu, &room.product, run.rows, norm, &room.parts)?)
-    }
-
-    /// The part that a block is given of each token, gated by the stream, into `scratch.active`.
-    fn gate_part(&self, gate: &Product, index: usize, rows: Rows<'_>) -> Result<(), ModelError> {
-        let (gpu, s) = (&self.gpu, &self.scratch);
-        let Some(room) = &s.per_layer else {
-            return Err(ModelError::Order("there is no room for parts of layers"));
-        };
-        self.multiply(&s.stream, rows, gate, None, &room.gate)?;
-        let width = gate.width();
-        let part = Columns {
-            of: &room.parts,
-            across: self.config.layers.len() * width,
-            first: index * width,
-        };
-        let shape = [rows.count, width];
-        let activation = self.activation();
-        Ok(gated(gpu, &room.gate, part, activation, shape, &s.active)?)
-    }
-
-    /// What mixes tokens in one block, up to its output product: where that finds it.
-    fn mix(&self, block: &GpuBlock, cache: &Cache, run: Step<'_>) -> Result<&Buffer, ModelError> {
-        let s = &self.scratch;
-        let norm = self.norm(&block.mixer_norm, run.rows);
-        self.multiply(&s.stream, run.rows, &block.projection, norm, &s.projected)?;
-        match (&block.mixer, cache) {
-            (GpuMixer::Attention { of, qk_norm }, Cache::Attention(caches)) => {
-                self.attend(of, qk_norm.as_ref(), caches, run)
-            }
-            (GpuMixer::Convolution { of, taps, bias }, Cache::Convolution(cache)) => {
-                let taps = Taps {
-                    weight: taps,
-                    count: of.taps,
-                    bias: bias.as_ref(),
-                };
-                let channels = channels(&self.config, self.context, self.exact);
-                let (gpu, count) = (&self.gpu, run.rows.count);
-                convolve(
-                    gpu,
-                    &s.projected,
-                    count,
-                    taps,
-                    run.places,
-                    channels,
-                    cache,
-                    &s.mixed,
-                )?;
-                Ok(&s.mixed)
-            }
-            (GpuMixer::Recurrence(block), Cache::Recurrence(states, slots)) => {
-                self.change(block, states, *slots, run)
-            }
-            _ => Err(ModelError::Order("a block's cache is another block's")),
-        }
-    }
-
-    /// The recurrence of one block with its gate, from `scratch.projected`: where it is.
-    fn change(
-        &self,
-        block: &GpuRecurrence,
-        states: &Buffer,
-        slots: usize,
-        run: Step<'_>,
-    ) -> Result<&Buffer, ModelError> {
-        let (gpu, s, count) = (&self.gpu, &self.scratch, run.rows.count);
-        let of = recurrence(&block.of, slots);
-        let of_run = run.states.ok_or(NO_STATE)?;
-        let (steps, runs) = (of_run.steps, (of_run.runs, of_run.count));
-        let (projected, mixed) = (&s.projected, &s.query);
-        let (taps, heads) = (block.taps.as_ref(), block.heads.as_ref());
-        recurrence_mix(gpu, projected, count, of, steps, taps, states, mixed)?;
-        recurrence_rule(gpu, projected, count, of, runs, heads, states, mixed)?;
-        let [heads, width] = block.of.normed();
-        let [.., values] = of.parts();
-        let gated = GatedHeads {
-            heads,
-            width,
-            row: [of.channels(), values],
-            gate_row: [of.row(), of.channels()],
-            gate_apart: width,
-            silu: true,
-        };
-        let norm = GatedNorm {
-            weight: &block.norm,
-            epsilon: self.config.norm_epsilon,
-            behind: block.of.rule == Rule::StateSpace,
-        };
-        gate_heads(gpu, mixed, count, gated, projected, Some(norm), &s.mixed)?;
-        Ok(&s.mixed)
-    }
-
-    /// Attention to the caches of one block, from `scratch.projected`: where it is, with its gates.
-    fn attend(
-        &self,
-        of: &config::Attention,
-        qk_norm: Option<&[Buffer; 2]>,
-        [keys, values]: &[Buffer; 2],
-        run: Step<'_>,
-    ) -> Result<&Buffer, ModelError> {
-        let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
-        let qk_norm = qk_norm.map(|[query, key]| GpuQkNorm {
-            query,
-            key,
-            of: HeadNorm {
-                epsilon: c.norm_epsilon,
-                over: match c.qk_norm {
-                    QkNorm::None | QkNorm::PerHead => NormOf::Head,
-                    QkNorm::Whole => NormOf::AllHeads,
-                    QkNorm::Rotated => NormOf::RotatedHead,
-                },
-                values: c.value_norm,
-            },
-        });
-        let projected = match of.shares {
-            Some(_) => Projected::Queries,
-            None if of.gate => Projected::Gated,
-            None => Projected::All,
-        };
-        let rope = Rotary {
-            // A layer that rotates nothing reads no table; any will do.
-            table: &self.ropes[of.rope.unwrap_or(0)],
-            context: self.context,
-            rotary: of.rope.map_or(0, |rope| c.ropes[rope].rotary_dim),
-        };
-        let (heads, caches) = (heads(of, self.context, self.exact), [keys, values]);
-        let (count, places) = (run.rows.count, run.places);
-        append(
-            gpu,
-            &s.projected,
-            count,
-            projected,
-            qk_norm,
-            rope,
-            places,
-            heads,
-            &s.query,
-            caches,
-        )?;
-        let scores = Scores {
-            scale: c.attention_scale,
-            window: of.window,
-            softcap: c.attention_softcap,
-        };
-        let attention_of = Attention {
-            q: &s.query,
-            rows: run.rows,
-            chunks: run.chunks,
-            places,
-            heads,
-            scores,
-            caches,
-            partials: &s.partials,
-            out: &s.mixed,
-        };
-        attention(gpu, attention_of)?;
-        if !of.gate {
-            return Ok(&s.mixed);
-        }
-        let width = of.head_dim;
-        let gated = GatedHeads {
-            heads: of.heads,
-            width,
-            row: [of.query_width(), 0],
-            gate_row: [heads.gated_row(true), width],
-            gate_apart: 2 * width,
-            silu: false,
-        };
-        gate_heads(gpu, &s.mixed, count, gated, &s.projected, None, &s.query)?;
-        Ok(&s.query)
-    }
-
-    /// Adds to the stream what the MLP of one block makes of it, or its experts.
-    fn feed_forward(
-        &self,
-        block: &GpuBlock,
-        scale: Option<&Buffer>,
-        rows: Rows<'_>,
-    ) -> Result<(), ModelError> {
-        let norm = self.norm(&block.feed_forward_norm, rows);
-        let post_norm = &block.feed_forward_post_norm;
-        match &block.feed_forward {
-            GpuFeedForward::Dense { gate, down } => {
-                self.gate(gate, norm, rows)?;
-                self.add(&self.scratch.active, down, post_norm, scale, rows)
-            }
-            GpuFeedForward::Experts(of) => {
-                let out = match post_norm {
-                    Some(_) => &self.scratch.behind,
-                    None => &self.scratch.stream,
-                };
-                self.go_through(of, norm, rows, (out, post_norm.is_none()))?;
-                self.add_behind(post_norm, scale, rows)
-            }
-        }
-    }
-
-    /// What the experts of each token make of the stream behind a norm: written to a buffer, or
-    /// added to what it holds.
-    fn go_through(
-        &self,
-        of: &Experts<Matrix, Buffer>,
-        norm: Option<Norm<'_>>,
-        rows: Rows<'_>,
-        (out, adds): (&Buffer, bool),
-    ) -> Result<(), ModelError> {
-        let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
-        let Some(room) = &s.experts else {
-            return Err(ModelError::Order("there is no room for experts"));
-        };
-        let x = match norm {
-            Some(of) => {
-                let shape = [rows.count, c.hidden];
-                rms_norm(gpu, &s.stream, of.weight, of.epsilon, shape, &s.normed)?;
-                &s.normed
-            }
-            None => &s.stream,
-        };
-        let (router, fused) = ([&of.router], Fused::default());
-        product(gpu, x, rows, &router, fused, &room.logits)?;
-        let counts = counts_of(&of.of);
-        let (sigmoid, bias) = (of.of.gating == Gating::Sigmoid, of.choice_bias.as_ref());
-        let found = [&room.chosen, &room.scores];
-        route(gpu, &room.logits, rows, counts, sigmoid, bias, found)?;
-        // All passes are launched alike, so that none binds what no pass before it did.
-        let grouped = gpu.choices().groups() && !self.drafts(rows);
-        if grouped {
-            group_choices(gpu, &room.chosen, rows, counts, &room.groups)?;
-        }
-        let chosen = Chosen {
-            rows,
-            of: counts,
-            experts: &room.chosen,
-            groups: grouped.then_some(&room.groups),
-        };
-        let [gates, ups] = &room.gated;
-        experts(gpu, (x, false), chosen, &of.gate, gates)?;
-        experts(gpu, (x, false), chosen, &of.up, ups)?;
-        let ups = Columns {
-            of: ups,
-            across: of.of.width,
-            first: 0,
-        };
-        let shape = [rows.count * of.of.used, of.of.width];
-        gated(gpu, gates, ups, self.activation(), shape, &s.active)?;
-        experts(gpu, (&s.active, true), chosen, &of.down, &room.made)?;
-        let joined = Joined {
-            used: of.of.used,
-            width: c.hidden,
-            normalised: of.of.normalised.then_some(config::Experts::EPSILON),
-            scale: of.of.scale,
-            adds,
-        };
-        let (made, scores) = (&room.made, &room.scores);
-        Ok(join_experts(gpu, made, scores, rows, joined, out)?)
-    }
-
-    /// The gated MLP of one block up to its last product, into `scratch.active`.
-    fn gate(&self, gate: &Gate, norm: Option<Norm<'_>>, rows: Rows<'_>) -> Result<(), ModelError> {
-        let (gpu, s) = (&self.gpu, &self.scratch);
-        let activation = self.activation();
-        match (gate, &s.apart) {
-            (Gate::Stacked(gate), _) => {
-                let fused = Fused {
-                    norm,
-                    bias: gate.bias.as_ref(),
-                    gate: Some(activation),
-                    adds: false,
-                };
-                let matrices: Vec<&Matrix> = gate.matrices.iter().collect();
-                product(gpu, &s.stream, rows, &matrices, fused, &s.active)?;
-            }
-            (Gate::Apart([gate, up]), Some([gates, ups])) => {
-                self.multiply(&s.stream, rows, gate, norm, gates)?;
-                self.multiply(&s.stream, rows, up, norm, ups)?;
-                let width = up.width();
-                let ups = Columns {
-                    of: ups,
-                    across: width,
-                    first: 0,
-                };
-                let shape = [rows.count, width];
-                gated(gpu, gates, ups, activation, shape, &s.active)?;
-            }
-            (Gate::Apart(_), None) => {
-                return Err(ModelError::Order("there is no room for gate and up apart"));
-            }
-        }
-        Ok(())
-    }
-
-    fn activation(&self) -> GpuActivation {
-        match self.config.activation {
-            Activation::Silu => GpuActivation::Silu,
-            Activation::Gelu => GpuActivation::Gelu,
-        }
-    }
-
-    /// `norm(x) · Wᵀ + bias`.
-    fn multiply(
-        &self,
-        x: &Buffer,
-        rows: Rows<'_>,
-        weights: &Product,
-        norm: Option<Norm<'_>>,
-        out: &Buffer,
-    ) -> Result<(), ModelError> {
-        let fused = Fused {
-            norm,
-            bias: weights.bias.as_ref(),
-            ..Fused::default()
-        };
-        let matrices: Vec<&Matrix> = weights.matrices.iter().collect();
-        Ok(product(&self.gpu, x, rows, &matrices, fused, out)?)
-    }
-
-    /// Adds a product to the stream, behind its norm where it has one; then the sum may be scaled.
-    fn add(
-        &self,
-        x: &Buffer,
-        weights: &Product,
-        norm: &Option<Buffer>,
-        scale: Option<&Buffer>,
-        rows: Rows<'_>,
-    ) -> Result<(), ModelError> {
-        let (gpu, s) = (&self.gpu, &self.scratch);
-        if norm.is_none() {
-            let fused = Fused {
-                bias: weights.bias.as_ref(),
-                adds: true,
-                ..Fused::default()
-            };
-            let matrices: Vec<&Matrix> = weights.matrices.iter().collect();
-            product(gpu, x, rows, &matrices, fused, &s.stream)?;
-        } else {
-            self.multiply(x, rows, weights, None, &s.behind)?;
-        }
-        self.add_behind(norm, scale, rows)
-    }
-
-    /// Adds `scratch.behind` to the stream behind a norm; without one it has been added already.
-    fn add_behind(
-        &self,
-        norm: &Option<Buffer>,
-        scale: Option<&Buffer>,
-        rows: Rows<'_>,
-    ) -> Result<(), ModelError> {
-        let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
-        let Some(weight) = norm else {
-            return match scale {
-                Some(_) => Err(ModelError::Order("no kernel scales a sum without a norm")),
-                None => Ok(()),
-            };
-        };
-        let norm = NormBehind {
-            weight,
-            epsilon: c.norm_epsilon,
-            width: c.hidden,
-            each: 1,
-            scale,
-        };
-        Ok(norm_add(gpu, &s.behind, rows, norm, &s.stream)?)
-    }
-
-    /// A norm of the stream, where there is one. In a draft's step it may be part of the product; a
-    /// pass of one token is rare, and would bind what no round before it did.
-    fn norm<'a>(&'a self, weight: &'a Option<Buffer>, rows: Rows<'_>) -> Option<Norm<'a>> {
-        weight.as_ref().map(|weight| Norm {
-            weight,
-            epsilon: self.config.stream_epsilon(),
-            scratch: &self.scratch.normed,
-            inside: self.drafts(rows),
-        })
-    }
-
-    /// Whether these rows are a draft's step.
-    fn drafts(&self, rows: Rows<'_>) -> bool {
-        std::ptr::eq(rows.counts, &self.scratch.step)
+    /// Embedding and blocks: the residual stream after the last one, in `scratch.stream`.
+    fn blocks(&self, step: Step<'_>) -> Result<(), ModelError> {
+        forward(&mut GpuPass::new(self, step), &self.config, &self.weights)
     }
 
     /// Normed hidden states of the slots in `picks`, in `scratch.normed`.
     fn pick(&self, picks: &Buffer, rows: Rows<'_>) -> Result<(), ModelError> {
         let (c, s) = (&self.config, &self.scratch);
         let all = [SLOTS, c.hidden];
-        let (weight, epsilon) = (&self.weights.norm, c.stream_epsilon());
+        let Norm { weight, epsilon } = self.weights.output(c).norm;
         Ok(pick_norm(
             &self.gpu, &s.states, all, picks, rows, weight, epsilon, &s.normed,
         )?)
@@ -597,94 +136,7 @@ impl GpuDecoder {
         self.gpu.attention_chunks(tokens, all, keys)
     }
 
-    /// Room for the whole context of one layer.
-    fn cache(&self, layer: &Layer) -> Result<Cache, ModelError> {
-        let gpu = &self.gpu;
-        Ok(match &layer.mixer {
-            Mixer::Attention(of) if of.shares.is_some() => Cache::Shared,
-            Mixer::Attention(of) => {
-                let bytes = heads(of, self.context, self.exact).cache_bytes();
-                Cache::Attention([gpu.allocate(bytes)?, gpu.allocate(bytes)?])
-            }
-            Mixer::Convolution(_) => {
-                let channels = channels(&self.config, self.context, self.exact);
-                Cache::Convolution(gpu.allocate(channels.cache_bytes())?)
-            }
-            Mixer::Recurrence(of) => {
-                let of = recurrence(of, COUNTED);
-                Cache::Recurrence(gpu.allocate(4 * COUNTED * of.state())?, COUNTED)
-            }
-        })
-    }
-
-    /// Words of a row in each cache of a layer, and how many caches it has.
-    fn row_words(&self, layer: &Layer) -> (usize, usize) {
-        match &layer.mixer {
-            Mixer::Attention(of) if of.shares.is_some() => (0, 0),
-            Mixer::Attention(of) => (heads(of, self.context, self.exact).row_words(), 2),
-            Mixer::Convolution(_) => {
-                let channels = channels(&self.config, self.context, self.exact);
-                (channels.heads().row_words(), 1)
-            }
-            Mixer::Recurrence(_) => (0, 0),
-        }
-    }
-
-    /// Where a part of what a text left lies, layer by layer.
-    fn parts(&self, part: Part) -> Result<Vec<Buffer>, ModelError> {
-        let mut parts = Vec::new();
-        for (cache, layer) in self.caches.iter().zip(&self.config.layers) {
-            let bytes = |rows: usize| 4 * rows * self.row_words(layer).0;
-            match (cache, part, &layer.mixer) {
-                (Cache::Attention(caches), Part::Rows(rows), _) => {
-                    for cache in caches {
-                        parts.push(cache.part(0, bytes(rows))?);
-                    }
-                }
-                (Cache::Convolution(cache), Part::Rows(rows), _) => {
-                    parts.push(cache.part(0, bytes(rows))?);
-                }
-                (Cache::Recurrence(states, _), Part::State(slot), Mixer::Recurrence(of)) => {
-                    let bytes = 4 * of.state();
-                    parts.push(states.part(slot * bytes, bytes)?);
-                }
-                _ => {}
-            }
-        }
-        Ok(parts)
-    }
-
-    /// Allocates the KV cache once, for the whole context.
-    fn reserve(&mut self) -> Result<(), ModelError> {
-        if self.caches.len() == self.config.layers.len() {
-            return Ok(());
-        }
-        for layer in &self.config.layers[self.caches.len()..] {
-            let cache = self.cache(layer)?;
-            self.caches.push(cache);
-        }
-        // Moves none: the first winner that has to move may come in any round, and finds all made.
-        self.move_rows(0, 0, 0)
-    }
-}
-
-impl GpuDecoder {
-    /// Makes room for the states that these runs leave, where they are more than those there are.
-    fn make_room(&mut self, runs: &[Run]) -> Result<(), ModelError> {
-        let needed = runs.iter().map(|run| run.to + 1).max().unwrap_or_default();
-        for (cache, layer) in self.caches.iter_mut().zip(&self.config.layers) {
-            if let (Cache::Recurrence(states, slots), Mixer::Recurrence(of)) = (cache, &layer.mixer)
-                && *slots < needed
-            {
-                let more = self.gpu.allocate(4 * needed * of.state())?;
-                self.gpu.copy_into(states, &more)?;
-                (*states, *slots) = (more, needed);
-            }
-        }
-        Ok(())
-    }
-
-    /// Tells the kernels of the runs of a pass, where there are recurrent states.
+    /// Writes the runs of a pass for the kernels, where there are recurrent states.
     fn write_runs(&self, runs: &[Run]) -> Result<Option<RunStates<'_>>, ModelError> {
         let Some(of) = &self.scratch.runs else {
             return Ok(None);
@@ -706,7 +158,7 @@ impl GpuDecoder {
         }))
     }
 
-    /// The same of a draft's first step, and of all others, which step on in place: what is bound.
+    /// The same for a draft's first step, and for all others, which run in place: the buffers to bind.
     fn write_steps(&self, first: Run) -> Result<Vec<[Buffer; 2]>, ModelError> {
         let Some(of) = &self.scratch.runs else {
             return Ok(Vec::new());
@@ -805,8 +257,9 @@ impl Decoder for GpuDecoder {
                 Some(first) => self.write_steps(first)?,
                 None => Vec::new(),
             };
+            let output = self.weights.output(c);
             let draws = Draws {
-                softcap: c.logit_softcap,
+                softcap: output.softcap,
                 ..draws
             };
             let buffers = DrawBuffers {
@@ -816,21 +269,20 @@ impl Decoder for GpuDecoder {
                 next: &s.next,
                 place: &s.place,
             };
-            let (head, bias) = self.weights.head();
             let fused = Fused {
-                norm: Some(Norm {
-                    weight: &self.weights.norm,
-                    epsilon: c.stream_epsilon(),
+                norm: Some(GpuNorm {
+                    weight: output.norm.weight,
+                    epsilon: output.norm.epsilon,
                     scratch: &s.normed,
                     inside: true,
                 }),
-                bias,
+                bias: output.bias,
                 ..Fused::default()
             };
             let first = s.states.part(4 * c.hidden * PREFIX, 4 * c.hidden)?;
             for step in 0..steps {
                 let state = if step == 0 { &first } else { &s.stream };
-                product(gpu, state, run.rows, &[head], fused, &s.logits)?;
+                product(gpu, state, run.rows, &[output.weight], fused, &s.logits)?;
                 // Room for the most, so that launches of shorter drafts are the same.
                 sample(gpu, &s.logits, c.vocabulary, MOST_DRAFTED, draws, buffers)?;
                 if step + 1 < steps {
@@ -877,7 +329,7 @@ impl Decoder for GpuDecoder {
     fn logits<'a>(&'a mut self, slots: &'a [usize]) -> Wait<'a, Vec<Vec<f32>>> {
         Box::pin(async move {
             let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
-            let (head, bias) = self.weights.head();
+            let output = self.weights.output(c);
             let at_once = (LOGITS_BYTES / (4 * c.vocabulary)).clamp(1, SCORED);
             let mut all = Vec::with_capacity(slots.len());
             for slots in slots.chunks(at_once) {
@@ -891,13 +343,13 @@ impl Decoder for GpuDecoder {
                 };
                 self.pick(&s.picks, rows)?;
                 let fused = Fused {
-                    bias,
+                    bias: output.bias,
                     ..Fused::default()
                 };
-                product(gpu, &s.normed, rows, &[head], fused, &logits)?;
+                product(gpu, &s.normed, rows, &[output.weight], fused, &logits)?;
                 let read = gpu.read_f32(&[&logits]).await?;
                 let mut flat = read.into_iter().next().unwrap_or_default();
-                if let Some(cap) = c.logit_softcap {
+                if let Some(cap) = output.softcap {
                     flat.iter_mut().for_each(|x| *x = cap * (*x / cap).tanh());
                 }
                 all.extend(flat.chunks(c.vocabulary).map(<[f32]>::to_vec));
@@ -914,14 +366,14 @@ impl Decoder for GpuDecoder {
     ) -> Wait<'a, Vec<TargetScore>> {
         Box::pin(async move {
             let (gpu, s) = (&self.gpu, &self.scratch);
-            let (weight, bias) = self.weights.head();
+            let output = self.weights.output(&self.config);
             if logprobs {
-                gpu.self_test_scores(weight.format()).await?;
+                gpu.self_test_scores(output.weight.format()).await?;
             }
             let head = Head {
-                weight,
-                bias,
-                softcap: self.config.logit_softcap,
+                weight: output.weight,
+                bias: output.bias,
+                softcap: output.softcap,
             };
             let picks: Vec<u32> = slots.iter().map(|&slot| slot as u32).collect();
             let portions = slots.chunks(SCORED).flat_map(|portion| {
@@ -979,8 +431,8 @@ impl Decoder for GpuDecoder {
                     let channels = channels(&self.config, self.context, self.exact);
                     (channels.heads(), Caches::One(cache))
                 }
-                (Cache::Recurrence(..), _) => continue,
-                _ => return Err(ModelError::Order("a block's cache is another block's")),
+                (Cache::Recurrence(_), _) => continue,
+                _ => return Err(OTHER_CACHE),
             };
             keep_rows(&self.gpu, moves, heads, caches)?;
         }
@@ -1032,9 +484,9 @@ impl Decoder for GpuDecoder {
         }
         let mut rest = bytes;
         for part in self.parts(part)? {
-            let (own, behind) = rest.split_at_checked(part.bytes()).unwrap_or((rest, &[]));
+            let (own, others) = rest.split_at_checked(part.bytes()).unwrap_or((rest, &[]));
             self.gpu.write(&part, own)?;
-            rest = behind;
+            rest = others;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Which of the GPU's kernels a model launches, told from its plan: they are built and tried while
+//! The kernels that a model launches, derived from its plan: they are built and tried while
 //! its weights are still on their way.
 
 use conclave_kernels::{Kernels, Matrix};
@@ -45,7 +45,7 @@ pub fn launched(
         products,
         gates: Vec::new(),
         apart: plan.per_layer.is_some(),
-        norms_behind: plan.per_layer.is_some(),
+        post_norms: plan.per_layer.is_some(),
         norms_rotated: config.qk_norm == QkNorm::Rotated,
         heads: of_heads,
         convolves: config.convolves().then_some(exact),
@@ -83,7 +83,7 @@ pub fn launched(
             }
         }
         let norms = [&block.mixer_post_norm, &block.feed_forward_post_norm];
-        kernels.norms_behind |= norms.into_iter().any(Option::is_some);
+        kernels.post_norms |= norms.into_iter().any(Option::is_some);
     }
     Some(kernels)
 }

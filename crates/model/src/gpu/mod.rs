@@ -1,7 +1,9 @@
 //! The decoder as launches of our WGSL kernels.
 
+mod caches;
 mod decoder;
 mod launched;
+mod operations;
 pub(crate) mod scratch;
 mod weights;
 

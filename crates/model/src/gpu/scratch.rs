@@ -72,16 +72,16 @@ pub fn recurrence(of: &config::Recurrence, slots: usize) -> Recurrence {
 pub struct Scratch<B> {
     /// The residual stream, `[m, hidden]`.
     pub stream: B,
-    /// Behind a norm, `[m, hidden]`.
+    /// The stream after a norm, `[m, hidden]`.
     pub normed: B,
     /// A product before its norm is added to the stream, `[m, hidden]`.
-    pub behind: B,
+    pub branch_out: B,
     /// Queries, keys and values of a token side by side, with their gates, or what else a mixer
     /// takes.
     pub projected: B,
-    /// Queries, rotated; or a recurrence's queries, keys and values behind its convolution.
+    /// Queries, rotated; or a recurrence's queries, keys and values after its convolution.
     pub query: B,
-    /// What a mixer gives.
+    /// Result of a mixer.
     pub mixed: B,
     /// Attention's partial results.
     pub partials: B,
@@ -134,19 +134,18 @@ pub struct Scratch<B> {
 /// Which states the tokens of a pass begin from and end in, as the kernels read them.
 #[derive(Debug)]
 pub struct Runs<B> {
-    /// Of each token, `[m, 2]`.
+    /// Run and slot of each token, `[m, 2]`.
     pub steps: B,
-    /// Of each run, `[m, 4]`.
+    /// First token, tokens and slots of each run, `[m, 4]`.
     pub runs: B,
     /// The same of a draft's first step, and of all others at a multiple of 64 numbers.
     pub drafted: [B; 2],
 }
 
-/// What the experts of a pass's tokens are, and what they make; m times the experts of a token are
-/// its choices.
+/// The choices of a pass's tokens, m times the experts of each, and their results.
 #[derive(Debug)]
 pub struct Experts<B> {
-    /// Of a router, `[m, experts]`.
+    /// Logits of a router, `[m, experts]`.
     pub logits: B,
     /// Experts, `[choices]`.
     pub chosen: B,
@@ -156,11 +155,11 @@ pub struct Experts<B> {
     pub groups: B,
     /// Gate and up, `[choices, width]` each.
     pub gated: [B; 2],
-    /// What each makes, `[choices, hidden]`.
+    /// Result of each, `[choices, hidden]`.
     pub made: B,
 }
 
-/// What each layer is given of each token besides the stream.
+/// The inputs that each layer gets of each token besides the stream.
 #[derive(Debug)]
 pub struct PerLayer<B> {
     /// `[m, layers, width]`.
@@ -200,7 +199,7 @@ fn lay_out<B>(
     Ok(Scratch {
         stream: words(m * c.hidden)?,
         normed: words(m * c.hidden)?,
-        behind: words(m * c.hidden)?,
+        branch_out: words(m * c.hidden)?,
         projected: words(m * rows.max(3 * channels).max(most_recurrent(&Recurrence::row)))?,
         query: words(m * queries.max(most_recurrent(&Recurrence::channels)))?,
         mixed: words(

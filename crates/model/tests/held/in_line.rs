@@ -41,7 +41,7 @@ fn assert_close(found: &Score, wanted: &Score, what: &str) {
     }
 }
 
-/// 2–8 ragged candidates of 1–24 tokens behind prefixes of 1–300 tokens, with and without windows.
+/// 2–8 ragged candidates of 1–24 tokens after prefixes of 1–300 tokens, with and without windows.
 #[test]
 fn one_pass_in_line_equals_a_pass_for_each_candidate() {
     let mut random = ChaCha8Rng::seed_from_u64(11);
@@ -63,7 +63,7 @@ fn one_pass_in_line_equals_a_pass_for_each_candidate() {
             ("lfm2_moe-hf", 52),
             ("olmoe-hf", 80),
         ] {
-            let what = format!("{model} on {backend_name} behind {prefix}");
+            let what = format!("{model} on {backend_name} after {prefix}");
             let mut session = session(model, backend.as_ref(), 512);
             let prompt = ids(&mut random, prefix);
             pollster::block_on(session.prefill(&prompt)).unwrap();
@@ -131,7 +131,7 @@ fn a_score_is_that_of_a_plain_prompt() {
     }
 }
 
-/// The scores of a candidate behind a prefix, both as one plain prompt.
+/// The scores of a candidate after a prefix, both as one plain prompt.
 fn as_a_prompt(session: &mut conclave_model::Session, prefix: &[u32], candidate: &[u32]) -> Score {
     let whole = [prefix, candidate].concat();
     let logits = pollster::block_on(session.all_logits(&whole)).unwrap();
@@ -230,7 +230,7 @@ fn more_than_512_tokens_in_line_are_scored_and_kept_all_the_same() {
                 let found = pollster::block_on(session.verify(&round, true)).unwrap();
                 let wanted = pollster::block_on(fresh.verify(&round, true)).unwrap();
                 for (found, wanted) in found.iter().zip(&wanted) {
-                    assert_close(found, wanted, &format!("{what}, behind {winner}"));
+                    assert_close(found, wanted, &format!("{what}, after {winner}"));
                 }
             }
         }
@@ -293,7 +293,7 @@ fn kept_rows_are_what_a_fresh_prefill_computes() {
     }
 }
 
-/// What a draft has run is not run again, and equal candidates run once: the scores are the same.
+/// Tokens that a draft has run are not run again, and equal candidates run once: the scores are the same.
 #[test]
 fn drafts_and_equal_candidates_run_once() {
     let mut random = ChaCha8Rng::seed_from_u64(15);

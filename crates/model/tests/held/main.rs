@@ -1,4 +1,4 @@
-//! What every backend is held to: the logits of transformers, and that a round is exact whichever
+//! Tests of every backend: the logits of transformers, and that a round is exact whichever
 //! way it is run. The open core's tests are these files too (`crates/burn/tests/held.rs`).
 
 mod beyond_f16;

@@ -1,5 +1,5 @@
 //! A prompt runs in steps and can be stopped between them: nothing that ran is lost or run twice,
-//! and what comes out is as if nobody had stopped it.
+//! and the result is as if it had not been stopped.
 
 use conclave_model::{ModelError, Sampler, Sampling, Session};
 
@@ -11,15 +11,15 @@ fn prompt() -> Vec<u32> {
     (0..300).map(|index| index * 7 % 59).collect()
 }
 
-/// Runs the prompt until `steps` chunks have run; gives what was told after each.
+/// Runs the prompt until `steps` chunks have run; returns the progress after each.
 fn prefill(session: &mut Session, tokens: &[u32], steps: usize) -> (Vec<(usize, usize)>, bool) {
-    let mut told = Vec::new();
+    let mut progress = Vec::new();
     let go_on = async |done, total| {
-        told.push((done, total));
-        told.len() < steps
+        progress.push((done, total));
+        progress.len() < steps
     };
     let prefilled = pollster::block_on(session.prefill_while(tokens, go_on)).unwrap();
-    (told, prefilled.stopped)
+    (progress, prefilled.stopped)
 }
 
 #[test]
@@ -35,16 +35,16 @@ fn a_stopped_prompt_goes_on_where_it_was() {
             assert_eq!(steps.last(), Some(&(300, 300)), "{what}");
 
             let mut stopped = session(model, backend.as_ref(), 512);
-            let (told, was) = prefill(&mut stopped, &prompt, 1);
+            let (progress, was) = prefill(&mut stopped, &prompt, 1);
             assert!(was, "{what}");
-            assert_eq!(told, steps[..1], "{what}");
-            assert_eq!(stopped.prefix(), &prompt[..told[0].0], "{what}");
-            assert_eq!(stopped.counters().prefill_tokens, told[0].0, "{what}");
+            assert_eq!(progress, steps[..1], "{what}");
+            assert_eq!(stopped.prefix(), &prompt[..progress[0].0], "{what}");
+            assert_eq!(stopped.counters().prefill_tokens, progress[0].0, "{what}");
             let logits = pollster::block_on(stopped.next_logits());
             assert!(matches!(logits, Err(ModelError::Order(_))), "{what}");
 
             let rest = pollster::block_on(stopped.prefill(&prompt)).unwrap();
-            assert_eq!(rest, 300 - told[0].0, "{what}");
+            assert_eq!(rest, 300 - progress[0].0, "{what}");
             assert_eq!(
                 pollster::block_on(stopped.next_logits()).unwrap(),
                 pollster::block_on(undisturbed.next_logits()).unwrap(),
@@ -64,8 +64,8 @@ fn a_stopped_prompt_goes_on_where_it_was() {
 fn a_stop_at_the_end_stops_nothing() {
     for (_, backend) in backends() {
         let mut session = session("llama-gguf", backend.as_ref(), 64);
-        let (told, stopped) = prefill(&mut session, &[1, 2, 3], 1);
-        assert_eq!((told, stopped), (vec![(3, 3)], false));
+        let (progress, stopped) = prefill(&mut session, &[1, 2, 3], 1);
+        assert_eq!((progress, stopped), (vec![(3, 3)], false));
         assert!(pollster::block_on(session.next_logits()).is_ok());
     }
 }

@@ -43,8 +43,8 @@ fn save(session: &mut Session, most: usize) -> Saved {
     saved.expect("there is a prefix to give away")
 }
 
-/// All that comes behind a prefix: logits, a draft, the scores of candidates of which one is kept.
-fn behind(session: &mut Session) -> (Vec<f32>, Vec<u32>, Vec<f64>, Vec<f32>) {
+/// All that follows a prefix: logits, a draft, the scores of candidates of which one is kept.
+fn continuation(session: &mut Session) -> (Vec<f32>, Vec<u32>, Vec<f64>, Vec<f32>) {
     let logits = pollster::block_on(session.next_logits()).unwrap();
     let mut sampler = Sampler::new(Sampling::default(), 6);
     let draft = pollster::block_on(session.draft(5, &mut sampler, &[])).unwrap();
@@ -69,7 +69,7 @@ fn a_prefix_that_comes_back_is_what_it_was() {
             let first = ids(&mut random, 83);
             for session in [&mut one, &mut alone] {
                 prefill(session, &first);
-                behind(session);
+                continuation(session);
             }
             let saved = save(&mut one, usize::MAX);
             assert_eq!(saved.tokens(), one.prefix(), "{what}");
@@ -78,13 +78,13 @@ fn a_prefix_that_comes_back_is_what_it_was() {
             assert_eq!(save(&mut one, usize::MAX), saved, "{what}");
 
             prefill(&mut one, &ids(&mut random, 140));
-            behind(&mut one);
+            continuation(&mut one);
             let bytes = saved.to_bytes();
             let read = Saved::from_bytes(&bytes).unwrap();
             assert_eq!(read, saved, "{what}");
             let longer = [alone.prefix(), &ids(&mut random, 20)].concat();
             assert_eq!(prefill(&mut alone, &longer), 20, "{what}");
-            let wanted = behind(&mut alone);
+            let wanted = continuation(&mut alone);
             for session in [&mut one, &mut fresh] {
                 session.restore(&read).unwrap();
                 assert_eq!(session.prefix(), saved.tokens(), "{what}");
@@ -94,13 +94,13 @@ fn a_prefix_that_comes_back_is_what_it_was() {
                 assert_eq!(session.keeps(&longer), 90, "{what}");
                 assert_eq!(saved.keeps(&longer), 90, "{what}");
                 assert_eq!(prefill(session, &longer), 20, "{what}");
-                assert_eq!(behind(session), wanted, "{what}");
+                assert_eq!(continuation(session), wanted, "{what}");
             }
         }
     }
 }
 
-/// What is given away of a prefix goes as far as it was asked for, or to the last state before
+/// A saved prefix goes as far as it was asked for, or to the last state before
 /// that.
 #[test]
 fn a_part_of_a_prefix_can_be_given_away() {
@@ -119,14 +119,14 @@ fn a_part_of_a_prefix_can_be_given_away() {
             for session in [&mut one, &mut alone] {
                 session.mark(70);
                 prefill(session, &first);
-                behind(session);
+                continuation(session);
             }
             let saved = save(&mut one, 70);
             assert_eq!(saved.tokens(), system, "{what}");
             let less = save(&mut one, 75);
             let wanted = if is_recurrent(model) { 70 } else { 75 };
             assert_eq!(less.tokens().len(), wanted, "{what}");
-            // It knows nothing of what was asked behind it.
+            // It knows nothing of what was asked after it.
             other.mark(70);
             prefill(&mut other, &second);
             assert_eq!(save(&mut other, 70), saved, "{what}");
@@ -134,7 +134,7 @@ fn a_part_of_a_prefix_can_be_given_away() {
             for session in [&mut other, &mut alone] {
                 assert_eq!(prefill(session, &second), 40, "{what}");
             }
-            assert_eq!(behind(&mut other), behind(&mut alone), "{what}");
+            assert_eq!(continuation(&mut other), continuation(&mut alone), "{what}");
             // Nothing is left of a part before the first state.
             let none = pollster::block_on(one.save(30)).unwrap();
             assert_eq!(none.is_none(), is_recurrent(model), "{what}");
@@ -145,7 +145,7 @@ fn a_part_of_a_prefix_can_be_given_away() {
             assert_eq!(other.keeps(&first), whole.keeps(&first), "{what}");
             assert_eq!(other.keeps(&first), one.keeps(&first), "{what}");
             assert_eq!(prefill(&mut other, &first), prefill(&mut one, &first));
-            let [found, wanted] = [&mut other, &mut one].map(behind);
+            let [found, wanted] = [&mut other, &mut one].map(continuation);
             assert_eq!(found, wanted, "{what}");
         }
     }
@@ -167,14 +167,22 @@ fn rows_come_back_with_their_frequencies() {
         for session in [&mut one, &mut other] {
             assert_eq!(prefill(session, &longer), 3, "{backend_name}");
         }
-        assert_eq!(behind(&mut one), behind(&mut other), "{backend_name}");
+        assert_eq!(
+            continuation(&mut one),
+            continuation(&mut other),
+            "{backend_name}"
+        );
         other.restore(&save(&mut one, switch - 40)).unwrap();
         let short = &long[..switch - 30];
         assert_eq!(other.keeps(short), 0, "{backend_name}");
         for session in [&mut one, &mut other] {
             assert_eq!(prefill(session, short), switch - 30, "{backend_name}");
         }
-        assert_eq!(behind(&mut one), behind(&mut other), "{backend_name}");
+        assert_eq!(
+            continuation(&mut one),
+            continuation(&mut other),
+            "{backend_name}"
+        );
     }
 }
 
@@ -241,7 +249,7 @@ fn damaged_bytes_are_refused() {
                 let at = random.next_u32() as usize % within;
                 damaged[at] ^= 1 << (random.next_u32() % 8);
                 assert!(Saved::from_bytes(&damaged).is_err(), "byte {at}");
-                // Whoever writes such bytes on purpose gets their digest right.
+                // Bytes made on purpose have the right digest.
                 let mut hasher = DefaultHasher::new();
                 hasher.write(&damaged[..16]);
                 hasher.write(&damaged[24..]);

@@ -1,21 +1,18 @@
-//! Texts and conversations as a server reads them: ids where it tells those, else text.
+//! Texts and conversations as a server reads them: as ids where it offers them, else as text.
 
 use serde_json::{Value, json};
 
 use super::{Kind, Prefix, Server, said};
 use crate::client::Deadline;
 use crate::error::RemoteError;
-use crate::template::{Said, closing};
+use crate::template::{ChatMessage, closing};
 use crate::wire::{Pieces, Rendered, Tokens};
 
 impl Server {
-    /// The conversation up to where the answer begins.
-    ///
-    /// # Errors
-    /// [`RemoteError`].
+    /// Renders the conversation up to where the answer begins.
     pub(crate) fn prefix(
         &self,
-        messages: &[Said],
+        messages: &[ChatMessage],
         deadline: Deadline,
     ) -> Result<Prefix, RemoteError> {
         let thinking = json!({"enable_thinking": false});
@@ -30,7 +27,7 @@ impl Server {
                 let prompt = self.rendered(messages, deadline)?;
                 let body = json!({"content": prompt, "add_special": true, "parse_special": true});
                 let mut ids = self.tokens(&body, deadline)?;
-                // What begins a text stands in some templates, too.
+                // The beginning-of-sequence token may also be in the template.
                 if let [first, second, ..] = ids[..]
                     && first == second
                 {
@@ -48,18 +45,19 @@ impl Server {
         }
     }
 
-    /// The conversation as text, where the server writes it: llama.cpp's and Conclave's.
-    fn rendered(&self, messages: &[Said], deadline: Deadline) -> Result<String, RemoteError> {
+    /// Renders the conversation as text on the server: llama.cpp's and Conclave's.
+    fn rendered(
+        &self,
+        messages: &[ChatMessage],
+        deadline: Deadline,
+    ) -> Result<String, RemoteError> {
         let body = json!({"model": self.model, "messages": messages,
             "chat_template_kwargs": {"enable_thinking": false}});
         let rendered: Rendered = self.post_beside("apply-template", &body, deadline)?;
         Ok(rendered.prompt)
     }
 
-    /// Ids of a bare text.
-    ///
-    /// # Errors
-    /// [`RemoteError`].
+    /// Tokenises a text without special tokens.
     pub(crate) fn ids_of(&self, text: &str, deadline: Deadline) -> Result<Vec<u32>, RemoteError> {
         let body = match self.kind {
             Kind::LlamaCpp => {
@@ -70,8 +68,8 @@ impl Server {
         self.tokens(&body, deadline)
     }
 
-    /// Ids of a bare text, and whether a grammar of llama.cpp's can name them: it trips over a
-    /// token that is a part of a character.
+    /// Tokenises a text, and tells whether a llama.cpp grammar can name its tokens: it fails on a
+    /// token that is part of a character.
     pub(super) fn nameable(
         &self,
         text: &str,
@@ -91,8 +89,8 @@ impl Server {
         Ok(tokens.tokens)
     }
 
-    /// What closes an assistant's turn: its first id, as far as a control token does it, where the
-    /// server counts in ids; else its text.
+    /// End of an assistant's turn: where the server works with ids, the first id if it is a control
+    /// token; else the text.
     pub(super) fn closing(&self, deadline: Deadline) -> Result<(Vec<u32>, String), RemoteError> {
         let turns = [
             said("user", "Well?"),
@@ -101,7 +99,7 @@ impl Server {
         ];
         match self.kind {
             Kind::Vllm => {
-                let body = |messages: &[Said], open: bool| {
+                let body = |messages: &[ChatMessage], open: bool| {
                     json!({"model": self.model, "messages": messages, "add_generation_prompt": open,
                         "add_special_tokens": false, "chat_template_kwargs": {"enable_thinking": false}})
                 };
@@ -115,8 +113,8 @@ impl Server {
                 let prompt = self.rendered(&turns, deadline)?;
                 let mark = closing(&prompt, "Yes.", "Then?");
                 let body = json!({"content": mark, "add_special": false, "parse_special": true});
-                // A mark that is no control token of the model's is several, and the server ends by
-                // none of them.
+                // A mark of several tokens is not a control token of the model, and the server ends
+                // at none of them.
                 let ids = self.tokens(&body, deadline)?;
                 let end = if ids.len() == 1 { ids } else { Vec::new() };
                 Ok((end, String::new()))

@@ -1,21 +1,22 @@
-//! What a server thinks of given texts: log-probabilities of their tokens, in the way that it tells
-//! them.
+//! Log-probabilities of given texts' tokens, by the means that each kind of server offers.
 
 use serde_json::{Value, json};
 
-use super::{Kind, Prefix, Scores, Server, Told};
+use super::{Kind, Prefix, Scored, Scores, Server};
 use crate::client::Deadline;
 use crate::error::RemoteError;
-use crate::wire::{Choice, of_beside, of_forced, of_ids, of_text};
+use crate::wire::{
+    Choice, logprob_beside, logprobs_of_echo, logprobs_of_forced, logprobs_of_prompt,
+};
 
-/// Forces a token whatever the model thinks of it: logits are some tens apart.
+/// Bias that forces a token: logits differ by some tens.
 const FORCE: f64 = 10_000.0;
 
-/// More than any vocabulary has.
-const ALL: usize = 1_000_000;
+/// More than the size of any vocabulary.
+const ALL_TOKENS: usize = 1_000_000;
 
 impl Server {
-    /// Tries the ways to score in turn.
+    /// Finds the first way to score that works.
     pub(super) fn way_to_score(&self, prefix: &Prefix, deadline: Deadline) -> Scores {
         let ways = match self.kind {
             Kind::Vllm => &[Scores::OfPrompt][..],
@@ -31,18 +32,15 @@ impl Server {
         ways.iter().find(works).copied().unwrap_or(Scores::None)
     }
 
-    /// What it thinks of each of `texts` behind `prefix`; where `ends`, of what closes a turn as
-    /// well, as a text that is empty is judged by that alone.
-    ///
-    /// # Errors
-    /// [`RemoteError`].
+    /// Scores each of `texts` after `prefix`; where `ends` is set or the text is empty, including
+    /// the end of the turn.
     pub(crate) fn score(
         &self,
         prefix: &Prefix,
         texts: &[&str],
         ends: &[bool],
         deadline: Deadline,
-    ) -> Result<Vec<Told>, RemoteError> {
+    ) -> Result<Vec<Scored>, RemoteError> {
         self.score_by(self.scores, prefix, texts, ends, deadline)
     }
 
@@ -53,7 +51,7 @@ impl Server {
         texts: &[&str],
         ends: &[bool],
         deadline: Deadline,
-    ) -> Result<Vec<Told>, RemoteError> {
+    ) -> Result<Vec<Scored>, RemoteError> {
         match (way, prefix) {
             (Scores::OfPrompt | Scores::Forced, Prefix::Ids(prefix)) => {
                 let mut own = Vec::with_capacity(texts.len());
@@ -70,15 +68,13 @@ impl Server {
                         &[]
                     };
                     if ids.is_empty() && end.is_empty() {
-                        return Err(
-                            self.nonsense("nobody knows what closes a turn of its template")
-                        );
+                        return Err(self.nonsense("the end of a turn in its template is unknown"));
                     }
                     whole.push([prefix, &ids[..], end].concat());
                     own.push(ids);
                 }
                 let logprobs = match way {
-                    Scores::OfPrompt => self.of_prompts(prefix.len(), &whole, deadline)?,
+                    Scores::OfPrompt => self.score_prompts(prefix.len(), &whole, deadline)?,
                     _ => whole
                         .iter()
                         .zip(names)
@@ -90,7 +86,7 @@ impl Server {
                 };
                 let told = logprobs.into_iter().zip(own);
                 Ok(told
-                    .map(|(logprobs, ids)| Told {
+                    .map(|(logprobs, ids)| Scored {
                         logprobs,
                         ids: Some(ids),
                     })
@@ -102,20 +98,18 @@ impl Server {
                 for (text, &ends) in texts.iter().zip(ends) {
                     let end = if ends || text.is_empty() { mark } else { "" };
                     if text.is_empty() && end.is_empty() {
-                        return Err(
-                            self.nonsense("nobody knows what closes a turn of its template")
-                        );
+                        return Err(self.nonsense("the end of a turn in its template is unknown"));
                     }
                     whole.push(format!("{prefix}{text}{end}"));
                 }
                 self.echoed(prefix, &whole, lists, deadline)
             }
-            _ => Err(self.nonsense("it tells no log-probabilities")),
+            _ => Err(self.nonsense("it reports no log-probabilities")),
         }
     }
 
-    /// All in one request: `prompt_logprobs` of vLLM. 0: of the prompt's own tokens and no others.
-    fn of_prompts(
+    /// Scores all in one request with vLLM's `prompt_logprobs`; 0: of the prompt's own tokens only.
+    fn score_prompts(
         &self,
         from: usize,
         prompts: &[Vec<u32>],
@@ -126,13 +120,14 @@ impl Server {
         let choices = self.complete(&body, deadline)?.in_order(prompts.len());
         let choices = choices.ok_or_else(|| self.nonsense("not one choice for each prompt"))?;
         let told = choices.iter().zip(prompts);
-        told.map(|(choice, ids)| of_ids(&choice.prompt_logprobs, ids, from))
+        told.map(|(choice, ids)| logprobs_of_prompt(&choice.prompt_logprobs, ids, from))
             .collect::<Option<_>>()
-            .ok_or_else(|| self.nonsense("it does not tell every token's prompt_logprobs"))
+            .ok_or_else(|| self.nonsense("it does not report every token's prompt_logprobs"))
     }
 
-    /// Drawn, but with no choice: a grammar of these tokens, by their ids. What the server tells of
-    /// each is the model's own, from before the grammar. It keeps the prefix between the requests.
+    /// Samples under a grammar of these tokens, by id, that leaves no choice. The reported
+    /// log-probabilities are the model's, before the grammar. The server caches the prefix between
+    /// requests.
     fn forced(
         &self,
         from: usize,
@@ -140,8 +135,8 @@ impl Server {
         deadline: Deadline,
     ) -> Result<Vec<f64>, RemoteError> {
         let (prefix, forced) = ids.split_at(from);
-        // Behind the last it ends. Grammars can't name how: of all tokens that end an answer a bias
-        // leaves the one that closes a turn. Before that the grammar lets it end by none.
+        // After the last token the answer ends. Grammars can't name the end token, so a bias
+        // selects the one that closes a turn. Before that the grammar prevents an end.
         let ends = self
             .end
             .first()
@@ -160,13 +155,13 @@ impl Server {
         let body = json!({"model": self.model, "prompt": prefix, "max_tokens": forced.len(), "temperature": 0,
             "logprobs": 1, "grammar": format!("root ::= {root}"), "logit_bias": bias, "cache_prompt": true});
         let [choice] = self.choices(self.complete(&body, deadline)?)?;
-        let told = of_forced(&choice.logprobs, forced);
-        told.ok_or_else(|| self.nonsense("other tokens than those it was held to"))
+        let told = logprobs_of_forced(&choice.logprobs, forced);
+        told.ok_or_else(|| self.nonsense("it returned other tokens than the forced ones"))
     }
 
-    /// The same a token at a time, by a bias that leaves no other: for tokens that no grammar can
-    /// name. Of one that begins a character nothing is told before the character is whole; it is
-    /// looked up among all that could have stood beside another.
+    /// Like `forced`, one token per request by a bias, for tokens that a grammar can't name. For a
+    /// token that begins a character nothing is reported until the character is complete; it is
+    /// looked up among the alternatives to another token.
     fn forced_by_one(
         &self,
         from: usize,
@@ -181,13 +176,14 @@ impl Server {
                 let [choice] = self.choices(self.complete(&body, deadline)?)?;
                 Ok::<_, RemoteError>(choice.logprobs)
             };
-            let told = of_forced(&ask(ids[at], 1)?, &ids[at..=at]).map(|told| told[0]);
+            let told = logprobs_of_forced(&ask(ids[at], 1)?, &ids[at..=at]).map(|told| told[0]);
             let told = match (told, self.ids_of("a", deadline)?.first()) {
-                (None, Some(&whole)) => of_beside(&ask(whole, ALL)?, ids[at]),
+                (None, Some(&whole)) => logprob_beside(&ask(whole, ALL_TOKENS)?, ids[at]),
                 (told, _) => told,
             };
-            logprobs
-                .push(told.ok_or_else(|| self.nonsense("nothing of the token it was held to"))?);
+            logprobs.push(
+                told.ok_or_else(|| self.nonsense("it reports nothing about the forced token"))?,
+            );
         }
         Ok(logprobs)
     }
@@ -198,9 +194,9 @@ impl Server {
         prompts: &[String],
         lists: bool,
         deadline: Deadline,
-    ) -> Result<Vec<Told>, RemoteError> {
-        // One token is drawn: of none at all some make an error, others no limit. An ensemble would
-        // draft and vote for it, and Conclave takes none at its word.
+    ) -> Result<Vec<Scored>, RemoteError> {
+        // One token is sampled: for 0 some servers return an error, others ignore the limit.
+        // Conclave accepts 0; its ensemble would draft and vote for a token.
         let drawn = u8::from(self.kind != Kind::Conclave);
         let body = |prompt: Value| {
             json!({"model": self.model, "prompt": prompt, "max_tokens": drawn,
@@ -225,8 +221,8 @@ impl Server {
         let from = prefix.chars().count();
         let told = choices.iter().zip(prompts).map(|(choice, prompt)| {
             choice.text.starts_with(prompt.as_str()).then_some(())?;
-            let logprobs = of_text(&choice.logprobs, from, prompt.chars().count())?;
-            Some(Told {
+            let logprobs = logprobs_of_echo(&choice.logprobs, from, prompt.chars().count())?;
+            Some(Scored {
                 logprobs,
                 ids: None,
             })

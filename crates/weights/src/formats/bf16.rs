@@ -1,7 +1,7 @@
 //! BF16: the upper halves of little-endian 32-bit floats, a block is one element.
 
-use super::small_floats::to_brain;
-use super::{each_block, from_brain, write_each_pair};
+use super::small_floats::to_bf16;
+use super::{each_block, from_bf16, write_each_pair};
 use crate::format::{Layout, Numbers};
 
 pub(crate) const LAYOUT: Layout = Layout {
@@ -17,11 +17,11 @@ pub(crate) const LAYOUT: Layout = Layout {
 
 fn dequantise(bytes: &[u8], out: &mut [f32]) {
     each_block(bytes, out, |bytes: &[u8; 2], [out]| {
-        *out = from_brain(u16::from_le_bytes(*bytes));
+        *out = from_bf16(u16::from_le_bytes(*bytes));
     });
 }
 
 /// Rounds to nearest even.
 fn quantise(values: &[f32], out: &mut [u8]) -> Result<(), usize> {
-    write_each_pair(values, out, 0x7f80, to_brain)
+    write_each_pair(values, out, 0x7f80, to_bf16)
 }

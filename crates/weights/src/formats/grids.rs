@@ -1,26 +1,26 @@
-//! The code books of IQ2 and IQ3: ggml's `iq2xxs_grid` and the like, facts of the formats. Packed
-//! as [`Format::grid`](crate::Format::grid) says, from `gguf.quants` of the `gguf` Python package,
-//! where each class has its `grid`; `tests/fixtures/make_grids.py` prints the entries.
+//! The code books of IQ2 and IQ3: ggml's `iq2xxs_grid` and the like. Packed as
+//! [`Format::grid`](crate::Format::grid) describes, from the `grid` of each class in `gguf.quants`
+//! of the `gguf` Python package; `tests/fixtures/make_grids.py` prints the entries.
 
 use crate::quantised::{Levels, RUN};
 
-/// What the codes of IQ2 stand for: two bits of an entry below a sign.
+/// Levels of IQ2's codes: two bits of an entry below a sign.
 pub(super) const IQ2_LEVELS: Levels =
     Levels::Table([8, 25, 43, 0, -8, -25, -43, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
 
-/// The codes of a run, of which `of` tells an entry of an IQ2 book and a byte of signs for each
-/// eight elements.
+/// The codes of a run. For each eight elements, `entry` returns an entry of an IQ2 book and a byte
+/// of signs.
 #[inline(always)]
-pub(super) fn eights(of: impl Fn(usize) -> (u16, u8)) -> [u8; RUN] {
-    let eights: [_; 4] = std::array::from_fn(of);
+pub(super) fn eights(entry: impl Fn(usize) -> (u16, u8)) -> [u8; RUN] {
+    let eights: [_; 4] = std::array::from_fn(entry);
     std::array::from_fn(|i| {
         let (entry, signs) = eights[i / 8];
         (entry >> (2 * (i % 8))) as u8 & 3 | (signs >> (i % 8) & 1) << 2
     })
 }
 
-/// The codes of a run, of which `entry` tells an entry of an IQ3 book for each four elements and
-/// `signs` a byte for each eight: three bits below a sign.
+/// The codes of a run, three bits below a sign. `entry` returns an entry of an IQ3 book for each
+/// four elements, `signs` a byte for each eight.
 #[inline(always)]
 pub(super) fn fours(entry: impl Fn(usize) -> u16, signs: impl Fn(usize) -> u8) -> [u8; RUN] {
     let entries: [_; 8] = std::array::from_fn(entry);
@@ -30,7 +30,8 @@ pub(super) fn fours(entry: impl Fn(usize) -> u16, signs: impl Fn(usize) -> u8) -
     })
 }
 
-/// Eight signs of seven bits: the eighth makes the number of set bits even. ggml's `ksigns_iq2xs`.
+/// Eight signs from seven bits: the eighth makes the number of set bits even. ggml's
+/// `ksigns_iq2xs`.
 #[inline(always)]
 pub(super) fn even_signs(sevens: u32) -> u8 {
     let seven = (sevens & 127) as u8;

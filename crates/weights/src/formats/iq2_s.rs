@@ -4,7 +4,7 @@
 //! `x = d · (s + ½) / 4 · ±GRID[q]`.
 
 use super::{grids, odd_step};
-use crate::quantised::{Bits, Levels, Part, Plane, Quantised, RUN, Steps};
+use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, RunPart, Steps};
 
 /// IQ2_S.
 #[derive(Debug, Clone, Copy)]
@@ -19,8 +19,8 @@ impl Quantised for IQ2S {
     const LEVELS: Levels = grids::IQ2_LEVELS;
     const GRID: &'static [u16] = &grids::IQ2_S;
     const PLANES: &'static [Plane] = &[
-        Plane::Runs(&[Part::Stored(2, 4), Part::Stored(34, 4)]),
-        Plane::Runs(&[Part::Stored(66, 1), Part::Stored(74, 1)]),
+        Plane::Runs(&[RunPart::Stored(2, 4), RunPart::Stored(34, 4)]),
+        Plane::Runs(&[RunPart::Stored(66, 1), RunPart::Stored(74, 1)]),
         Plane::Stored(&[(0, 2)]),
     ];
     type Codes = Bits<3>;

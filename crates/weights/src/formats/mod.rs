@@ -1,7 +1,7 @@
-//! One file a format, each with its block layout as ggml's `ggml-common.h` defines it, where ggml
-//! has it, and the list of them.
+//! One file for each format, with its block layout as in ggml's `ggml-common.h` where ggml has it,
+//! and the list of formats.
 //!
-//! A new format is its file here, its two lines below, and the WGSL that reads it in
+//! A new format takes its file here, its two lines below, and the WGSL that reads it in
 //! `shaders/block/`.
 
 pub(crate) mod bf16;
@@ -30,11 +30,11 @@ pub mod q8_0;
 mod small_floats;
 
 use crate::quantised::RUN;
-pub(crate) use small_floats::{from_brain, from_half, to_half};
+pub(crate) use small_floats::{from_bf16, from_half, to_half};
 
-/// Calls `$then!` with the list of all formats that a matrix can be kept in, in brackets, and with
-/// `$more` behind it: of each its documentation, its name in [`Format`](crate::Format), its module
-/// here, and what it has: `numbers`, `blocks_of_32` or `blocks_of_256`. Of blocks, the module has a
+/// Calls `$then!` with the bracketed list of all formats that a matrix can be kept in, followed by
+/// `$more`. An item is a format's documentation, its name in [`Format`](crate::Format), its module
+/// here, and its kind: `numbers`, `blocks_of_32` or `blocks_of_256`. For blocks, the module has a
 /// [`Quantised`](crate::quantised::Quantised) of that name.
 #[macro_export]
 macro_rules! each_format {
@@ -102,8 +102,8 @@ fn write_half(value: f32, out: &mut [u8]) -> bool {
     half & 0x7fff < 0x7c00
 }
 
-/// Calls `block` with every block of `bytes` and the place of its elements. The lengths are
-/// constants, so that a format's inner loops need no checks.
+/// Calls `block` with every block of `bytes` and its elements. The lengths are constants, so that a
+/// format's inner loops need no checks.
 fn each_block<const BYTES: usize, const ELEMENTS: usize>(
     bytes: &[u8],
     out: &mut [f32],
@@ -116,8 +116,8 @@ fn each_block<const BYTES: usize, const ELEMENTS: usize>(
     }
 }
 
-/// Calls `block` with the elements of every block and the place of its bytes; stops at the first
-/// that answers false, with its number.
+/// Calls `block` with every block's elements and bytes; stops at the first that returns false and
+/// returns its index.
 fn write_each_block<const ELEMENTS: usize, const BYTES: usize>(
     values: &[f32],
     out: &mut [u8],
@@ -132,8 +132,9 @@ fn write_each_block<const ELEMENTS: usize, const BYTES: usize>(
     }
 }
 
-/// Writes every number as 16 bits; the error is the index of the first whose bits are at least
-/// `too_large`, sign aside. Looks for it only where there is one, so that all else is vectors.
+/// Writes every number as 16 bits; the error is the index of the first whose bits, without the
+/// sign, are at least `too_large`. Searches for it only where there is one, so that the rest
+/// vectorises.
 fn write_each_pair(
     values: &[f32],
     out: &mut [u8],
@@ -154,7 +155,7 @@ fn write_each_pair(
     Err(places.iter().position(bad).unwrap_or_default())
 }
 
-/// The nibbles of a run as Q4_0 has them: low ones are elements 0 to 15, high ones 16 to 31.
+/// The nibbles of a run as in Q4_0: elements 0 to 15 in the low ones, 16 to 31 in the high ones.
 #[inline(always)]
 fn nibbles(bytes: &[u8]) -> [u8; RUN] {
     let mut codes = [0; RUN];
@@ -165,7 +166,8 @@ fn nibbles(bytes: &[u8]) -> [u8; RUN] {
     codes
 }
 
-/// [`nibbles`] with a fifth bit each: bit `j` of the little-endian word `fifths` is element `j`'s.
+/// [`nibbles`] with a fifth bit each: bit `j` of the little-endian word `fifths` belongs to element
+/// `j`.
 #[inline(always)]
 fn nibbles_and_bits(fifths: &[u8], bytes: &[u8]) -> [u8; RUN] {
     let fifths = word(fifths);
@@ -176,10 +178,10 @@ fn nibbles_and_bits(fifths: &[u8], bytes: &[u8]) -> [u8; RUN] {
     codes
 }
 
-/// `BITS` of each element of a run of a block of 256: runs lie above each other in the same 32
-/// bytes, as many as a byte holds.
+/// `BITS` of each element of a run of a block of 256: as many runs as a byte holds share 32 bytes,
+/// from the lowest bits up.
 #[inline(always)]
-fn of_run<const BITS: usize>(bytes: &[u8], run: usize) -> [u8; RUN] {
+fn run_bits<const BITS: usize>(bytes: &[u8], run: usize) -> [u8; RUN] {
     let each = 8 / BITS;
     let mut codes = [0; RUN];
     for (code, byte) in codes.iter_mut().zip(&bytes[RUN * (run / each)..][..RUN]) {
@@ -188,7 +190,7 @@ fn of_run<const BITS: usize>(bytes: &[u8], run: usize) -> [u8; RUN] {
     codes
 }
 
-/// The low `bits` of codes and what lies above.
+/// Joins the low `bits` of codes with the bits above.
 #[inline(always)]
 fn joined(low: [u8; RUN], high: [u8; RUN], bits: usize) -> [u8; RUN] {
     let mut codes = low;

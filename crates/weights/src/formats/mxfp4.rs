@@ -1,6 +1,6 @@
 //! MXFP4 (OCP Microscaling): blocks of 32 elements, a byte `e` and 16 bytes of nibbles, laid out as
-//! in Q4_0, each an E2M1 float. With the floats doubled to whole numbers, as ggml has them:
-//! `x = 2^(e − 128) · LEVELS[q]`.
+//! in Q4_0, each an E2M1 float. With the floats doubled to integers, as in ggml: `x = 2^(e − 128) ·
+//! LEVELS[q]`.
 
 use super::nibbles;
 use crate::quantised::{Bits, Levels, Plane, Power, Quantised, RUN};
@@ -26,7 +26,7 @@ impl Quantised for MXFP4 {
         nibbles(&block[1..])
     }
 
-    /// 2^(e − 128), which is subnormal for e below 2.
+    /// 2^(e − 128), subnormal for e below 2.
     #[inline(always)]
     fn halves(block: &[u8]) -> [u16; 2] {
         let brain = match block[0] {
@@ -38,7 +38,7 @@ impl Quantised for MXFP4 {
     }
 
     fn set_scales(block: &mut [u8], next: &mut dyn FnMut() -> f32) {
-        // A float's own exponent e stands for 2^(e − 127).
+        // An f32's exponent e means 2^(e − 127).
         let exponent = (next().to_bits() >> 23) as u8;
         block[0] = exponent.saturating_add(1);
     }

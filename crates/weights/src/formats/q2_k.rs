@@ -2,8 +2,8 @@
 //! 4-bit minimum `t` (high) a group, 64 bytes of 2-bit quants `q`, f16 `d` and f16 `e`:
 //! `x = d · s · q − e · t`.
 
-use super::of_run;
-use crate::quantised::{Bits, Levels, Part, Plane, Quantised, RUN, StepsAndMinima};
+use super::run_bits;
+use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, RunPart, StepsAndMinima};
 
 /// Q2_K.
 #[derive(Debug, Clone, Copy)]
@@ -15,9 +15,9 @@ impl Quantised for Q2K {
     const ELEMENTS: usize = 256;
     const BYTES: usize = 84;
     const HALVES: &'static [usize] = &[80, 82];
-    const LEVELS: Levels = Levels::Less(0);
+    const LEVELS: Levels = Levels::Offset(0);
     const PLANES: &'static [Plane] = &[
-        Plane::Runs(&[Part::Twos(0)]),
+        Plane::Runs(&[RunPart::Twos(0)]),
         Plane::Stored(&[(0, 16)]),
         Plane::Stored(&[(80, 4)]),
     ];
@@ -26,7 +26,7 @@ impl Quantised for Q2K {
 
     #[inline(always)]
     fn codes(block: &[u8], run: usize) -> [u8; RUN] {
-        of_run::<2>(&block[16..], run)
+        run_bits::<2>(&block[16..], run)
     }
 
     #[inline(always)]

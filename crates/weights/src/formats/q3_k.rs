@@ -2,8 +2,8 @@
 //! two bits of the quants `q`, twelve bytes with a 6-bit scale `s` a group, f16 `d`:
 //! `x = d · (s − 32) · (q − 4)`.
 
-use super::{joined, of_run};
-use crate::quantised::{Bits, Levels, Part, Plane, Quantised, RUN, Steps};
+use super::{joined, run_bits};
+use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, RunPart, Steps};
 
 /// Q3_K.
 #[derive(Debug, Clone, Copy)]
@@ -15,10 +15,10 @@ impl Quantised for Q3K {
     const ELEMENTS: usize = 256;
     const BYTES: usize = 110;
     const HALVES: &'static [usize] = &[108];
-    const LEVELS: Levels = Levels::Less(4);
+    const LEVELS: Levels = Levels::Offset(4);
     const PLANES: &'static [Plane] = &[
-        Plane::Runs(&[Part::Twos(0)]),
-        Plane::Runs(&[Part::Ones(2)]),
+        Plane::Runs(&[RunPart::Twos(0)]),
+        Plane::Runs(&[RunPart::Ones(2)]),
         Plane::Stored(&[(96, 12)]),
         Plane::Stored(&[(108, 2)]),
     ];
@@ -27,7 +27,11 @@ impl Quantised for Q3K {
 
     #[inline(always)]
     fn codes(block: &[u8], run: usize) -> [u8; RUN] {
-        joined(of_run::<2>(&block[32..], run), of_run::<1>(block, run), 2)
+        joined(
+            run_bits::<2>(&block[32..], run),
+            run_bits::<1>(block, run),
+            2,
+        )
     }
 
     /// `s − 32`: the lower four bits lie in eight bytes, the upper two in the next four.

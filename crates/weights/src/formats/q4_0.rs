@@ -15,7 +15,7 @@ impl Quantised for Q4_0 {
     const ELEMENTS: usize = 32;
     const BYTES: usize = 18;
     const HALVES: &'static [usize] = &[0];
-    const LEVELS: Levels = Levels::Less(8);
+    const LEVELS: Levels = Levels::Offset(8);
     const PLANES: &'static [Plane] = &[Plane::Stored(&[(2, 16)]), Plane::Stored(&[(0, 2)])];
     const QUANTISE: Option<Writer> = Some(quantise);
     type Codes = Bits<4>;
@@ -27,10 +27,9 @@ impl Quantised for Q4_0 {
     }
 }
 
-/// `d = x* / −8` where `x*` is the element of largest magnitude, sign kept, so that it becomes
-/// exactly −8; `q = ⌊x / d + 8.5⌋`, at most 15. Product and sum are rounded to f32 one after the
-/// other: ggml's result depends on whether the compiler fuses them, and the `gguf` package settles
-/// it this way.
+/// `d = x* / −8`, with `x*` the element of largest magnitude including its sign, so that it becomes
+/// exactly −8; `q = ⌊x / d + 8.5⌋`, at most 15. Product and sum are rounded to f32 separately:
+/// ggml's result depends on whether the compiler fuses them; this follows the `gguf` package.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -39,7 +38,7 @@ impl Quantised for Q4_0 {
 fn quantise(values: &[f32], out: &mut [u8]) -> Result<(), usize> {
     write_each_block(values, out, |values: &[f32; 32], out: &mut [u8; 18]| {
         let scale = largest(values).1 / -8.0;
-        // Numbers so small that their scale has no inverse have none in f16 either.
+        // A scale too small to have an inverse is zero in f16 too.
         let inverse = Some(1.0 / scale).filter(|inverse| inverse.is_finite());
         let inverse = inverse.unwrap_or_default();
         let nibble = |value: f32| (value * inverse + 8.5).clamp(0.0, 15.0) as u8;

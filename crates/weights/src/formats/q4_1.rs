@@ -14,7 +14,7 @@ impl Quantised for Q4_1 {
     const ELEMENTS: usize = 32;
     const BYTES: usize = 20;
     const HALVES: &'static [usize] = &[0, 2];
-    const LEVELS: Levels = Levels::Less(0);
+    const LEVELS: Levels = Levels::Offset(0);
     const PLANES: &'static [Plane] = &[Plane::Stored(&[(4, 16)]), Plane::Stored(&[(0, 4)])];
     type Codes = Bits<4>;
     type Scaling = ScaleAndMinimum;

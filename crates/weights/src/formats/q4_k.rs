@@ -2,8 +2,8 @@
 //! scale `s` and a 6-bit minimum `t` a group, 128 bytes of nibbles `q`, group 2i in the low and
 //! group 2i + 1 in the high nibbles of the same 32 bytes: `x = d · s · q − e · t`.
 
-use super::of_run;
-use crate::quantised::{Bits, Levels, Part, Plane, Quantised, RUN, StepsAndMinima};
+use super::run_bits;
+use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, RunPart, StepsAndMinima};
 
 /// Q4_K.
 #[derive(Debug, Clone, Copy)]
@@ -15,17 +15,17 @@ impl Quantised for Q4K {
     const ELEMENTS: usize = 256;
     const BYTES: usize = 144;
     const HALVES: &'static [usize] = &[0, 2];
-    const LEVELS: Levels = Levels::Less(0);
-    const PLANES: &'static [Plane] = &[Plane::Runs(&[Part::Nibbles]), Plane::Stored(&[(0, 16)])];
+    const LEVELS: Levels = Levels::Offset(0);
+    const PLANES: &'static [Plane] = &[Plane::Runs(&[RunPart::Nibbles]), Plane::Stored(&[(0, 16)])];
     type Codes = Bits<4>;
     type Scaling = StepsAndMinima<8>;
 
     #[inline(always)]
     fn codes(block: &[u8], run: usize) -> [u8; RUN] {
-        of_run::<4>(&block[16..], run)
+        run_bits::<4>(&block[16..], run)
     }
 
-    /// The first four groups' lie whole in eight bytes, the others' in four bytes of nibbles and
+    /// The first four groups' lie whole in eight bytes; the others' in four bytes of nibbles and
     /// the upper two bits of those eight.
     #[inline(always)]
     fn steps(block: &[u8], group: usize) -> [i8; 2] {

@@ -2,7 +2,7 @@
 //! nibbles, laid out as in Q4_0: `x = d · (q − 16)`.
 
 use super::nibbles_and_bits;
-use crate::quantised::{Bits, Levels, Part, Plane, Quantised, RUN, Scale};
+use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, RunPart, Scale};
 
 /// Q5_0.
 #[derive(Debug, Clone, Copy)]
@@ -14,10 +14,10 @@ impl Quantised for Q5_0 {
     const ELEMENTS: usize = 32;
     const BYTES: usize = 22;
     const HALVES: &'static [usize] = &[0];
-    const LEVELS: Levels = Levels::Less(16);
+    const LEVELS: Levels = Levels::Offset(16);
     const PLANES: &'static [Plane] = &[
         Plane::Stored(&[(6, 16)]),
-        Plane::Runs(&[Part::Ones(4)]),
+        Plane::Runs(&[RunPart::Ones(4)]),
         Plane::Stored(&[(0, 2)]),
     ];
     type Codes = Bits<5>;

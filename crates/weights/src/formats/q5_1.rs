@@ -2,7 +2,7 @@
 //! and 16 bytes of nibbles, laid out as in Q4_0: `x = d · q + m`.
 
 use super::nibbles_and_bits;
-use crate::quantised::{Bits, Levels, Part, Plane, Quantised, RUN, ScaleAndMinimum};
+use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, RunPart, ScaleAndMinimum};
 
 /// Q5_1.
 #[derive(Debug, Clone, Copy)]
@@ -14,10 +14,10 @@ impl Quantised for Q5_1 {
     const ELEMENTS: usize = 32;
     const BYTES: usize = 24;
     const HALVES: &'static [usize] = &[0, 2];
-    const LEVELS: Levels = Levels::Less(0);
+    const LEVELS: Levels = Levels::Offset(0);
     const PLANES: &'static [Plane] = &[
         Plane::Stored(&[(8, 16)]),
-        Plane::Runs(&[Part::Stored(0, 4), Part::Ones(4)]),
+        Plane::Runs(&[RunPart::Stored(0, 4), RunPart::Ones(4)]),
     ];
     type Codes = Bits<5>;
     type Scaling = ScaleAndMinimum;

@@ -2,8 +2,8 @@
 //! element `32 i + j`.
 
 use super::q4_k::Q4K;
-use super::{joined, of_run};
-use crate::quantised::{Bits, Levels, Part, Plane, Quantised, RUN, StepsAndMinima};
+use super::{joined, run_bits};
+use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, RunPart, StepsAndMinima};
 
 /// Q5_K.
 #[derive(Debug, Clone, Copy)]
@@ -15,10 +15,10 @@ impl Quantised for Q5K {
     const ELEMENTS: usize = 256;
     const BYTES: usize = 176;
     const HALVES: &'static [usize] = &[0, 2];
-    const LEVELS: Levels = Levels::Less(0);
+    const LEVELS: Levels = Levels::Offset(0);
     const PLANES: &'static [Plane] = &[
-        Plane::Runs(&[Part::Nibbles]),
-        Plane::Runs(&[Part::Ones(4)]),
+        Plane::Runs(&[RunPart::Nibbles]),
+        Plane::Runs(&[RunPart::Ones(4)]),
         Plane::Stored(&[(0, 16)]),
     ];
     type Codes = Bits<5>;
@@ -27,8 +27,8 @@ impl Quantised for Q5K {
     #[inline(always)]
     fn codes(block: &[u8], run: usize) -> [u8; RUN] {
         joined(
-            of_run::<4>(&block[48..], run),
-            of_run::<1>(&block[16..], run),
+            run_bits::<4>(&block[48..], run),
+            run_bits::<1>(&block[16..], run),
             4,
         )
     }

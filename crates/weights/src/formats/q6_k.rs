@@ -4,8 +4,8 @@
 //! nibbles hold runs 0 and 1 low and runs 2 and 3 high, its 32 bytes of pairs hold run `r` in
 //! bits `2r` and `2r + 1`.
 
-use super::{joined, of_run};
-use crate::quantised::{Bits, Levels, Part, Plane, Quantised, RUN, Steps};
+use super::{joined, run_bits};
+use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, RunPart, Steps};
 
 /// Q6_K.
 #[derive(Debug, Clone, Copy)]
@@ -17,10 +17,10 @@ impl Quantised for Q6K {
     const ELEMENTS: usize = 256;
     const BYTES: usize = 210;
     const HALVES: &'static [usize] = &[208];
-    const LEVELS: Levels = Levels::Less(32);
+    const LEVELS: Levels = Levels::Offset(32);
     const PLANES: &'static [Plane] = &[
-        Plane::Runs(&[Part::Nibbles]),
-        Plane::Runs(&[Part::Twos(4)]),
+        Plane::Runs(&[RunPart::Nibbles]),
+        Plane::Runs(&[RunPart::Twos(4)]),
         Plane::Stored(&[(192, 16)]),
         Plane::Stored(&[(208, 2)]),
     ];
@@ -35,7 +35,7 @@ impl Quantised for Q6K {
         for (low, byte) in low.iter_mut().zip(bytes) {
             *low = byte >> (4 * (quarter / 2)) & 15;
         }
-        joined(low, of_run::<2>(&block[128..], run), 4)
+        joined(low, run_bits::<2>(&block[128..], run), 4)
     }
 
     #[inline(always)]

@@ -14,7 +14,7 @@ impl Quantised for Q8_0 {
     const ELEMENTS: usize = 32;
     const BYTES: usize = 34;
     const HALVES: &'static [usize] = &[0];
-    const LEVELS: Levels = Levels::Less(128);
+    const LEVELS: Levels = Levels::Offset(128);
     const PLANES: &'static [Plane] = &[Plane::Stored(&[(2, 32)]), Plane::Stored(&[(0, 2)])];
     const QUANTISE: Option<Writer> = Some(quantise);
     type Codes = Bits<8>;
@@ -30,8 +30,8 @@ impl Quantised for Q8_0 {
     }
 }
 
-/// `d = max|x| / 127`, `q = round(x / d)`, halves away from zero; the division uses the scale
-/// before it is rounded to f16, as ggml's reference does.
+/// `d = max|x| / 127`, `q = round(x / d)`, halves away from zero; divides by the scale before
+/// rounding it to f16, as ggml's reference does.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "|x / d| is at most 127, and the cast saturates"
@@ -39,7 +39,7 @@ impl Quantised for Q8_0 {
 fn quantise(values: &[f32], out: &mut [u8]) -> Result<(), usize> {
     write_each_block(values, out, |values: &[f32; 32], out: &mut [u8; 34]| {
         let scale = largest_magnitude(values) / 127.0;
-        // Numbers so small that their scale has no inverse have none in f16 either.
+        // A scale too small to have an inverse is zero in f16 too.
         let inverse = Some(1.0 / scale).filter(|inverse| inverse.is_finite());
         let inverse = inverse.unwrap_or_default();
         for (out, value) in out[2..].iter_mut().zip(values) {
@@ -49,7 +49,8 @@ fn quantise(values: &[f32], out: &mut [u8]) -> Result<(), usize> {
     })
 }
 
-/// `f32::round`, for numbers of at most 127: that calls a library where this becomes vectors.
+/// `f32::round` for magnitudes of at most 127; `round` itself is a library call, which prevents
+/// vectorisation.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,

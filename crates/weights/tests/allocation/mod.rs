@@ -1,30 +1,30 @@
-//! An allocator that knows how much memory a thread holds at most, and ends the process before it
-//! takes the machine's.
+//! An allocator that tracks a thread's peak of allocated memory, and aborts before it exhausts the
+//! machine's.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// Knows what this thread holds and has held at most.
+/// Counts this thread's current and peak allocated bytes.
 pub struct Counting;
 
-/// More than any test may take.
-const TOO_MUCH: usize = 4 << 30;
+/// Above any test's need.
+const MAX_BYTES: usize = 4 << 30;
 
 thread_local! {
-    static HELD: Cell<usize> = const { Cell::new(0) };
-    static MOST: Cell<usize> = const { Cell::new(0) };
+    static ALLOCATED: Cell<usize> = const { Cell::new(0) };
+    static PEAK: Cell<usize> = const { Cell::new(0) };
 }
 
 // SAFETY: every call goes to the system allocator unchanged, or fails.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // During a thread's end its storage may be gone; nothing is measured there.
-        let held = HELD.try_with(|held| {
+        // At a thread's end its storage may be gone; nothing is measured then.
+        let held = ALLOCATED.try_with(|held| {
             held.set(held.get().wrapping_add(layout.size()));
-            MOST.with(|most| most.set(most.get().max(held.get())));
+            PEAK.with(|most| most.set(most.get().max(held.get())));
             held.get()
         });
-        if held.is_ok_and(|held| held > TOO_MUCH) {
+        if held.is_ok_and(|held| held > MAX_BYTES) {
             return std::ptr::null_mut();
         }
         // SAFETY: the caller keeps the contract of `alloc`.
@@ -32,7 +32,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        let _ = HELD.try_with(|held| held.set(held.get().saturating_sub(layout.size())));
+        let _ = ALLOCATED.try_with(|held| held.set(held.get().saturating_sub(layout.size())));
         // SAFETY: the caller keeps the contract of `dealloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
@@ -41,16 +41,16 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Runs `work`; returns its result, and how many bytes more than before were held at most.
+/// Runs `work`; returns its result, and the peak of bytes allocated beyond those before.
 pub fn measured<T>(work: impl FnOnce() -> T) -> (T, usize) {
-    let before = HELD.get();
-    MOST.set(before);
+    let before = ALLOCATED.get();
+    PEAK.set(before);
     let result = work();
-    (result, MOST.get().saturating_sub(before))
+    (result, PEAK.get().saturating_sub(before))
 }
 
-/// Bytes that this thread holds.
+/// Bytes allocated by this thread.
 #[allow(dead_code, reason = "tests ask for the most alone")]
-pub fn held() -> usize {
-    HELD.get()
+pub fn allocated() -> usize {
+    ALLOCATED.get()
 }

@@ -1,5 +1,5 @@
-//! A loader that does with a model's files all that can be done with them and checks that the
-//! outcome is sound. Used by `examples/fuzz.rs`.
+//! A loader that uses all of a model's files and checks that the outcome is sound. Used by
+//! `examples/fuzz.rs`.
 
 use std::collections::HashSet;
 
@@ -11,11 +11,11 @@ use pollster::block_on;
 
 use super::allocation::measured;
 
-/// Opens a model, reads all that is in it and checks that it is what its header says.
+/// Opens a model, reads all of it and checks that it matches its header.
 ///
 /// # Panics
-/// Where a reader accepts what is not sound, answers with an error that is not about the files, or
-/// takes more memory than a small multiple of their bytes.
+/// Where a reader accepts unsound files, returns an error that is not about the files, or takes
+/// more memory than a small multiple of their bytes.
 pub fn load(files: Vec<(String, Vec<u8>)>) -> Result<(), CheckpointError> {
     let total: usize = files.iter().map(|(_, content)| content.len()).sum();
     let source = Memory::new(files);
@@ -26,7 +26,7 @@ pub fn load(files: Vec<(String, Vec<u8>)>) -> Result<(), CheckpointError> {
         Ok(checkpoint) => checkpoint,
         Err(error) => {
             assert!(error.to_string().len() > 10);
-            // The readers know how long files are: they never ask for more.
+            // The readers know the files' lengths: they never ask for more.
             assert!(!matches!(error, CheckpointError::Source(_)), "{error}");
             assert!(
                 !matches!(

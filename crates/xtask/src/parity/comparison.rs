@@ -1,4 +1,4 @@
-//! One model on one device: its logits and greedy text beside those of transformers.
+//! Comparison of one model on one device with transformers: logits and greedy text.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,46 +7,42 @@ use std::process::Command;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde_json::Value;
 
-/// An entry of `models.json`.
 #[derive(Debug, Clone)]
 pub struct Comparison {
-    /// The family, as `docs/measurements.md` lists it.
+    /// Family, as listed in `docs/measurements.md`.
     pub family: String,
-    /// Which configuration of the family.
+    /// Configuration within the family.
     pub case: String,
-    /// The form the weights are in.
+    /// Format of the weights.
     pub format: String,
-    /// The folder or file, below the folder of `models.json`.
+    /// Folder or file, relative to the folder of `models.json`.
     path: PathBuf,
-    /// Stem of the reference: `.json` and `.f32`.
+    /// Stem of the reference files `.json` and `.f32`.
     reference: PathBuf,
-    /// The largest relative error that passes.
     limit: f64,
-    /// Quantise while loading.
+    /// Format to quantise to while loading.
     quantise: Option<String>,
 }
 
-/// What came of a comparison.
 #[derive(Debug, Clone)]
 pub enum Outcome {
-    /// It ran.
     Compared {
-        /// Largest difference of a logit over its row's largest magnitude, of all rows.
+        /// Largest difference of a logit relative to its row's largest magnitude, over all rows.
         error: f64,
-        /// What `error` may be.
+        /// Limit of `error`.
         limit: f64,
-        /// Greedy tokens that agree, from the first on, and how many there are.
+        /// Number of leading greedy tokens that agree, and of all.
         greedy: (usize, usize),
     },
-    /// The engine refused it or failed; with its message.
+    /// The engine refused the model or failed, with its message.
     Failed(String),
 }
 
 impl Outcome {
-    /// Whether the limit was held and the greedy text is the same.
-    pub fn held(&self) -> bool {
+    /// Returns whether the limit was met and the greedy text is the same.
+    pub fn is_within_limit(&self) -> bool {
         match self {
-            // A NaN holds no limit.
+            // NaN fails the limit.
             Self::Compared {
                 error,
                 limit,
@@ -70,17 +66,17 @@ impl fmt::Display for Outcome {
                     "{error:.1e} of {limit:.0e}, greedy {} of {}",
                     greedy.0, greedy.1
                 )?;
-                f.write_str(if self.held() { "" } else { "  MISSED" })
+                f.write_str(if self.is_within_limit() {
+                    ""
+                } else {
+                    "  MISSED"
+                })
             }
             Self::Failed(message) => write!(f, "MISSED: {message}"),
         }
     }
 }
 
-/// Everything that `models.json` in `folder` lists.
-///
-/// # Errors
-/// When it can't be read or an entry lacks a field.
 pub fn listed(folder: &Path) -> Result<Vec<Comparison>> {
     let entries = json(&folder.join("models.json"))?;
     let entries = entries.as_array().context("models.json holds no list")?;
@@ -109,7 +105,7 @@ pub fn listed(folder: &Path) -> Result<Vec<Comparison>> {
 }
 
 impl Comparison {
-    /// Whether the command line asked for it; empty lists ask for all.
+    /// Returns whether the command line selects it; empty lists select all.
     pub fn wanted(&self, families: &[String], formats: &[String]) -> bool {
         let named = |names: &[String], own: &[&String]| {
             names.is_empty() || names.iter().any(|name| own.contains(&name))
@@ -117,7 +113,7 @@ impl Comparison {
         named(families, &[&self.family, &self.case]) && named(formats, &[&self.format])
     }
 
-    /// Runs the tool on the model and compares; `index` tells it from others that run meanwhile.
+    /// Runs the tool on the model and compares; `index` distinguishes concurrent runs.
     pub fn run(&self, tool: &Path, device: &str, folder: &Path, index: usize) -> Outcome {
         self.compared(tool, device, folder, index)
             .unwrap_or_else(|error| Outcome::Failed(format!("{error:#}")))
@@ -174,10 +170,10 @@ impl Comparison {
     }
 }
 
-/// What a command of the tool printed.
+/// Standard output of a command of the tool.
 ///
 /// # Errors
-/// The last line of what it said instead: the rest is its arguments and a driver's remarks.
+/// The last line of its standard error: the rest is its arguments and a driver's remarks.
 fn output(command: &mut Command) -> Result<String> {
     let output = command.output().context("the tool did not start")?;
     if !output.status.success() {
@@ -187,8 +183,8 @@ fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Largest difference between two logits of a row over the largest magnitude of the wanted row,
-/// over all rows of `vocabulary` logits.
+/// Largest difference between two logits of a row relative to the largest magnitude of the wanted
+/// row, over all rows of `vocabulary` logits.
 fn largest_error(found: &[f32], wanted: &[f32], vocabulary: usize) -> Result<f64> {
     ensure!(
         found.len() == wanted.len() && vocabulary > 0,
@@ -202,7 +198,7 @@ fn largest_error(found: &[f32], wanted: &[f32], vocabulary: usize) -> Result<f64
             .iter()
             .fold(0.0f64, |most, &x| most.max(f64::from(x).abs()));
         let apart = found.iter().zip(wanted);
-        // f64::max would pass over a NaN.
+        // `f64::max` would ignore NaN.
         apart.fold(0.0f64, |most, (&a, &b)| {
             let difference = (f64::from(a) - f64::from(b)).abs() / largest;
             if difference > most || difference.is_nan() {
@@ -268,7 +264,7 @@ mod tests {
             limit: 1e-4,
             greedy: (24, 24),
         };
-        assert!(!outcome.held());
+        assert!(!outcome.is_within_limit());
         assert!(largest_error(&[1.0, -2.0], &wanted, 2).is_err());
     }
 }

@@ -1,11 +1,11 @@
-//! The parity table of `docs/measurements.md`: families by formats, the worst figure of each.
+//! Parity table of `docs/measurements.md`: families by formats, with the worst figure of each.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::comparison::{Comparison, Outcome};
 
-/// The columns: a heading, and the formats whose worst figure stands below it.
+/// Columns: a heading, and the formats whose worst figure it shows.
 const COLUMNS: [(&str, &[&str]); 11] = [
     ("folder, F32", &["hf-f32", "hf-shards", "hf-spelling-4"]),
     ("folder, BF16", &["hf-bf16"]),
@@ -26,7 +26,6 @@ const COLUMNS: [(&str, &[&str]); 11] = [
     ),
 ];
 
-/// The table in Markdown, of the columns that were run, with a line that says what it shows.
 pub fn markdown(outcomes: &[(&Comparison, Outcome)], devices: &[String]) -> String {
     let columns: Vec<_> = COLUMNS
         .iter()
@@ -43,7 +42,7 @@ pub fn markdown(outcomes: &[(&Comparison, Outcome)], devices: &[String]) -> Stri
         }
     }
     let mut text = String::new();
-    // Writing to a String can't fail.
+    // Writing to a `String` can't fail.
     let _ = write!(text, "| family (configurations) |");
     for (heading, _) in &columns {
         let _ = write!(text, " {heading} |");
@@ -74,7 +73,7 @@ pub fn markdown(outcomes: &[(&Comparison, Outcome)], devices: &[String]) -> Stri
     text
 }
 
-/// The cell for some outcomes.
+/// Renders the cell of some outcomes.
 fn worst<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> String {
     let mut most: Option<f64> = None;
     let mut missed = false;

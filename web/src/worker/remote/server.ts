@@ -5,7 +5,7 @@
  */
 import { optional, shape, text } from "../../protocol/check.ts";
 import { ContextFull, isAbort, RemoteFailure } from "../../protocol/errors.ts";
-import { pause, retryAfter, Setback, waitAfter } from "../../store/retry.ts";
+import { pause, retryAfter, RetryableError, waitAfter } from "../../store/retry.ts";
 
 /** It did not answer, or not well, in the time it had. */
 export class Late extends RemoteFailure {}
@@ -69,7 +69,7 @@ export class Server {
         return await this.#once(url, body, limit);
       } catch (thrown) {
         signal?.throwIfAborted();
-        if (!(thrown instanceof Setback)) throw thrown;
+        if (!(thrown instanceof RetryableError)) throw thrown;
         const wait = waitAfter(thrown, fruitless, retries);
         if (fruitless >= retries.tries || performance.now() + wait >= until)
           throw new Late(`${thrown.message} Go on without ${this.#name}, or see after the server.`);
@@ -106,7 +106,7 @@ export class Server {
         );
       if (isAbort(error) || !(error instanceof TypeError)) throw error;
       // A page is told no more than that: the line, CORS and the page's own policy look alike.
-      throw new Setback(
+      throw new RetryableError(
         `${this.host} can't be reached: check that it runs, that it lets this page's origin ask it (CORS), and that the page's policy allows it (connect-src).`,
       );
     }
@@ -120,9 +120,9 @@ export class Server {
         `${host} ${this.#key === undefined ? "asks for a key" : "refuses the key"}. Add ${this.#name} again with one that it takes.`,
       );
     if (status === 429)
-      throw new Setback(`${host} gets too many requests.`, { waitMs: retryAfter(headers) });
+      throw new RetryableError(`${host} gets too many requests.`, { waitMs: retryAfter(headers) });
     if (status === 408 || status === 425 || status >= 500)
-      throw new Setback(`${host} answered ${status}.`, { waitMs: retryAfter(headers) });
+      throw new RetryableError(`${host} answered ${status}.`, { waitMs: retryAfter(headers) });
     const why = this.#told(text);
     if (status === 400 && /context|maximum.{0,20}length|too long/i.test(messageIn(text)))
       throw new ContextFull(

@@ -10,9 +10,9 @@ use crate::{
 };
 
 /// Queries, keys and values; then rows of queries alone, without a norm, which leave the caches
-/// alone.
+/// unchanged.
 pub(super) fn append(gpu: &Gpu, exact: bool, over: NormOf) -> Result<Trial, GpuError> {
-    /// Positions of the table, fewer than there are; numbers of a head that rotate.
+    /// Positions of the table, fewer than used; rotating numbers of a head.
     const CONTEXT: usize = 10;
     const ROTARY: usize = 40;
     let of = HeadNorm {
@@ -27,11 +27,11 @@ pub(super) fn append(gpu: &Gpu, exact: bool, over: NormOf) -> Result<Trial, GpuE
         capacity: 12,
         exact,
     };
-    // Of the second candidate one row lies past the cache and is not written.
+    // One row of the second candidate lies past the cache and is not written.
     let places = places_in_line(8, &[2, 3]);
     let tokens = places.len();
     let mut numbers = Numbers(3);
-    // With gates, which are passed over: where there are none is simpler.
+    // With gates, which are skipped: the case without is simpler.
     let qkv = numbers.many(tokens * heads.gated_row(true));
     let norms = [numbers.many(heads.width), numbers.many(heads.width)];
     let frequencies: Vec<f32> = (0..ROTARY / 2).map(|i| 0.9_f32.powi(i as i32)).collect();
@@ -92,8 +92,8 @@ pub(super) fn append(gpu: &Gpu, exact: bool, over: NormOf) -> Result<Trial, GpuE
     }))
 }
 
-/// Over more keys than a workgroup has threads; a workgroup's queries are of two candidates. By the
-/// kernel that serves `long` caches, though this one is short.
+/// Over more keys than a workgroup has threads; a workgroup's queries belong to two candidates.
+/// With the kernel for `long` caches, though this one is short.
 pub(super) fn attention(
     gpu: &Gpu,
     exact: bool,
@@ -105,7 +105,7 @@ pub(super) fn attention(
     let heads = Heads {
         heads: 4,
         kv_heads: 2,
-        // A quad more than the columns that one workgroup owns.
+        // A quad more than the columns of one workgroup.
         width: if wide { 260 } else { 20 },
         capacity: 75,
         exact,
@@ -147,7 +147,7 @@ pub(super) fn attention(
     Ok(trial.numbers(&found, expected))
 }
 
-/// Rows that overlap where they go, wider than a workgroup has threads.
+/// Overlapping rows, wider than a workgroup has threads.
 pub(super) fn keep_rows(gpu: &Gpu) -> Result<Trial, GpuError> {
     let moves = gpu.upload(&MOVES)?;
     let [(keys, of_keys), (values, of_values)] = [moved(gpu, 5)?, moved(gpu, 6)?];
@@ -176,7 +176,7 @@ const MOVED: Heads = Heads {
 
 const MOVES: [u32; 3] = [4, 2, 3];
 
-/// A cache, and the same behind the moves.
+/// A cache, and the same after the moves.
 fn moved(gpu: &Gpu, seed: u64) -> Result<(Buffer, Vec<u32>), GpuError> {
     let numbers = Numbers(seed).many(MOVED.capacity * MOVED.kv_heads * MOVED.width);
     let mut cache = MOVED.pack(&numbers);
@@ -185,8 +185,8 @@ fn moved(gpu: &Gpu, seed: u64) -> Result<(Buffer, Vec<u32>), GpuError> {
     Ok((buffer, cache))
 }
 
-/// Two candidates: of the first some tokens ran before, the second has a row past the cache, and
-/// sees what would be before the text.
+/// Two candidates: some tokens of the first ran before; the second has a row past the cache, and
+/// reaches before the text's beginning.
 pub(super) fn convolve(gpu: &Gpu, exact: bool) -> Result<Trial, GpuError> {
     const TAPS: usize = 4;
     let channels = Channels {

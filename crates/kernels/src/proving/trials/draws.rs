@@ -1,5 +1,5 @@
-//! The trial of the sampler: draws in a row, from many tokens that are nearly alike, so that a
-//! small error in their weights draws another one.
+//! The trial of the sampler: consecutive draws from many nearly equal tokens, so that a small error
+//! in their weights changes a draw.
 
 use super::Trial;
 use super::numbers::{Numbers, unwritten};
@@ -16,7 +16,7 @@ pub(super) fn sample(gpu: &Gpu) -> Result<Trial, GpuError> {
     };
     let mut numbers = Numbers(6);
     let random: Vec<u32> = (0..STEPS).map(|_| numbers.bits() as u32).collect();
-    // Some are alike: ties.
+    // Some are equal: ties.
     let logits = numbers.many(VOCABULARY).into_iter();
     let logits: Vec<f32> = logits.map(|v| (v * 128.0).round() / 64.0).collect();
     let drawn: Vec<u32> = (random.iter())

@@ -8,7 +8,7 @@ use crate::{Chosen, ExpertCounts, Format, Gpu, GpuError, Joined, Rows, choice_gr
 /// More experts than a workgroup has threads.
 const OF: ExpertCounts = ExpertCounts { count: 75, used: 5 };
 
-/// As a softmax, and as σ with a bias; logits beyond both ends of its curve, and equal ones.
+/// By a softmax, and by σ with a bias; logits beyond both ends of its curve, and equal ones.
 pub(super) fn route(gpu: &Gpu) -> Result<Trial, GpuError> {
     const TOKENS: usize = 3;
     let mut numbers = Numbers(11);
@@ -54,7 +54,7 @@ pub(super) fn route(gpu: &Gpu) -> Result<Trial, GpuError> {
         }))
 }
 
-/// Choices of `tokens` tokens, of which the first experts have many.
+/// Choices of `tokens` tokens, many of them of the first experts.
 fn choices(tokens: usize, of: ExpertCounts) -> Vec<u32> {
     let expert = |token: usize, choice: usize| match choice {
         0 => token % 2,
@@ -120,7 +120,7 @@ pub(super) fn experts(gpu: &Gpu, format: Format, kernel: ExpertKernel) -> Result
     Ok(trial.all_numbers(answers))
 }
 
-/// Added up as they are, and normalised over what was there.
+/// A plain sum, and a normalised one added to the content.
 pub(super) fn join_experts(gpu: &Gpu) -> Result<Trial, GpuError> {
     const TOKENS: usize = 2;
     const PLAIN: Joined = Joined {

@@ -1,4 +1,4 @@
-//! What kernels are tried on: the same numbers everywhere, without a pattern.
+//! Inputs of trials: the same pseudorandom numbers everywhere.
 
 use conclave_weights::{BlockError, dequantise};
 
@@ -26,15 +26,15 @@ impl Numbers {
         (0..count).map(|_| self.signed()).collect()
     }
 
-    /// A matrix on the GPU, and its numbers as the reader of files has them. A product of its rows
-    /// with a few hundred numbers in −1..1 is about 1.
+    /// A matrix on the GPU, and its numbers decoded by conclave-weights. A product of a row with a
+    /// few hundred numbers in −1..1 is about 1.
     pub fn matrix(
         &mut self,
         gpu: &Gpu,
         format: Format,
         [rows, cols]: [usize; 2],
     ) -> Result<(Matrix, Vec<f32>), GpuError> {
-        // How large numbers are whose scales are about 1.
+        // The size of numbers whose scales are about 1.
         let (_, numbers) = self.blocks(format, 1024, 1.0)?;
         let squares: f32 = numbers.iter().map(|number| number * number).sum();
         let size = (squares / numbers.len() as f32).sqrt();
@@ -42,8 +42,8 @@ impl Numbers {
         Ok((Matrix::upload(gpu, format, rows, cols, &blocks)?, numbers))
     }
 
-    /// Blocks of any bits, with scales between half of `scale` and all of it, of both signs; and
-    /// the numbers there.
+    /// Blocks of any bits, with scales of either sign between half of `scale` and all of it; and
+    /// their numbers.
     fn blocks(
         &mut self,
         format: Format,
@@ -56,7 +56,7 @@ impl Numbers {
         let mut blocks: Vec<u8> = (0..bytes).map(|_| self.bits() as u8).collect();
         let mut next = || {
             let signed = self.signed();
-            // Not so small that f16 and its like become subnormal.
+            // Large enough for f16 and the like not to be subnormal.
             scale * (signed + signed.signum()) / 2.0
         };
         for block in blocks.chunks_exact_mut(stored.block_bytes()) {
@@ -68,7 +68,7 @@ impl Numbers {
     }
 }
 
-/// A buffer of so many numbers that no kernel makes: what is not written shows.
+/// A buffer filled with a number that no kernel makes, to show omitted writes.
 pub(super) fn unwritten(gpu: &Gpu, numbers: usize) -> Result<Buffer, GpuError> {
     gpu.upload(&vec![12345.0_f32; numbers])
 }

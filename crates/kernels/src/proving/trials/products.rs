@@ -1,4 +1,4 @@
-//! Trials of the kernels that read weights: ragged in every dimension that a workgroup has.
+//! Trials of the kernels that read weights: ragged in every dimension of a workgroup.
 
 use super::numbers::{Numbers, unwritten};
 use super::subject::Product;
@@ -61,7 +61,7 @@ pub(super) fn product(gpu: &Gpu, product: Product) -> Result<Trial, GpuError> {
         let norm = normed.then_some(Norm {
             weight: &gpu_norm,
             epsilon: EPSILON,
-            // Not used inside a product.
+            // Unused when fused into a product.
             scratch: &gpu_norm,
             inside: true,
         });
@@ -105,7 +105,7 @@ pub(super) fn target_logits(gpu: &Gpu, format: Format) -> Result<Trial, GpuError
         };
         crate::target_logits(launcher, &x, rows, &targets, head, &out)
     });
-    // The id past the end gives a number so low that all else were near to each other.
+    // The id past the end gives a number so low that all others would seem equal.
     let expected: Vec<f32> = scores.iter().map(|score| score[0].max(-9.0)).collect();
     Ok(trial.answer(&found, move |bytes| {
         let found: Vec<f32> = bytemuck::pod_collect_to_vec(bytes);
@@ -116,7 +116,7 @@ pub(super) fn target_logits(gpu: &Gpu, format: Format) -> Result<Trial, GpuError
     }))
 }
 
-/// Scores of a vocabulary of three tiles, of which the last is not full.
+/// Scores of a vocabulary of three tiles, the last not full.
 pub(super) fn score(gpu: &Gpu, format: Format) -> Result<Trial, GpuError> {
     const VOCABULARY: usize = 150;
     const TILE: usize = 64;
@@ -133,7 +133,7 @@ pub(super) fn score(gpu: &Gpu, format: Format) -> Result<Trial, GpuError> {
         score_head_cpu(&x, k, &weights[from * k..to * k], bias, None, &targets)
     };
     let whole = scores(0, VOCABULARY);
-    // Of each row the log-sum-exp of every tile, and the target's logit.
+    // The log-sum-exp of every tile of each row, and the target's logit.
     let tiles: Vec<_> = (0..TILES)
         .map(|tile| scores(TILE * tile, VOCABULARY.min(TILE * (tile + 1))))
         .collect();

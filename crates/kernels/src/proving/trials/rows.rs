@@ -1,29 +1,28 @@
-//! Trials of the kernels that take activations row by row: rows wider than a workgroup has
-//! threads.
+//! Trials of the kernels on rows of activations wider than a workgroup has threads.
 
 use super::Trial;
 use super::numbers::{Numbers, unwritten};
-use crate::{Activation, Buffer, Columns, Gpu, GpuError, NormBehind, Rows, gated_cpu};
+use crate::{Activation, Buffer, Columns, Gpu, GpuError, PostNorm, Rows, gated_cpu};
 
 /// Numbers of a row.
 const WIDTH: usize = 264;
 const EPSILON: f32 = 1e-3;
 
-struct Given {
+struct Inputs {
     x: Vec<f32>,
     gpu_x: Buffer,
     weight: Vec<f32>,
     gpu_weight: Buffer,
     before: Vec<f32>,
-    /// With the numbers `before`.
+    /// Holds the numbers `before`.
     out: Buffer,
 }
 
-/// So many rows of x and of out.
-fn given(gpu: &Gpu, [x, out]: [usize; 2]) -> Result<Given, GpuError> {
+/// This many rows of x and of out.
+fn inputs(gpu: &Gpu, [x, out]: [usize; 2]) -> Result<Inputs, GpuError> {
     let mut numbers = Numbers(1);
     let [x, weight, before] = [x * WIDTH, WIDTH, out * WIDTH].map(|count| numbers.many(count));
-    Ok(Given {
+    Ok(Inputs {
         gpu_x: gpu.upload(&x)?,
         gpu_weight: gpu.upload(&weight)?,
         out: gpu.upload(&before)?,
@@ -34,7 +33,7 @@ fn given(gpu: &Gpu, [x, out]: [usize; 2]) -> Result<Given, GpuError> {
 }
 
 pub(super) fn rms_norm(gpu: &Gpu) -> Result<Trial, GpuError> {
-    let g = given(gpu, [3, 3])?;
+    let g = inputs(gpu, [3, 3])?;
     let expected = crate::rms_norm_cpu(&g.x, &g.weight, EPSILON);
     let out = g.out.clone();
     let trial = Trial::new(move |launcher| {
@@ -52,7 +51,7 @@ pub(super) fn rms_norm(gpu: &Gpu) -> Result<Trial, GpuError> {
 
 pub(super) fn norm_add(gpu: &Gpu) -> Result<Trial, GpuError> {
     const SCALE: f32 = 0.75;
-    let g = given(gpu, [4, 4])?;
+    let g = inputs(gpu, [4, 4])?;
     let once = crate::norm_add_cpu(&g.x, &g.weight, EPSILON, 1.0, &g.before);
     let expected = crate::norm_add_cpu(&g.x, &g.weight, EPSILON, SCALE, &once);
     let (out, counts, scale) = (
@@ -67,7 +66,7 @@ pub(super) fn norm_add(gpu: &Gpu) -> Result<Trial, GpuError> {
         };
         let mut scales = [None, Some(&scale)].into_iter();
         scales.try_for_each(|scale| {
-            let norm = NormBehind {
+            let norm = PostNorm {
                 weight: &g.gpu_weight,
                 epsilon: EPSILON,
                 width: WIDTH,
@@ -81,7 +80,7 @@ pub(super) fn norm_add(gpu: &Gpu) -> Result<Trial, GpuError> {
 }
 
 pub(super) fn pick_norm(gpu: &Gpu) -> Result<Trial, GpuError> {
-    let g = given(gpu, [4, 3])?;
+    let g = inputs(gpu, [4, 3])?;
     let picks = [2_u32, 0, 9];
     let expected = crate::pick_norm_cpu(&g.x, &picks, &g.weight, EPSILON);
     let (out, picks, counts) = (g.out.clone(), gpu.upload(&picks)?, gpu.upload(&[3_u32])?);
@@ -106,7 +105,7 @@ pub(super) fn pick_norm(gpu: &Gpu) -> Result<Trial, GpuError> {
 }
 
 pub(super) fn put_rows(gpu: &Gpu) -> Result<Trial, GpuError> {
-    let mut g = given(gpu, [2, 5])?;
+    let mut g = inputs(gpu, [2, 5])?;
     // The second row would lie past the end.
     let at = [9_u32, 4];
     crate::put_rows_cpu(&g.x, at[1] as usize, &mut g.before, WIDTH);
@@ -118,7 +117,7 @@ pub(super) fn put_rows(gpu: &Gpu) -> Result<Trial, GpuError> {
 }
 
 pub(super) fn gather_rows(gpu: &Gpu) -> Result<Trial, GpuError> {
-    let g = given(gpu, [4, 3])?;
+    let g = inputs(gpu, [4, 3])?;
     let picked = [3_u32, 9, 1];
     let expected = crate::gather_rows_cpu(&g.x, WIDTH, &picked);
     let (out, picked) = (g.out.clone(), gpu.upload(&picked)?);
@@ -128,7 +127,7 @@ pub(super) fn gather_rows(gpu: &Gpu) -> Result<Trial, GpuError> {
     Ok(trial.numbers(&out, expected))
 }
 
-/// Of the middle columns of rows three times as wide.
+/// The middle columns of rows three times as wide.
 pub(super) fn gated(gpu: &Gpu) -> Result<Trial, GpuError> {
     const CURVES: [Activation; 2] = [Activation::Silu, Activation::Gelu];
     const ROWS: usize = 2;

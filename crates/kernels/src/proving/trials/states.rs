@@ -25,10 +25,10 @@ const SPACE: Recurrence = Recurrence {
     ..DELTA
 };
 
-/// From a state to another, in place for a single token, and from none.
+/// From one state to another, in place for a single token, and from none.
 const RUNS: [[u32; 4]; 3] = [[0, 5, 0, 2], [5, 1, 1, 1], [6, 2, NO_SLOT, 0]];
 
-/// Those that no run reads while another writes it.
+/// Runs that read no slot written by another.
 const APART: [[u32; 4]; 2] = [RUNS[0], RUNS[1]];
 
 /// By either rule, a state space with a bias.
@@ -74,8 +74,7 @@ pub(super) fn recurrence_mix(gpu: &Gpu) -> Result<Trial, GpuError> {
     Ok(trial.all_numbers(answers))
 }
 
-/// By either rule the runs that know nothing of each other, then one that begins a text where the
-/// first began.
+/// By either rule the independent runs, then one that begins a text where the first began.
 pub(super) fn recurrence_rule(gpu: &Gpu) -> Result<Trial, GpuError> {
     let mut numbers = Numbers(8);
     const TOKENS: usize = 8;
@@ -87,7 +86,7 @@ pub(super) fn recurrence_rule(gpu: &Gpu) -> Result<Trial, GpuError> {
     let mut launches = Vec::new();
     let mut answers = Vec::new();
     for of in [DELTA, SPACE] {
-        // Wide enough for both ends of the softplus; keys too long would make numbers too large to
+        // Wide enough for both ends of the softplus; longer keys would make numbers too large to
         // compare.
         let projected: Vec<f32> = numbers.many(TOKENS * of.row());
         let projected: Vec<f32> = projected.iter().map(|x| x * 2.0).collect();
@@ -127,7 +126,7 @@ pub(super) fn recurrence_rule(gpu: &Gpu) -> Result<Trial, GpuError> {
     Ok(trial.all_numbers(answers))
 }
 
-/// As a delta net's behind their norm, a state space's before theirs, and an attention's.
+/// A delta net's after their norm, a state space's before theirs, and an attention's.
 pub(super) fn gate_heads(gpu: &Gpu) -> Result<Trial, GpuError> {
     const TOKENS: usize = 3;
     let delta = GatedHeads {
@@ -154,13 +153,13 @@ pub(super) fn gate_heads(gpu: &Gpu) -> Result<Trial, GpuError> {
     for (of, norm) in [(delta, Some(false)), (delta, Some(true)), (attention, None)] {
         let x = numbers.many(TOKENS * of.row[0]);
         let gates = numbers.many(TOKENS * of.gate_row[0]);
-        let norm = norm.map(|behind| GatedNorm {
+        let norm = norm.map(|after_gate| GatedNorm {
             weight: &weight[..],
             epsilon: 1e-3,
-            behind,
+            after_gate,
         });
-        // Where all heads have one weight, it is as long as a head.
-        let of_twin = norm.map(|norm| match norm.behind {
+        // A weight shared by all heads has the length of a head.
+        let of_twin = norm.map(|norm| match norm.after_gate {
             true => norm,
             false => GatedNorm {
                 weight: &weight[..of.width],
@@ -173,7 +172,7 @@ pub(super) fn gate_heads(gpu: &Gpu) -> Result<Trial, GpuError> {
         let norm = norm.map(|norm| GatedNorm {
             weight: gpu_weight.clone(),
             epsilon: norm.epsilon,
-            behind: norm.behind,
+            after_gate: norm.after_gate,
         });
         launches.push((gpu.upload(&x)?, gpu.upload(&gates)?, of, norm, out));
     }
@@ -182,7 +181,7 @@ pub(super) fn gate_heads(gpu: &Gpu) -> Result<Trial, GpuError> {
             let norm = norm.as_ref().map(|norm| GatedNorm {
                 weight: &norm.weight,
                 epsilon: norm.epsilon,
-                behind: norm.behind,
+                after_gate: norm.after_gate,
             });
             crate::gate_heads(launcher, x, TOKENS, *of, gates, norm, out)
         })

@@ -1,4 +1,4 @@
-//! What is tried, for which model, and what is done without it.
+//! The kernels to try for a model, and the choices without a failed one.
 
 use super::{Trial, cache, draws, experts, products, rows, states};
 use crate::ops::attention::is_wide;
@@ -17,7 +17,7 @@ pub(crate) enum Subject {
     PutRows,
     GatherRows,
     Gated,
-    /// With norms of each head behind its rotation, or before.
+    /// With norms of each head after its rotation, or before.
     Append {
         exact: bool,
         rotated: bool,
@@ -28,7 +28,7 @@ pub(crate) enum Subject {
         long: bool,
         wide: bool,
     },
-    /// Attention in chunks, and what joins them.
+    /// Attention in chunks, and their join.
     Chunks {
         exact: bool,
         long: bool,
@@ -60,13 +60,13 @@ pub(crate) enum Subject {
 pub(crate) struct Product {
     pub kernel: ProductKernel,
     pub format: Format,
-    /// With the norm inside.
+    /// With the norm fused.
     pub normed: bool,
     pub gated: bool,
 }
 
 impl Kernels {
-    /// What a device with these choices launches, those that others rest on first.
+    /// The kernels that a device with these choices launches, in order of dependence.
     pub(crate) fn subjects(&self, choices: Choices) -> Vec<Subject> {
         let embeddings = self.embeddings.iter().copied();
         let mut all: Vec<Subject> = embeddings.map(Subject::Embed).collect();
@@ -86,7 +86,7 @@ impl Kernels {
                     Subject::Chunks { exact, long, wide },
                 ]
             };
-            // Where a serial thread cannot take a cache in one chunk, in enough chunks it can.
+            // Where a serial thread cannot take a cache in one chunk, it can in enough chunks.
             let long = choices.serial && !fits(heads, 1);
             let rotated = self.norms_rotated;
             let mut of_heads = vec![Subject::Append { exact, rotated }, Subject::KeepRows];
@@ -122,7 +122,7 @@ impl Kernels {
         if self.apart || !self.experts.is_empty() {
             all.push(Subject::Gated);
         }
-        if self.norms_behind {
+        if self.post_norms {
             all.push(Subject::NormAdd);
         }
         let several = [2, 32].map(|rows| choices.product(rows));
@@ -143,7 +143,7 @@ impl Kernels {
         for (formats, gated) in [(&self.products, false), (&self.gates, true)] {
             for &format in formats {
                 add(one, format, normed(one), gated);
-                // In a pass of one token the norm is apart.
+                // In a pass of one token the norm is separate.
                 add(one, format, false, gated);
                 for kernel in several {
                     add(kernel, format, normed(kernel), gated);
@@ -155,7 +155,7 @@ impl Kernels {
 }
 
 impl Subject {
-    /// Choices without what failed.
+    /// The choices without the failed kernel.
     pub(crate) fn without(self, choices: Choices) -> Option<Choices> {
         let safe = match self {
             Self::Chunks { .. } => Choices {
@@ -195,7 +195,7 @@ impl Subject {
                 blocks: false,
                 ..choices
             },
-            // What has no such form is tried again, and fails for good.
+            // Without another form it is tried again, and fails for good.
             _ if choices.serial => Choices {
                 serial: false,
                 ..choices
@@ -205,7 +205,7 @@ impl Subject {
         Some(safe)
     }
 
-    /// Its launches, their arguments uploaded.
+    /// Its launches, with uploaded arguments.
     pub(crate) fn trial(self, launcher: &Launcher) -> Result<Trial, GpuError> {
         match self {
             Self::Embed(format) => products::embed(launcher, format),

@@ -1,5 +1,7 @@
-//! `conclave eval` as its users run it: task files, records that go on, and figures that are those
-//! of the recorded answers.
+//! `conclave eval` as users run it: task files, resumed records, and figures that match the
+//! recorded answers.
+
+mod records;
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -45,7 +47,7 @@ fn written(name: &str, content: &str) -> String {
     path(name).to_string_lossy().into_owned()
 }
 
-/// A path where nothing is.
+/// A path without a file.
 fn free(name: &str) -> String {
     let _ = std::fs::remove_file(path(name));
     path(name).to_string_lossy().into_owned()
@@ -58,7 +60,7 @@ fn lines(file: &str) -> Vec<Value> {
         .collect()
 }
 
-/// What was answered, without what differs from run to run.
+/// The answers, without what varies between runs.
 fn answers(record: &str) -> Vec<Value> {
     let mut lines = lines(record);
     for line in &mut lines {
@@ -67,7 +69,7 @@ fn answers(record: &str) -> Vec<Value> {
     lines.split_off(1)
 }
 
-/// Takes away times, and scores: their last digits depend on how much of a conversation was read at
+/// Removes times and scores, whose last digits depend on how much of a conversation was read at
 /// once.
 fn without_noise(value: &mut Value) {
     match value {
@@ -113,7 +115,7 @@ fn figures_are_those_of_the_recorded_answers() {
         }
         assert!(way(&report, &format!("{name}, majority of its samples"))["percent"].is_f64());
     }
-    // All three members can add, and nobody says what was never asked.
+    // All three members can add, and no answer is `no such words`.
     let ada = way(&report, "Ada alone, greedy");
     assert_eq!(ada["right"], 2);
     assert_eq!(ada["groups"], json!({ "figures": 200.0 / 3.0 }));
@@ -127,7 +129,7 @@ fn figures_are_those_of_the_recorded_answers() {
         let tokens = |line: &Value| line["rules"][index]["tokens"].as_f64().unwrap();
         let mean = answers.iter().map(tokens).sum::<f64>() / 3.0;
         assert!((row["tokens"].as_f64().unwrap() - mean).abs() < 1e-9);
-        // Each of three members drafts and verifies: dearer than any of them alone.
+        // Each of three members drafts and verifies: more expensive than any of them alone.
         assert!(mean > 2.0 * ada["tokens"].as_f64().unwrap());
         let rounds = &report["figures"]["rules"][index];
         let won = |segments: &Value| segments["won"].as_u64().unwrap();
@@ -138,7 +140,7 @@ fn figures_are_those_of_the_recorded_answers() {
             (&json!(3.0), &json!(0.0))
         );
     }
-    // Samples were drawn until they cost what the ensemble did under the first rule, and no
+    // Samples were drawn until they cost as much as the ensemble under the first rule, and no
     // further.
     for line in &answers {
         let paid = |samples: &[Value]| {
@@ -160,43 +162,7 @@ fn figures_are_those_of_the_recorded_answers() {
     );
 }
 
-#[test]
-fn a_record_goes_on_where_it_was_cut_off() {
-    let tasks = written("goes-on.jsonl", QUESTIONS);
-    let (whole, cut) = (free("whole.jsonl"), free("cut.jsonl"));
-    let wanted = json_of(&["--tasks", &tasks, "--record", &whole]);
-    let text = std::fs::read_to_string(&whole).unwrap();
-    let second = text.match_indices('\n').nth(1).unwrap().0;
-    std::fs::write(&cut, &text[..second + 100]).unwrap();
-    let found = json_of(&["--tasks", &tasks, "--record", &cut, "--resume"]);
-    assert_eq!(answers(&cut), answers(&whole));
-    let rights = |report: &Value| {
-        let ways = report["figures"]["ways"].as_array().unwrap().iter();
-        ways.map(|way| way["right"].clone()).collect::<Vec<_>>()
-    };
-    assert_eq!(rights(&found), rights(&wanted));
-    assert_eq!(
-        lines(&cut)[1],
-        lines(&whole)[1],
-        "seconds and all: not asked again"
-    );
-
-    // Checked as the file says now, not as it did.
-    written("goes-on.jsonl", &QUESTIONS.replace("no such words", "11"));
-    let again = json_of(&["--tasks", &tasks, "--record", &cut, "--resume"]);
-    assert_eq!(way(&again, "Ada alone, greedy")["right"], 3);
-    assert_eq!(lines(&cut).len(), 4, "nothing was asked");
-
-    let said = failure_of(&["--tasks", &tasks, "--record", &cut]);
-    assert!(said.contains("--resume"), "{said}");
-    let other = [
-        "--tasks", &tasks, "--record", &cut, "--resume", "--tokens", "9",
-    ];
-    assert!(failure_of(&other).contains("other members or settings"));
-    assert_eq!(lines(&cut).len(), 4, "a refusal changes nothing");
-}
-
-/// What a question is answered doesn't depend on what was asked before it.
+/// The answer to a question doesn't depend on earlier questions.
 #[test]
 fn questions_are_independent() {
     let (both, one) = (free("both.jsonl"), free("one.jsonl"));
@@ -243,7 +209,7 @@ fn limits_and_failures_are_told_and_end_nothing() {
     }
 }
 
-/// Members alone and the ensemble may write as many tokens, however short the rounds are.
+/// Members alone and the ensemble have the same token limit, however short the rounds.
 #[test]
 fn members_and_ensemble_have_the_same_room() {
     let tasks = written("room.jsonl", QUESTIONS);
@@ -304,7 +270,7 @@ fn members_read_the_whole_conversation() {
     assert_eq!(lines[1]["question"], "What is 12 + 30?");
     assert!(lines[0].get("messages").is_none(), "{}", lines[0]);
 
-    // Other turns before the same question are another question.
+    // The same question after other turns is another question.
     let changed = std::fs::read_to_string(&tasks)
         .unwrap()
         .replace("58 - 23", "58 - 24");
@@ -316,7 +282,7 @@ fn members_read_the_whole_conversation() {
 #[test]
 fn code_is_run_and_open_questions_have_no_right_answer() {
     let tasks = [
-        // The members write no Python: their answer stands in a string, which the test looks into.
+        // The members write no Python: their answer is put in a string that the test inspects.
         json!({"id": "runs", "question": "What is 12 + 30?",
             "answer": {"python": "\"\"\"\nassert '42' in text", "prefix": "text = \"\"\""}}),
         json!({"id": "fails", "question": "What is 12 + 30?", "answer": {"python": "assert False"}}),
@@ -378,97 +344,6 @@ fn members_that_leave_save_calls() {
     assert_eq!(way(&report, "ensemble, harmonic")["failed"], 0);
 }
 
-/// Figures of records are those of the run, and records of several task files are one run.
-#[test]
-fn a_report_is_made_again_from_records() {
-    let ask = |name: &str, questions: &str| {
-        let tasks = written(&format!("{name}.jsonl"), questions);
-        let record = free(&format!("{name}-record.jsonl"));
-        let figures = json_of(&[
-            "--tasks",
-            &tasks,
-            "--samples",
-            "2",
-            "--draws",
-            "4,5",
-            "--record",
-            &record,
-        ]);
-        (record, figures["figures"].clone())
-    };
-    let questions: Vec<&str> = QUESTIONS.trim().lines().collect();
-    let (all, wanted) = ask("again", QUESTIONS);
-    let found = json_of(&["--report", &all]);
-    assert_eq!(found["figures"], wanted);
-
-    let (first, _) = ask("first", &questions[..2].join("\n"));
-    let (second, _) = ask("second", questions[2]);
-    let both = json_of(&["--report", &first, &second]);
-    assert_eq!(
-        both["figures"]["groups"],
-        json!({ "first": 2, "second": 1 })
-    );
-    let right = |report: &Value| way(report, "Ada alone, greedy")["right"].clone();
-    assert_eq!(right(&both), right(&found));
-    let text = String::from_utf8(eval(&["--report", &first, &second]).stdout).unwrap();
-    assert!(text.contains("| % right of 3 | all |"), "{text}");
-    assert!(
-        text.contains("\nβ: every member gets 1 of 3 questions wrong"),
-        "{text}"
-    );
-
-    let said = failure_of(&["--report", &first, &first]);
-    assert!(said.contains("in an earlier record"), "{said}");
-    let changed = std::fs::read_to_string(&second).unwrap();
-    let changed = written(
-        "changed-record.jsonl",
-        &changed.replacen("\"Quill\"", "\"Bo\"", 1),
-    );
-    let said = failure_of(&["--report", &first, &changed]);
-    assert!(said.contains("other members"), "{said}");
-    assert!(failure_of(&["--report", "no-such-file.jsonl"]).contains("no-such-file.jsonl"));
-    let tasks = written("again-tasks.jsonl", QUESTIONS);
-    assert!(failure_of(&["--report", &tasks]).contains("--record"));
-}
-
-#[test]
-fn rounds_are_recorded_in_full() {
-    let tasks = written("rounds.jsonl", QUESTIONS);
-    let record = free("rounds-record.jsonl");
-    let report = json_of(&[
-        "--tasks",
-        &tasks,
-        "--segment-tokens",
-        "8",
-        "--record",
-        &record,
-    ]);
-    for line in &lines(&record)[1..] {
-        let rule = &line["rules"][0];
-        let played = rule["played"].as_array().unwrap();
-        assert_eq!(rule["rounds"], played.len());
-        let texts: String = played
-            .iter()
-            .map(|one| one["text"].as_str().unwrap())
-            .collect();
-        assert_eq!(rule["text"], texts);
-        for one in played {
-            let (round, writer) = (&one["round"], one["writer"].as_u64().unwrap());
-            let winner = usize::try_from(round["winner"].as_u64().unwrap()).unwrap();
-            assert_eq!(round["drafters"][winner], writer);
-            assert_eq!(round["candidates"][winner]["text"], one["text"]);
-            assert_eq!(round["scores"].as_array().unwrap().len(), 3);
-        }
-        let times = played.iter().map(|one| one["seconds"].as_f64().unwrap());
-        let times: Vec<f64> = times.chain([rule["seconds"].as_f64().unwrap()]).collect();
-        assert!(times.is_sorted() && times[0] > 0.0, "{times:?}");
-        assert_eq!(rule["stopped"] == "ended", rule["cut"] == false, "{rule}");
-    }
-    let times = &report["figures"]["rules"][0]["times"];
-    assert!(times["firstP95"].as_f64().unwrap() >= times["first"].as_f64().unwrap());
-    assert!(times["overSlowest"].as_f64().unwrap() > 0.0, "{times}");
-}
-
 #[test]
 fn draws_differ_by_seed_and_open_answers_are_scored_by_the_reference() {
     let open = json!({"id": "open", "question": "What is 7 + 8?", "answer": {"open": true}});
@@ -491,8 +366,8 @@ fn draws_differ_by_seed_and_open_answers_are_scored_by_the_reference() {
     ];
     let report = json_of(&args);
     let lines = answers(&record);
-    // The ensemble's own answer is greedy; the draw with the run's seed is that of the lone
-    // members.
+    // The ensemble's own answer is greedy; the draw with the run's seed equals that of the members
+    // alone.
     let draws = |line: &Value| line["draws"].as_array().unwrap().clone();
     assert!(lines.iter().all(|line| draws(line).len() == 2));
     for line in &lines {
@@ -515,8 +390,8 @@ fn draws_differ_by_seed_and_open_answers_are_scored_by_the_reference() {
     let percent = 100.0 * (count(0) + count(1)) as f64 / 6.0;
     assert!((rows[0]["percent"].as_f64().unwrap() - percent).abs() < 1e-9);
 
-    // The same answer surprises another reference otherwise; answers that are right or wrong are
-    // not scored.
+    // The same answer has another log-probability under another reference; only open answers are
+    // scored.
     let other = free("draws-other.jsonl");
     json_of(&[
         "--tasks",
@@ -588,13 +463,10 @@ fn measured_strengths_are_written_and_trusted() {
     let report = json_of(&["--tasks", &questions, "--greedy", "--write-trust", &trust]);
     let measured: Value = serde_json::from_str(&std::fs::read_to_string(&trust).unwrap()).unwrap();
     for member in ["Ada", "Quill", "Juno"] {
-        let name = format!("{member} alone, greedy");
-        let rows = report["figures"]["ways"].as_array().unwrap();
-        let row = rows.iter().find(|row| row["name"] == name.as_str());
-        let right = row.unwrap_or_else(|| panic!("no {name}"))["right"].clone();
+        let right = &way(&report, &format!("{member} alone, greedy"))["right"];
         assert_eq!(measured[member], json!({"right": right, "asked": 3}));
     }
-    // Juno alone adds 5 + 6 in its own way; trusted enough, it outvotes the two others.
+    // Only Juno adds 5 + 6 in its own way; with enough trust it outvotes the two others.
     let sure = json!({"Ada": {"right": 0, "asked": 99}, "Quill": {"right": 0, "asked": 99},
         "Juno": {"right": 99, "asked": 99}});
     let sure = written("sure.json", &sure.to_string());

@@ -1,4 +1,4 @@
-//! Where a thread that has work to share meets those that help it.
+//! Work sharing between a thread and its helpers.
 
 use std::cell::{RefCell, UnsafeCell};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -6,42 +6,42 @@ use std::sync::{Arc, Mutex};
 use std::thread::yield_now;
 
 /// Multiplications below which handing work over costs more than it saves: some microseconds.
-const LEAST: usize = 1 << 16;
+const MIN_PARALLEL_WORK: usize = 1 << 16;
 
-/// Looks at what is offered before other processes' threads may run: some ten microseconds.
-const LOOKS: u32 = 1 << 10;
+/// Polls of the queue before yielding to other processes' threads: some ten microseconds.
+const SPIN_LIMIT: u32 = 1 << 10;
 
-/// Set in [`Desk::inside`] while nothing is offered.
+/// Set in [`WorkQueue::inside`] while nothing is offered.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
 thread_local! {
-    /// Where work is offered to those that help this thread.
-    static DESK: RefCell<Option<Arc<Desk>>> = const { RefCell::new(None) };
+    /// The queue through which this thread offers work.
+    static WORK_QUEUE: RefCell<Option<Arc<WorkQueue>>> = const { RefCell::new(None) };
 }
 
-/// What is done with a part.
-type Part<'a> = dyn Fn(usize) + Sync + 'a;
+/// A function of a part's index.
+type Task<'a> = dyn Fn(usize) + Sync + 'a;
 
-/// Where one thread offers work and others take it, part by part.
-pub(super) struct Desk {
+/// A queue where one thread offers work and others take it, part by part.
+pub(super) struct WorkQueue {
     threads: usize,
-    /// What is offered: read by those inside, written while it is closed and nobody is.
-    work: UnsafeCell<Option<&'static Part<'static>>>,
+    /// The offered work: read by threads inside, written while closed and empty of threads.
+    work: UnsafeCell<Option<&'static Task<'static>>>,
     parts: AtomicUsize,
     next: AtomicUsize,
-    /// How often something was offered.
+    /// Number of offers so far.
     offers: AtomicUsize,
-    /// How many help, and whether it is closed.
+    /// Number of threads inside, and the `CLOSED` bit.
     inside: AtomicUsize,
-    /// Nothing more will be offered.
+    /// No more work will be offered.
     ended: AtomicBool,
 }
 
-// SAFETY: `work` is written by the thread that offers, while all others stay out; see `offer`.
-unsafe impl Sync for Desk {}
+// SAFETY: `work` is written by the offering thread while all others stay out; see `offer`.
+unsafe impl Sync for WorkQueue {}
 
-/// Somebody who helps, until it is dropped.
-struct Inside<'a>(&'a Desk);
+/// A helper's presence, until dropped.
+struct Inside<'a>(&'a WorkQueue);
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
@@ -49,8 +49,8 @@ impl Drop for Inside<'_> {
     }
 }
 
-/// Closes the desk and waits until nobody helps any more.
-struct Offer<'a>(&'a Desk);
+/// On drop, closes the queue and waits until all helpers have left.
+struct Offer<'a>(&'a WorkQueue);
 
 impl Drop for Offer<'_> {
     fn drop(&mut self) {
@@ -63,27 +63,27 @@ impl Drop for Offer<'_> {
     }
 }
 
-/// Lets those that help go home.
-struct Ending(Arc<Desk>);
+/// Releases the helpers on drop.
+struct Ending(Arc<WorkQueue>);
 
 impl Drop for Ending {
     fn drop(&mut self) {
         self.0.ended.store(true, SeqCst);
-        DESK.set(None);
+        WORK_QUEUE.set(None);
     }
 }
 
 fn wait(looks: &mut u32) {
     *looks += 1;
-    if looks.is_multiple_of(LOOKS) {
+    if looks.is_multiple_of(SPIN_LIMIT) {
         yield_now();
     } else {
         std::hint::spin_loop();
     }
 }
 
-impl Desk {
-    /// One that nothing was offered at yet, by one of so many threads.
+impl WorkQueue {
+    /// An empty queue for one of `threads` threads.
     pub(super) fn new(threads: usize) -> Self {
         Self {
             threads,
@@ -96,23 +96,23 @@ impl Desk {
         }
     }
 
-    /// Whether the thread that calls works at one.
+    /// Whether the calling thread has a queue.
     pub(super) fn is_here() -> bool {
-        DESK.with_borrow(Option::is_some)
+        WORK_QUEUE.with_borrow(Option::is_some)
     }
 
-    /// From here on the thread that calls offers its work here, until what this returns is dropped.
+    /// Makes this the calling thread's queue until the returned guard is dropped.
     pub(super) fn open(self: &Arc<Self>) -> impl Drop + use<> {
-        DESK.set(Some(Arc::clone(self)));
+        WORK_QUEUE.set(Some(Arc::clone(self)));
         Ending(Arc::clone(self))
     }
 
-    /// Has all parts done, by the thread that calls and by whoever helps.
-    fn offer(&self, parts: usize, work: &Part<'_>) {
-        // SAFETY: the lifetime is only forgotten: `Offer` is dropped, panics or none, before `work`
-        // goes, and then nobody is inside, who alone use it.
-        let work: &'static Part<'static> = unsafe { std::mem::transmute(work) };
-        // SAFETY: it is closed and nobody is inside, since the last `Offer` waited for that.
+    /// Runs all parts on the calling thread and its helpers.
+    fn offer(&self, parts: usize, work: &Task<'_>) {
+        // SAFETY: only the lifetime is forgotten: `Offer` is dropped, also on panic, before `work`
+        // goes, and then no helper, the only users, is inside.
+        let work: &'static Task<'static> = unsafe { std::mem::transmute(work) };
+        // SAFETY: the queue is closed and empty of threads, as the last `Offer` waited for that.
         unsafe { *self.work.get() = Some(work) };
         self.parts.store(parts, SeqCst);
         self.next.store(0, SeqCst);
@@ -123,8 +123,8 @@ impl Desk {
         drop(offer);
     }
 
-    /// Does parts as long as there are any.
-    fn take(&self, work: &Part<'_>) {
+    /// Runs parts until none is left.
+    fn take(&self, work: &Task<'_>) {
         loop {
             let part = self.next.fetch_add(1, SeqCst);
             if part >= self.parts.load(SeqCst) {
@@ -134,7 +134,7 @@ impl Desk {
         }
     }
 
-    /// Helps with all that is offered, until the end.
+    /// Helps with everything offered, until the end.
     pub(super) fn help(&self) {
         let (mut seen, mut looks) = (0, 0);
         while !self.ended.load(SeqCst) {
@@ -146,9 +146,9 @@ impl Desk {
             let closed = self.inside.fetch_add(1, SeqCst) & CLOSED != 0;
             let inside = Inside(self);
             if !closed {
-                // What is open now is that offer or a later one.
+                // The open offer is that one or a later one.
                 seen = self.offers.load(SeqCst);
-                // SAFETY: it was open when this came in, so that nobody writes until it is out.
+                // SAFETY: it was open when this thread entered, so no one writes until it leaves.
                 if let Some(work) = unsafe { *self.work.get() } {
                     self.take(work);
                 }
@@ -161,16 +161,20 @@ impl Desk {
     }
 }
 
-/// How many parts to divide so many multiplications into: one where nobody helps.
+/// Number of parts to divide so many multiplications into: one without helpers.
 pub(crate) fn sharing(multiplications: usize) -> usize {
-    let threads = DESK.with_borrow(|desk| desk.as_ref().map_or(1, |desk| desk.threads));
-    if multiplications < LEAST { 1 } else { threads }
+    let threads = WORK_QUEUE.with_borrow(|queue| queue.as_ref().map_or(1, |queue| queue.threads));
+    if multiplications < MIN_PARALLEL_WORK {
+        1
+    } else {
+        threads
+    }
 }
 
-/// Does all parts, side by side where there are threads.
+/// Runs `work` on all parts, in parallel where there are threads.
 pub(crate) fn each<T: Send>(parts: impl Iterator<Item = T>, work: impl Fn(T) + Sync) {
-    // What parts of parts there are, one thread does.
-    let Some(desk) = DESK.take() else {
+    // Nested parallel sections run on the calling thread.
+    let Some(queue) = WORK_QUEUE.take() else {
         return parts.for_each(work);
     };
     let parts: Vec<Mutex<Option<T>>> = parts.map(|part| Mutex::new(Some(part))).collect();
@@ -181,7 +185,7 @@ pub(crate) fn each<T: Send>(parts: impl Iterator<Item = T>, work: impl Fn(T) + S
     match parts.len() {
         0 => {}
         1 => one(0),
-        count => desk.offer(count, &one),
+        count => queue.offer(count, &one),
     }
-    DESK.set(Some(desk));
+    WORK_QUEUE.set(Some(queue));
 }

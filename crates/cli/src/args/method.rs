@@ -1,0 +1,167 @@
+//! Options of the method.
+
+use clap::Args;
+use conclave_ensemble::{Exit, Leader, Rate, Reward, Rule, Scoring, Settings, Update};
+
+#[derive(Debug, Clone, Args)]
+pub struct Method {
+    /// Preset of all settings below: `harmonic` (the default, best in our measurements), `leader`
+    /// (the same with leader drafts, faster where members mostly agree) or `paper` (as published).
+    /// The options below override it.
+    #[arg(long)]
+    pub rule: Option<Rule>,
+    /// L, the maximum tokens of a member's draft in a round [default: 32].
+    #[arg(long, value_name = "TOKENS")]
+    pub segment_tokens: Option<usize>,
+    /// `harmonic` (1 / (0.5 + ln(1 + Σ (1/p − 1))) of a candidate's tokens), `logit` (their mean
+    /// raw logit) or `likelihood` (softmax of their mean log-probability) [default: harmonic].
+    #[arg(long)]
+    pub scoring: Option<Scoring>,
+    /// Score a candidate that ends the answer on its end too: `on` or `off` [default: on].
+    #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
+    pub score_end: Option<bool>,
+    /// Influence of a member's strength from the first round on: starting weights are proportional
+    /// to strength^POWER; 0 makes them equal. See --trust for strengths [default: 0.75].
+    #[arg(long, value_name = "POWER", allow_negative_numbers = true)]
+    pub trust_power: Option<f64>,
+    /// Reward of the feedback: the others' `shares`, or `counts` of their preferences [default: shares].
+    #[arg(long)]
+    pub reward: Option<Reward>,
+    /// Strength of the feedback; 0 for none [default: 1].
+    #[arg(long, allow_negative_numbers = true)]
+    pub alpha: Option<f64>,
+    /// Learning rate: `code` (α/(k√N)), `printed` (α/(N√k)) or `fixed-share` [default: code].
+    #[arg(long)]
+    pub rate: Option<Rate>,
+    /// Part of the weight that fixed-share redistributes evenly each round [default: 0.05].
+    #[arg(long)]
+    pub fixed_share: Option<f64>,
+    /// Apply feedback `before` or `after` the selection of its round [default: before].
+    #[arg(long)]
+    pub update: Option<Update>,
+    /// Count members' votes for their own candidates: `on` or `off`. With two members they always
+    /// count [default: on].
+    #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
+    pub self_votes: Option<bool>,
+    /// Divide each member's shares by its largest, so that all count equally for their favourites:
+    /// `on` or `off` [default: on].
+    #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
+    pub level: Option<bool>,
+    /// Extra weight of a member's vote where it is sure of the answer it has drafted; 0 for none [default: 0.5].
+    #[arg(long, value_name = "POWER", allow_negative_numbers = true)]
+    pub confidence: Option<f64>,
+    /// Let candidates with the same answer in another form share their votes: `on` or `off` [default: on].
+    #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
+    pub agree: Option<bool>,
+    /// Factor on the total of a candidate that only repeats earlier text, or that ends unsure of
+    /// itself; 1 for none [default: 0.5].
+    #[arg(long, value_name = "FACTOR", allow_negative_numbers = true)]
+    pub discount: Option<f64>,
+    /// Maximum surprise, to its own drafter, of a candidate that ends while an equally strong
+    /// member goes on [default: 2.6].
+    #[arg(long, value_name = "NATS", allow_negative_numbers = true)]
+    pub sure: Option<f64>,
+    /// Part of the vote above which a member whose candidate has won and goes on drafts the next
+    /// segments alone; 1 for never [default: 0.53].
+    #[arg(long, value_name = "PART", allow_negative_numbers = true)]
+    pub lead: Option<f64>,
+    /// Let one member draft for all while no other doubts it.
+    #[arg(long)]
+    pub leader: bool,
+    /// Surprise of a member at a leader's segment above which all draft: higher is faster, lower is
+    /// safer; implies --leader [default: 5].
+    #[arg(long, value_name = "NATS", allow_negative_numbers = true)]
+    pub doubt: Option<f64>,
+    /// Let all draft in every round, overriding the rule.
+    #[arg(long, conflicts_with_all = ["leader", "doubt"])]
+    pub no_leader: bool,
+    /// Let members with poor rounds leave for the rest of the answer.
+    #[arg(long)]
+    pub exit: bool,
+    /// Keep every member to the end, even if a recording lets them leave.
+    #[arg(long, conflicts_with_all = ["exit", "exit_warmup", "exit_temperature", "exit_threshold"])]
+    pub no_exit: bool,
+    /// Rounds before a member may leave; implies --exit [default: 3].
+    #[arg(long, value_name = "ROUNDS")]
+    pub exit_warmup: Option<usize>,
+    /// Patience of the exit rule; implies --exit [default: 6.0].
+    #[arg(long, value_name = "T0")]
+    pub exit_temperature: Option<f64>,
+    /// Keep-probability, times the number of members, below which one leaves; implies --exit [default: 0.5].
+    #[arg(long, value_name = "D")]
+    pub exit_threshold: Option<f64>,
+    /// Accept any candidate that ends the answer at once, unverified; also a leader's.
+    #[arg(long)]
+    pub fast: bool,
+    /// Maximum number of rounds of an answer [default: 64; of `serve` none, a request's `max_tokens` or the context ends it].
+    #[arg(long)]
+    pub max_rounds: Option<usize>,
+    /// End the answer with the segment that brings it to this many characters [default: 4096; of `serve` none].
+    #[arg(long)]
+    pub max_characters: Option<usize>,
+}
+
+fn on_off(value: &str) -> Result<bool, String> {
+    match value {
+        "on" | "true" | "yes" => Ok(true),
+        "off" | "false" | "no" => Ok(false),
+        _ => Err("say `on` or `off`".to_owned()),
+    }
+}
+
+impl Method {
+    /// Returns `settings` with the answer limits of the command line.
+    pub fn limited(&self, settings: Settings) -> Settings {
+        Settings {
+            max_rounds: self.max_rounds.unwrap_or(settings.max_rounds),
+            max_characters: self.max_characters.unwrap_or(settings.max_characters),
+            ..settings
+        }
+    }
+
+    /// Returns `defaults`, overridden by the command line.
+    pub fn settings(&self, defaults: Settings) -> Settings {
+        let defaults = self.rule.map_or(defaults, Settings::of);
+        let exit = self.exit
+            || self.exit_warmup.is_some()
+            || self.exit_temperature.is_some()
+            || self.exit_threshold.is_some();
+        let exit = exit.then(|| {
+            let default = defaults.exit.unwrap_or_default();
+            Exit {
+                warmup: self.exit_warmup.unwrap_or(default.warmup),
+                temperature: self.exit_temperature.unwrap_or(default.temperature),
+                threshold: self.exit_threshold.unwrap_or(default.threshold),
+            }
+        });
+        let leader = (self.leader || self.doubt.is_some()).then(|| {
+            let default = defaults.leader.unwrap_or_default();
+            Leader {
+                doubt: self.doubt.unwrap_or(default.doubt),
+            }
+        });
+        Settings {
+            segment_tokens: self.segment_tokens.unwrap_or(defaults.segment_tokens),
+            scoring: self.scoring.unwrap_or(defaults.scoring),
+            score_end: self.score_end.unwrap_or(defaults.score_end),
+            trust: self.trust_power.unwrap_or(defaults.trust),
+            reward: self.reward.unwrap_or(defaults.reward),
+            alpha: self.alpha.unwrap_or(defaults.alpha),
+            rate: self.rate.unwrap_or(defaults.rate),
+            fixed_share: self.fixed_share.unwrap_or(defaults.fixed_share),
+            update: self.update.unwrap_or(defaults.update),
+            self_votes: self.self_votes.unwrap_or(defaults.self_votes),
+            level: self.level.unwrap_or(defaults.level),
+            confidence: self.confidence.unwrap_or(defaults.confidence),
+            agree: self.agree.unwrap_or(defaults.agree),
+            discount: self.discount.unwrap_or(defaults.discount),
+            sure: self.sure.unwrap_or(defaults.sure),
+            lead: self.lead.unwrap_or(defaults.lead),
+            leader: leader.or(defaults.leader.filter(|_| !self.no_leader)),
+            exit: exit.or(defaults.exit.filter(|_| !self.no_exit)),
+            fast: self.fast || defaults.fast,
+            max_rounds: self.max_rounds.unwrap_or(defaults.max_rounds),
+            max_characters: self.max_characters.unwrap_or(defaults.max_characters),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What ends an answer: the method's own settings, a number of tokens, and texts to stop before.
+
+use serde::{Deserialize, Serialize};
+
+/// Reason why an answer is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+#[serde(rename_all = "camelCase")]
+pub enum Stop {
+    /// The winner ended with an end-of-answer token.
+    Ended,
+    /// [`Settings::max_rounds`](crate::Settings::max_rounds) rounds are over.
+    Rounds,
+    /// The answer has reached [`Settings::max_characters`](crate::Settings::max_characters).
+    Length,
+    /// The round added no text, so the next would draft from where this one did.
+    Silence,
+    /// The context of the last member is full.
+    Context,
+    /// The answer has [`Limits::tokens`].
+    Tokens,
+    /// The answer came to one of the texts in [`Limits::stop`].
+    #[serde(rename = "stop")]
+    Text,
+    /// The caller stopped it.
+    Stopped,
+}
+
+impl Stop {
+    /// Name used in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ended => "ended",
+            Self::Rounds => "rounds",
+            Self::Length => "length",
+            Self::Silence => "silence",
+            Self::Context => "context",
+            Self::Tokens => "tokens",
+            Self::Text => "stop",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+/// Limits of one answer beside the method's own settings.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Limits {
+    /// Most tokens of the answer, each segment's in its writer's own; no limit if `None`.
+    pub tokens: Option<usize>,
+    /// Texts that the answer ends before; empty ones are ignored.
+    pub stop: Vec<String>,
+}
+
+/// Applies [`Limits`] to an answer as its segments come.
+#[derive(Debug, Clone)]
+pub(crate) struct Ending {
+    limits: Limits,
+    /// Tokens of the accepted segments.
+    pub tokens: usize,
+    /// End of the accepted text, withheld while it may begin a text to stop before.
+    withheld: String,
+}
+
+impl Ending {
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            tokens: 0,
+            withheld: String::new(),
+        }
+    }
+
+    /// Most tokens of the next segment, at most `segment_tokens`.
+    pub fn most(&self, segment_tokens: usize) -> usize {
+        match self.limits.tokens {
+            Some(limit) => segment_tokens.min(limit.saturating_sub(self.tokens)),
+            None => segment_tokens,
+        }
+    }
+
+    /// Takes an accepted segment. Returns the text that is now certain to be in the answer, and
+    /// [`Stop::Text`] or [`Stop::Tokens`] if that ends it.
+    pub fn take(&mut self, segment: &str, tokens: usize) -> (String, Option<Stop>) {
+        self.tokens += tokens;
+        let mut text = std::mem::take(&mut self.withheld);
+        text.push_str(segment);
+        let stops = || self.limits.stop.iter().filter(|stop| !stop.is_empty());
+        if let Some(found) = stops().filter_map(|stop| text.find(stop.as_str())).min() {
+            text.truncate(found);
+            return (text, Some(Stop::Text));
+        }
+        let withheld = stops().map(|stop| overlap(&text, stop)).max().unwrap_or(0);
+        self.withheld = text.split_off(text.len() - withheld);
+        let spent = self.limits.tokens.is_some_and(|limit| self.tokens >= limit);
+        (text, spent.then_some(Stop::Tokens))
+    }
+
+    /// Withheld text, which is in the answer once no more comes.
+    pub fn rest(&mut self) -> String {
+        std::mem::take(&mut self.withheld)
+    }
+}
+
+/// Bytes at the end of `text` that begin `stop`.
+fn overlap(text: &str, stop: &str) -> usize {
+    let begins = stop.char_indices().map(|(at, _)| at).rev();
+    // The shortest beginning is no text at all.
+    let mut begins = begins.filter(|&length| text.ends_with(&stop[..length]));
+    begins.next().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Text that is certain after each segment, joined by `|`; a token a character.
+    fn certain(segments: &[&str], stop: &[&str]) -> String {
+        let limits = Limits {
+            tokens: None,
+            stop: stop.iter().map(|&text| text.to_owned()).collect(),
+        };
+        let mut ending = Ending::new(limits);
+        let mut texts = Vec::new();
+        for segment in segments {
+            let (text, over) = ending.take(segment, segment.chars().count());
+            texts.push(text);
+            if over == Some(Stop::Text) {
+                return format!("{}|{} stop", texts.join("|"), ending.rest());
+            }
+        }
+        format!("{}|{}", texts.join("|"), ending.rest())
+    }
+
+    #[test]
+    fn an_answer_ends_before_a_text_wherever_segments_part_it() {
+        let stop = ["\n\n", "User:"];
+        assert_eq!(certain(&["one two", " three"], &stop), "one two| three|");
+        assert_eq!(certain(&["one\n\ntwo"], &stop), "one| stop");
+        assert_eq!(certain(&["one\n", "\ntwo"], &stop), "one|| stop");
+        assert_eq!(certain(&["one\n", "two"], &stop), "one|\ntwo|");
+        assert_eq!(certain(&["one Us", "er", ": two"], &stop), "one ||| stop");
+        assert_eq!(certain(&["one User:\n\n"], &stop), "one | stop");
+        assert_eq!(certain(&["one\n"], &stop), "one|\n");
+        assert_eq!(certain(&["aaab"], &["aab"]), "a| stop");
+        assert_eq!(certain(&["aa", "ab"], &["aab"]), "|a| stop");
+        assert_eq!(certain(&["né", "ü!"], &["éü"]), "n|| stop");
+        assert_eq!(certain(&["one"], &[""]), "one|");
+    }
+
+    #[test]
+    fn segments_are_as_short_as_the_tokens_that_are_left() {
+        let limits = Limits {
+            tokens: Some(12),
+            ..Limits::default()
+        };
+        let mut ending = Ending::new(limits);
+        assert_eq!(ending.most(10), 10);
+        assert_eq!(ending.take("ten tokens", 10), ("ten tokens".into(), None));
+        assert_eq!(ending.most(10), 2);
+        assert_eq!(ending.take("!!", 2), ("!!".into(), Some(Stop::Tokens)));
+        assert_eq!(ending.most(10), 0);
+        assert_eq!(Ending::new(Limits::default()).most(10), 10);
+    }
+}

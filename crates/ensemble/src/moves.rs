@@ -1,0 +1,498 @@
+//! The rounds of one answer as a machine of moves: [`Rounds::next`] takes what members made of the
+//! last move, and says what they are to do next. Drivers run the members and nothing else; who
+//! drafts and verifies, limits, endings, abstaining, failures and their attribution are here.
+//!
+//! A round, with the paper's steps:
+//!
+//! 1. [`Move::Draft`]: all members that draft, or the leader alone.
+//! 2. Drafts are cut to whole words. Fast mode takes one that ends the answer unverified.
+//! 3. [`Move::Verify`]: every active member scores all candidates. A leader's candidate that
+//!    nobody doubts is kept without a vote; else the others draft as well, and all verify anew.
+//! 4. Shares, feedback and selection (4 to 6) are computed between the moves.
+//! 5. [`Move::Keep`]: every active member makes the winner part of its text.
+//! 6. Exit and stop (7 and 8), told by [`Move::Round`]; then the next round, or [`Move::Done`].
+//!
+//! A member that fails before the winner is kept leaves ([`Move::Leave`]), and the others begin the
+//! round anew; one that only could not keep it leaves after the round. Where members share a
+//! device, its errors surface at the first read-back, whoever caused them: the round is then played
+//! once more with one member after the other (`in_turn`), so that the error is attributed to its
+//! cause.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Candidate, Draft, Limits, Query, RoundError, Score, Stop, Update, VerifiedScore, cut,
+    ending::Ending,
+};
+
+/// What members are to do next. Members are indices.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(
+    tag = "kind",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
+pub enum Move {
+    /// Each of `members` drafts at most so many of its tokens.
+    Draft {
+        /// Drafters, ascending.
+        members: Vec<usize>,
+        /// Most tokens of a draft.
+        tokens: usize,
+        /// One after the other, until one fails.
+        in_turn: bool,
+    },
+    /// Each of `members` scores all candidates.
+    Verify {
+        /// The active members, ascending.
+        members: Vec<usize>,
+        /// Candidates, ascending by drafter.
+        candidates: Vec<Candidate>,
+        /// One after the other, until one fails.
+        in_turn: bool,
+    },
+    /// Each of `members` makes the candidate `winner` of the last verification part of its text.
+    Keep {
+        /// The active members, ascending.
+        members: Vec<usize>,
+        /// Index into the candidates.
+        winner: usize,
+    },
+    /// A round is over; members in [`Round::exited`] free what they held.
+    Round {
+        /// What it did.
+        round: Box<Round>,
+    },
+    /// A member that failed leaves the answer to the others, and frees what it held.
+    Leave {
+        /// The member.
+        member: usize,
+        /// The round in which it failed.
+        round: usize,
+    },
+    /// The last member failed: the answer fails with its error.
+    Fail {
+        /// The member.
+        member: usize,
+    },
+    /// The answer is over.
+    Done {
+        /// Why.
+        stop: Stop,
+    },
+}
+
+/// What members made of the last move.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Event {
+    /// Members have read the conversation, before the first move.
+    Begun {
+        /// Whether each member drafts; the others only judge.
+        drafts: Vec<bool>,
+        /// Members that failed since.
+        #[serde(default)]
+        failed: Vec<Failed>,
+    },
+    /// Drafts, in the order of [`Move::Draft`]; `None` of a member that abstains.
+    Drafted(Vec<Option<Draft>>),
+    /// Scores, `[members][candidates]`; an empty row of a member that abstains.
+    Verified(Vec<Vec<VerifiedScore>>),
+    /// All members have kept the winner.
+    Kept,
+    /// Members that failed in the last move, ascending; of [`Move::Keep`] the others have kept the
+    /// winner.
+    Failed(Vec<Failed>),
+    /// [`Move::Round`] or [`Move::Leave`] is dealt with.
+    Next,
+    /// The caller stops the answer; what is under way is not part of it.
+    Stopped,
+}
+
+/// A member that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failed {
+    /// The member.
+    pub member: usize,
+    /// In what way.
+    pub kind: Failure,
+}
+
+/// Kinds of failures that are treated differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Failure {
+    /// Its context is full: an answer that has begun ends with the last member's.
+    ContextFull,
+    /// The device that members may share refused work.
+    Device,
+    /// Anything else.
+    Other,
+}
+
+/// Report of one round. Rows and weights go by `active`, columns by `drafters`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+#[cfg_attr(feature = "ts", ts(rename = "RoundReport"))]
+#[serde(rename_all = "camelCase")]
+pub struct Round {
+    /// Its number, from 1.
+    pub round: usize,
+    /// Members that took part.
+    pub active: Vec<usize>,
+    /// Members that drafted: all that can and were in time, or the leader alone.
+    pub drafters: Vec<usize>,
+    /// Their segments; `tokens` in each drafter's own, as verified where it was.
+    pub candidates: Vec<Draft>,
+    /// Raw scores, a row a verifier, empty where it abstained; empty as a whole if a fast end was
+    /// accepted unverified.
+    pub scores: Vec<Vec<VerifiedScore>>,
+    /// Scores normalised to rows of sum 1; empty, as totals and counts, where there was no vote.
+    pub shares: Vec<Vec<f64>>,
+    /// Y of each candidate.
+    pub totals: Vec<f64>,
+    /// Verifiers, by row, whose vote alone turned what all others agreed on.
+    pub turned_by: Vec<usize>,
+    /// c of each candidate.
+    pub counts: Vec<usize>,
+    /// Weights after the feedback.
+    pub weights: Vec<f64>,
+    /// Index into the candidates.
+    pub winner: usize,
+    /// Candidates of the winner's text that end alike, the winner among them.
+    pub writers: Vec<usize>,
+    /// Members that leave by the rule.
+    pub exited: Vec<usize>,
+    /// Text that is now certain to be in the answer, after that of earlier rounds.
+    pub text: String,
+}
+
+impl Round {
+    /// Row of the member that drafted this candidate.
+    fn row_of(&self, candidate: usize) -> Option<usize> {
+        let drafter = self.drafters[candidate];
+        self.active.iter().position(|&member| member == drafter)
+    }
+
+    fn candidates(&self) -> Vec<Candidate> {
+        let candidate = |draft: &Draft| Candidate {
+            text: draft.text.clone(),
+            ended: draft.ended,
+        };
+        self.candidates.iter().map(candidate).collect()
+    }
+
+    /// Inserts a draft, cut to whole words, in the drafters' order.
+    fn insert(&mut self, drafter: usize, draft: Draft) {
+        let text = cut(&draft.text, draft.ended).to_owned();
+        let at = self.drafters.partition_point(|&member| member < drafter);
+        self.drafters.insert(at, drafter);
+        self.candidates.insert(at, Draft { text, ..draft });
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    New,
+    Drafting,
+    Verifying,
+    Keeping,
+    /// A round or a leaving was told.
+    Between,
+    Over,
+}
+
+/// The machine: one answer, from what members have read to its end.
+#[derive(Debug, Clone)]
+pub struct Rounds {
+    query: Query,
+    ending: Ending,
+    on_one_device: bool,
+    /// Whether each member drafts.
+    drafts: Vec<bool>,
+    stage: Stage,
+    /// The round under way.
+    round: Round,
+    /// Members that draft now.
+    asked: Vec<usize>,
+    /// The member that drafts alone.
+    leader: Option<usize>,
+    /// The leader's candidate was doubted.
+    doubted: bool,
+    in_turn: bool,
+    /// Members to leave, with the rounds in which they failed.
+    failed: VecDeque<(usize, Failed)>,
+    /// Why the answer is over.
+    stop: Option<Stop>,
+}
+
+impl Rounds {
+    /// Rounds of a `query` that has not begun, within `limits`. `on_one_device`: members share a
+    /// device whose errors may surface at another member's move.
+    pub fn new(query: Query, limits: Limits, on_one_device: bool) -> Self {
+        Self {
+            query,
+            ending: Ending::new(limits),
+            on_one_device,
+            drafts: Vec::new(),
+            stage: Stage::New,
+            round: Round::default(),
+            asked: Vec::new(),
+            leader: None,
+            doubted: false,
+            in_turn: false,
+            failed: VecDeque::new(),
+            stop: None,
+        }
+    }
+
+    /// Takes a segment that members have accepted earlier, before the first move: it counts towards
+    /// every limit. Returns the text that is certain to be in the answer.
+    pub fn resume(&mut self, text: &str, tokens: usize) -> String {
+        let segment = Candidate {
+            text: text.to_owned(),
+            ended: false,
+        };
+        let stop = self.query.stop(&segment);
+        let (certain, over) = self.ending.take(text, tokens);
+        self.stop = over.or(stop).filter(|&stop| stop != Stop::Silence);
+        certain
+    }
+
+    /// Weights of the active members.
+    pub fn weights(&self) -> &[f64] {
+        self.query.weights()
+    }
+
+    /// Tokens of the accepted segments, each in its writer's own.
+    pub fn tokens(&self) -> usize {
+        self.ending.tokens
+    }
+
+    /// Takes the accepted text that no round has told yet, since a text to stop before may begin
+    /// with it. It is in the answer once that is over.
+    pub fn rest(&mut self) -> String {
+        self.ending.rest()
+    }
+
+    /// Takes what members made of the last move; returns the next.
+    ///
+    /// # Errors
+    /// [`RoundError`] for numbers that the method can't judge by, for an event that does not answer
+    /// the last move, and where no member is left that drafts.
+    pub fn next(&mut self, event: Event) -> Result<Move, RoundError> {
+        match (self.stage, event) {
+            (_, Event::Stopped) => Ok(self.end(Stop::Stopped)),
+            (Stage::New, Event::Begun { drafts, failed }) => {
+                self.drafts = drafts;
+                self.note(failed);
+                self.go_on()
+            }
+            (Stage::Between, Event::Next) => self.go_on(),
+            (Stage::Drafting, Event::Drafted(drafts)) if drafts.len() == self.asked.len() => {
+                self.drafted(drafts)
+            }
+            (Stage::Verifying, Event::Verified(scores)) => self.verified(scores),
+            (Stage::Keeping, Event::Kept) => self.kept(),
+            (Stage::Keeping, Event::Failed(failed)) => {
+                self.note(failed);
+                self.kept()
+            }
+            (Stage::Drafting | Stage::Verifying, Event::Failed(failed)) => {
+                let failed = *failed.first().ok_or(RoundError::Event)?;
+                let anybodys = failed.kind == Failure::Device && self.on_one_device;
+                if anybodys && !self.in_turn && self.query.active().len() > 1 {
+                    return self.draft(true, true);
+                }
+                self.leave(self.query.round(), failed)
+            }
+            _ => Err(RoundError::Event),
+        }
+    }
+
+    fn note(&mut self, failed: Vec<Failed>) {
+        let round = self.query.round();
+        self.failed
+            .extend(failed.into_iter().map(|one| (round, one)));
+    }
+
+    fn end(&mut self, stop: Stop) -> Move {
+        self.stage = Stage::Over;
+        Move::Done { stop }
+    }
+
+    /// Lets members leave that failed; then ends the answer, or begins a round.
+    fn go_on(&mut self) -> Result<Move, RoundError> {
+        if let Some(stop) = self.stop {
+            return Ok(self.end(stop));
+        }
+        while let Some((round, failed)) = self.failed.pop_front() {
+            // Others have left by the rule.
+            if self.query.active().contains(&failed.member) {
+                return self.leave(round, failed);
+            }
+        }
+        self.draft(false, true)
+    }
+
+    fn leave(&mut self, round: usize, failed: Failed) -> Result<Move, RoundError> {
+        let member = failed.member;
+        if self.query.active() == [member] {
+            // Before the first round there is no answer to end.
+            if failed.kind == Failure::ContextFull && self.query.round() > 1 {
+                return Ok(self.end(Stop::Context));
+            }
+            self.stage = Stage::Over;
+            return Ok(Move::Fail { member });
+        }
+        self.query.leave(&[member])?;
+        self.stage = Stage::Between;
+        Ok(Move::Leave { member, round })
+    }
+
+    /// Begins a round, by the leader where there is one and `may_lead`.
+    fn draft(&mut self, in_turn: bool, may_lead: bool) -> Result<Move, RoundError> {
+        if self.ending.most(1) == 0 {
+            return Ok(self.end(Stop::Tokens));
+        }
+        let active = self.query.active().to_vec();
+        let leader = self.query.leader().map(|position| active[position]);
+        self.round = Round {
+            round: self.query.round(),
+            active,
+            ..Round::default()
+        };
+        let able = self.drafting(None);
+        if able.is_empty() {
+            return Err(RoundError::NoDrafter);
+        }
+        self.leader = leader.filter(|leader| may_lead && able.contains(leader));
+        (self.in_turn, self.doubted) = (in_turn, false);
+        Ok(self.ask(self.leader.map_or(able, |leader| vec![leader])))
+    }
+
+    /// Active members that draft, without `leader`.
+    fn drafting(&self, leader: Option<usize>) -> Vec<usize> {
+        let drafts = |&member: &usize| self.drafts.get(member) == Some(&true);
+        let active = self.round.active.iter().copied();
+        let others = active.filter(|&member| Some(member) != leader);
+        others.filter(drafts).collect()
+    }
+
+    fn ask(&mut self, members: Vec<usize>) -> Move {
+        self.stage = Stage::Drafting;
+        self.asked.clone_from(&members);
+        Move::Draft {
+            members,
+            tokens: self.ending.most(self.query.settings().segment_tokens),
+            in_turn: self.in_turn,
+        }
+    }
+
+    fn drafted(&mut self, drafts: Vec<Option<Draft>>) -> Result<Move, RoundError> {
+        for (member, draft) in std::mem::take(&mut self.asked).into_iter().zip(drafts) {
+            if let Some(draft) = draft {
+                self.round.insert(member, draft);
+            }
+        }
+        if self.round.candidates.is_empty() {
+            let others = self.drafting(self.leader);
+            return match self.leader.take() {
+                Some(_) if !others.is_empty() => Ok(self.ask(others)),
+                // All are late: they begin anew, until one drafts or fails.
+                _ => self.draft(false, false),
+            };
+        }
+        let candidates = self.round.candidates();
+        if !self.doubted
+            && let Some(winner) = self.query.fast_winner(&candidates)
+        {
+            self.round.winner = winner;
+            return self.kept();
+        }
+        let rows = (0..candidates.len()).filter_map(|candidate| self.round.row_of(candidate));
+        let rows: Vec<usize> = rows.collect();
+        self.query.drafted(&rows, &candidates)?;
+        self.stage = Stage::Verifying;
+        Ok(Move::Verify {
+            members: self.round.active.clone(),
+            candidates,
+            in_turn: self.in_turn,
+        })
+    }
+
+    fn verified(&mut self, scores: Vec<Vec<VerifiedScore>>) -> Result<Move, RoundError> {
+        let raw = scores
+            .iter()
+            .map(|row| row.iter().map(|one| one.score).collect());
+        let raw: Vec<Vec<Score>> = raw.collect();
+        self.round.scores = scores;
+        if self.leader.is_some() && !self.doubted {
+            if self.query.trusts(&raw)? {
+                return Ok(self.keep());
+            }
+            self.doubted = true;
+            let others = self.drafting(self.leader);
+            if !others.is_empty() {
+                return Ok(self.ask(others));
+            }
+        }
+        let shares = self.query.normalise(&raw)?;
+        let before = self.query.settings().update == Update::Before;
+        let early = before.then(|| self.query.feedback(&shares)).transpose()?;
+        let selection = self.query.select(&shares)?;
+        let feedback = match early {
+            Some(feedback) => feedback,
+            None => self.query.feedback(&shares)?,
+        };
+        let round = &mut self.round;
+        (round.shares, round.counts) = (shares, feedback.counts);
+        (round.totals, round.winner) = (selection.totals, selection.winner);
+        round.turned_by = selection.turned_by;
+        Ok(self.keep())
+    }
+
+    fn keep(&mut self) -> Move {
+        self.stage = Stage::Keeping;
+        Move::Keep {
+            members: self.round.active.clone(),
+            winner: self.round.winner,
+        }
+    }
+
+    /// Ends the round: its winner is part of every text.
+    fn kept(&mut self) -> Result<Move, RoundError> {
+        let mut round = std::mem::take(&mut self.round);
+        round.weights = self.query.weights().to_vec();
+        if !round.totals.is_empty() {
+            round.exited = self.query.exit(round.winner)?;
+        }
+        for candidate in 0..round.candidates.len() {
+            let row = round
+                .row_of(candidate)
+                .and_then(|row| round.scores.get(row));
+            let own = row.and_then(|row| row.get(candidate)).map(|one| one.tokens);
+            // 0 of a drafter that does not count them.
+            if let Some(tokens) = own.filter(|&tokens| tokens > 0) {
+                round.candidates[candidate].tokens = tokens;
+            }
+        }
+        let candidates = round.candidates();
+        let winner = &candidates[round.winner];
+        let alike = (0..candidates.len()).filter(|&one| candidates[one] == *winner);
+        round.writers = alike.collect();
+        let stop = self.query.stop(winner);
+        let tokens = round.candidates[round.winner].tokens;
+        let (text, over) = self.ending.take(&winner.text, tokens);
+        // A segment that ends the answer with its last token has ended it.
+        let over = over.filter(|&over| over == Stop::Text || !winner.ended);
+        round.text = text;
+        self.stop = over.or(stop);
+        self.stage = Stage::Between;
+        Ok(Move::Round {
+            round: Box::new(round),
+        })
+    }
+}

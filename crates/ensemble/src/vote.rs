@@ -1,0 +1,91 @@
+//! A round's shares, with the drafters of its candidates.
+//!
+//! Rows are the active members, columns the candidates. The row of a member that abstains (late, or
+//! it can only draft) is empty; a member that drafted nothing (late, or it only judges) has no
+//! column.
+
+/// One round's shares with the drafters of its candidates.
+#[derive(Debug, Clone, Copy)]
+pub struct Vote<'a> {
+    /// Shares, `[verifiers][candidates]`; the row of one that abstains is empty.
+    pub shares: &'a [Vec<f64>],
+    /// Who drafted each candidate, as a row: `[candidates]`, ascending.
+    pub drafters: &'a [usize],
+}
+
+impl<'a> Vote<'a> {
+    /// The rows that are not empty.
+    pub fn judges(&self) -> impl Iterator<Item = usize> + use<'a> {
+        let rows = self.shares.iter().enumerate();
+        rows.filter(|(_, row)| !row.is_empty())
+            .map(|(verifier, _)| verifier)
+    }
+
+    /// Those that judge candidate `j` and have not drafted it.
+    pub fn others(&self, j: usize) -> impl Iterator<Item = usize> + use<'a> {
+        let drafter = self.drafters[j];
+        self.judges().filter(move |&verifier| verifier != drafter)
+    }
+
+    /// The sum of what the others give candidate `j`, and how many they are. `None` where it says
+    /// nothing: nobody else judges it, or it is the only candidate.
+    pub fn given(&self, j: usize) -> Option<(f64, usize)> {
+        let count = self.others(j).count();
+        let sum = self.others(j).map(|i| self.shares[i][j]).sum();
+        (count > 0 && self.drafters.len() > 1).then_some((sum, count))
+    }
+
+    /// A number for each member, of `told` (`[candidates]`) for its drafter. Members of whom
+    /// nothing is told have the mean of the others: neither ahead nor behind. `None` where nothing
+    /// is told.
+    pub fn by_member(&self, told: &[Option<f64>]) -> Option<Vec<f64>> {
+        let count = told.iter().flatten().count();
+        if count == 0 {
+            return None;
+        }
+        let mean = told.iter().flatten().sum::<f64>() / count as f64;
+        let mut members = vec![mean; self.shares.len()];
+        for (&drafter, told) in self.drafters.iter().zip(told) {
+            members[drafter] = told.unwrap_or(mean);
+        }
+        Some(members)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_row_judges_nothing_and_a_drafter_not_itself() {
+        let shares = [vec![0.25, 0.75], vec![], vec![0.5, 0.5]];
+        let vote = Vote {
+            shares: &shares,
+            drafters: &[0, 1],
+        };
+        assert_eq!(vote.judges().collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(vote.others(0).collect::<Vec<_>>(), [2]);
+        assert_eq!(vote.others(1).collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(vote.given(0), Some((0.5, 1)));
+        assert_eq!(vote.given(1), Some((1.25, 2)));
+        assert_eq!(
+            vote.by_member(&[Some(1.0), Some(2.0)]),
+            Some(vec![1.0, 2.0, 1.5])
+        );
+        assert_eq!(
+            vote.by_member(&[None, Some(2.0)]),
+            Some(vec![2.0, 2.0, 2.0])
+        );
+        assert_eq!(vote.by_member(&[None, None]), None);
+    }
+
+    #[test]
+    fn of_one_candidate_nobody_says_anything() {
+        let shares = [vec![1.0], vec![1.0]];
+        let vote = Vote {
+            shares: &shares,
+            drafters: &[1],
+        };
+        assert_eq!(vote.given(0), None);
+    }
+}

@@ -1,0 +1,48 @@
+//! Weights as the CPU's products read them.
+
+use conclave_cpu::{Matrix, Upload};
+use conclave_weights::Format;
+
+use crate::error::ModelError;
+use crate::formats::kept_on_cpu;
+use crate::fused::Unjoined;
+use crate::reading::WeightSink;
+
+/// A vector.
+pub type Vector = Vec<f32>;
+
+/// Products share their input's rounding, and threads share products: matrices stay as they are.
+pub type CpuLayout = Unjoined<Matrix, Vector>;
+
+/// Keeps weights as the CPU's products read them.
+#[derive(Debug)]
+pub struct CpuWeights {
+    /// Format that plain numbers are rounded to.
+    pub quantise: Option<Format>,
+}
+
+impl WeightSink for CpuWeights {
+    type Matrix = Matrix;
+    type Vector = Vector;
+    type Upload = Upload;
+
+    fn format(&self, stored: Format, cols: usize) -> Option<Format> {
+        Some(kept_on_cpu(stored, cols, self.quantise))
+    }
+
+    fn begin(&self, format: Format, rows: usize, cols: usize) -> Result<Upload, ModelError> {
+        Ok(Upload::begin(format, rows, cols)?)
+    }
+
+    fn push(&self, upload: &mut Upload, rows: &[u8]) -> Result<(), ModelError> {
+        Ok(upload.push(rows)?)
+    }
+
+    fn finish(&self, upload: Upload) -> Result<Matrix, ModelError> {
+        Ok(upload.finish()?)
+    }
+
+    fn vector(&self, values: Vec<f32>) -> Result<Vector, ModelError> {
+        Ok(values)
+    }
+}

@@ -1,0 +1,113 @@
+/** Requests of the library that start an engine and add members to it. */
+import { EngineFailure, type ConclaveError } from "../protocol/errors.ts";
+import type { MemberSource, Progress, Reply, Request } from "../protocol/messages.ts";
+import { startWorker } from "../protocol/start-worker.ts";
+import { readManifest, sourceOf } from "../store/load.ts";
+import { BuiltIn } from "./built-in.ts";
+import {
+  defaultContextTokens,
+  type AddOptions,
+  type LoadOptions,
+  type OpenOptions,
+} from "./call-options.ts";
+import { places, toys } from "./places.ts";
+import type { Port, Wire } from "./wire.ts";
+
+const openRequest = (
+  id: number,
+  { backend = "auto", hub, threads, core, assets, keepPrompts }: OpenOptions,
+): Request => ({
+  type: "open",
+  id,
+  backend,
+  places: places(assets),
+  ...(hub === undefined ? {} : { hub }),
+  ...(threads === undefined ? {} : { threads }),
+  ...(core === undefined ? {} : { core }),
+  ...(keepPrompts === undefined ? {} : { keepPrompts }),
+});
+
+/** Whether the page is on a phone or tablet, which ends hidden pages that compute. */
+export const isHandheld = (): boolean =>
+  globalThis.matchMedia?.("(hover: none) and (pointer: coarse)").matches ?? false;
+
+/** Copy without undefined fields. */
+export function definedFields<T extends object>(
+  options: T,
+): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]?: Exclude<T[K], undefined>;
+  };
+}
+
+/** A request before it has an id. */
+export type Unnumbered<T extends Request["type"]> = Omit<Extract<Request, { type: T }>, "id">;
+export type Answer<T extends Reply["type"]> = Extract<Reply, { type: T }>;
+
+export function workerAt(address: string): Port {
+  if (typeof Worker !== "undefined") return startWorker(address, "conclave");
+  throw new EngineFailure(
+    "There are no workers here, where an engine runs. Start it in a browser, not on a server.",
+  );
+}
+
+export async function opened(wire: Wire, options: OpenOptions): Promise<Answer<"opened">> {
+  const reply = await wire.request(openRequest(wire.id(), options), options.signal);
+  if (reply.type !== "opened") throw unexpected(reply, "open");
+  return reply;
+}
+
+/** `builtIn`: session of the browser's own model, for such a member; closed with it. */
+export async function added(
+  wire: Wire,
+  source: MemberSource,
+  options: AddOptions,
+): Promise<Answer<"added"> & { builtIn: BuiltIn | undefined }> {
+  const { replace, onProgress, signal, contextTokens = defaultContextTokens } = options;
+  if (source.ref !== undefined) askToPersist();
+  // The worker's base address differs from the page's.
+  if (source.url !== undefined)
+    source = { ...source, url: new URL(source.url, globalThis.document?.baseURI).href };
+  const onStep = (progress: Progress): void => onProgress?.({ member: source.name, ...progress });
+  const builtIn = source.builtIn ? await BuiltIn.create(source.name, signal, onStep) : undefined;
+  const request: Request = {
+    type: "add",
+    id: wire.id(),
+    source,
+    contextTokens,
+    ...(replace === undefined ? {} : { replace }),
+    ...(builtIn ? { builtIn: { port: builtIn.port, context: builtIn.context } } : {}),
+  };
+  try {
+    const reply = await wire.request(request, signal, onStep);
+    if (reply.type !== "added") throw unexpected(reply, "add");
+    return { ...reply, builtIn };
+  } catch (error) {
+    builtIn?.close();
+    throw error;
+  }
+}
+
+/** The members to load, fetched from their list if necessary. */
+export async function listed({ members, assets, signal }: LoadOptions): Promise<MemberSource[]> {
+  if (members === undefined) return toys(assets);
+  if (Array.isArray(members)) return members;
+  return (await readManifest(members, signal)).map((entry) =>
+    sourceOf(entry, new URL(members, location.href)),
+  );
+}
+
+export function unexpected(reply: Reply, request: string): ConclaveError {
+  return new EngineFailure(`The worker answered ${reply.type} to ${request}. Reload the engine.`);
+}
+
+/**
+ * Asks the browser to persist storage, which only a page can do. The download continues whatever
+ * the answer, and some browsers ask the visitor.
+ */
+function askToPersist(): void {
+  const { storage } = globalThis.navigator ?? {};
+  const kept = storage?.persisted?.().catch(() => false) ?? Promise.resolve(false);
+  // Some ask the visitor each time.
+  void kept.then((already) => already || storage?.persist?.()).catch(() => false);
+}

@@ -1,0 +1,37 @@
+/** Reports of rounds, as `rounds` yields them. */
+import type { Draft, Member, RoundReport } from "../protocol/engine.ts";
+import type { ConclaveError } from "../protocol/errors.ts";
+
+/** A candidate with its drafter; `tokens`: its length in the drafter's own tokenisation. */
+export interface Drafted extends Draft {
+  member: string;
+}
+
+/** One round. Rows follow `active`, columns `candidates`; members are indices. */
+export interface Round extends Omit<RoundReport, "candidates"> {
+  candidates: Drafted[];
+  /** Active members behind a server. */
+  remote: number[];
+  /** Active members that gave no scores where candidates were verified. */
+  abstained: number[];
+  ms: { draft: number; verify: number };
+}
+
+/** A member that failed in a round, and left the answer to the others. */
+export interface Left {
+  round: number;
+  left: number;
+  error: ConclaveError;
+}
+
+/** The report with the members' names, and what the machine does not know of them. */
+export const report = (members: readonly Member[], round: RoundReport, ms: Round["ms"]): Round => ({
+  ...round,
+  candidates: round.candidates.map((draft, j) => ({
+    member: members[round.drafters[j]!]!.name,
+    ...draft,
+  })),
+  remote: round.active.filter((index) => members[index]!.remote !== undefined),
+  abstained: round.active.filter((_, row) => round.scores[row]?.length === 0),
+  ms,
+});
