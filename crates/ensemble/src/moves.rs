@@ -88,7 +88,7 @@ pub enum Move {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Event {
-    /// Members have read the conversation, before the first move.
+    /// Members may draft, or have failed to read the conversation, before the first move.
     Begun {
         /// Whether each member drafts; the others only judge.
         drafts: Vec<bool>,
