@@ -1,17 +1,17 @@
 //! Candidates that give the same answer in another form.
 //!
 //! "Italy" and "The Colosseum is in Rome, Italy." agree, but a verifier that answers in sentences
-//! finds the one word surprising for its form, and would vote against what it thinks itself. So a
-//! verifier's share of a candidate is the largest of its shares of those that agree with it: ŝ_ij ←
-//! max_{m ~ j} ŝ_im. Equal texts agree, and a finished candidate agrees with one in which its words
-//! stand in a row, unless they stand in the question as well and so say nothing.
+//! is surprised by the bare word and would vote against its own opinion. So a verifier's share of a
+//! candidate becomes the largest of its shares of the candidates that agree with it:
+//! ŝ_ij ← max_{m ~ j} ŝ_im. Equal texts agree. A finished candidate agrees with one that contains
+//! its words in a row, unless the question contains them too, so that they say nothing.
 //!
-//! Words are compared in lower case without the marks around them. Characters of scripts that write
-//! no spaces are words of their own. No list of words takes part: it holds in any language.
+//! Words are compared in lower case without the marks around them. In scripts without spaces each
+//! character is a word. No word lists are used, so the rule holds in any language.
 
 use crate::segment::{Candidate, is_spaceless};
 
-/// The words of `text`, in lower case and without marks at their ends.
+/// Words of `text` in lower case, without marks at their ends.
 pub fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     for piece in text.split_whitespace() {
@@ -33,8 +33,7 @@ pub fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// For each of the `candidates` those that agree with it, itself first. `question` are the words of
-/// what was asked.
+/// For each candidate those that agree with it, itself first. `question`: the question's words.
 pub fn agreement(candidates: &[Candidate], question: &[String]) -> Vec<Vec<usize>> {
     let said: Vec<Vec<String>> = candidates.iter().map(|one| words(&one.text)).collect();
     let within = |part: usize, whole: usize| {
@@ -52,13 +51,13 @@ pub fn agreement(candidates: &[Candidate], question: &[String]) -> Vec<Vec<usize
     all.clone().map(agree).collect()
 }
 
-/// Whether `part` stands in `whole` in a row.
+/// Whether `whole` contains `part` in a row.
 fn holds(whole: &[String], part: &[String]) -> bool {
     !part.is_empty() && whole.windows(part.len()).any(|window| window == part)
 }
 
-/// `shares` (`[verifiers][candidates]`) in which each candidate has the best of those that agree
-/// with it. Rows are no longer of sum 1.
+/// `shares` (`[verifiers][candidates]`) in which each candidate has the largest share of those that
+/// agree with it. Rows no longer sum to 1.
 pub fn agreed(shares: &[Vec<f64>], agreement: &[Vec<usize>]) -> Vec<Vec<f64>> {
     let best = |row: &Vec<f64>| {
         if row.is_empty() {
@@ -117,7 +116,7 @@ mod tests {
             groups(&[("A lion", false), ("It is a lion", true)], ""),
             [[0], [1]]
         );
-        // The same text is the same answer, whatever was asked.
+        // Equal texts agree, whatever the question.
         assert_eq!(
             groups(&[("a cat", true), ("A cat.", false)], question)[0],
             [0, 1]

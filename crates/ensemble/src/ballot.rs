@@ -1,18 +1,18 @@
-//! The candidates of one round, apart from what verifiers say of them: who drafted them, which
-//! agree, which are discounted, and how much each verifier is heard.
+//! Candidates of one round apart from their scores: drafters, agreement, discounts, and each
+//! verifier's factor in the vote.
 
 use crate::{Candidate, Score, Settings, agreement, repetition::Said, score};
 
-/// Nats at which a member is as sure of its own answer as it can be, and those of one that has not
-/// finished (see [`Settings::confidence`]).
+/// Least surprise of a member at its own answer, and surprise at an unfinished one, in nats (see
+/// [`Settings::confidence`]).
 const SUREST: f64 = 0.8;
 const UNFINISHED: f64 = 2.0;
 
-/// Nats by which a base model, which answers in a word, is surer than one that answers in a
+/// Nats by which a base model, which answers in a word, is surer than a model that answers in a
 /// sentence.
 const TERSE: f64 = 1.0;
 
-/// Part of another's starting weight from which on a member counts as strong as that.
+/// Fraction of another's starting weight from which a member counts as equally strong.
 pub(crate) const ALIKE: f64 = 0.9;
 
 /// A round's candidates. Members are positions among the active.
@@ -20,23 +20,23 @@ pub(crate) const ALIKE: f64 = 0.9;
 pub(crate) struct Ballot {
     /// Drafter of each candidate, ascending.
     pub drafters: Vec<usize>,
-    /// The strongest drafter's candidate goes on.
+    /// The strongest drafter's candidate does not end the answer.
     pub open: bool,
-    /// Candidates that end the answer; empty where the texts are not known, as the next three.
+    /// Candidates that end the answer; empty, like the next three fields, if texts are not known.
     ended: Vec<bool>,
     /// Candidates that agree with each; empty without [`Settings::agree`].
     agreement: Vec<Vec<usize>>,
-    /// Candidates that end the answer while a drafter at least as strong goes on; empty where
-    /// nothing is discounted, as the next.
+    /// Candidates that end the answer although an equally strong or stronger drafter continues;
+    /// empty, like the next field, if nothing is discounted.
     early: Vec<bool>,
     discounted: Vec<bool>,
-    /// Factor of each verifier's weight for being sure, `[active]`; empty without
+    /// Factor of each verifier's weight for confidence, `[active]`; empty without
     /// [`Settings::confidence`].
     voices: Vec<f64>,
 }
 
 impl Ballot {
-    /// The ballot of a round in which all `members` draft, before their texts are known.
+    /// Ballot of a round in which all `members` draft, before their texts are known.
     pub fn of_all(members: usize) -> Self {
         Self {
             drafters: (0..members).collect(),
@@ -44,7 +44,7 @@ impl Ballot {
         }
     }
 
-    /// The ballot of `candidates`, none where their texts are not known. `strengths` are the
+    /// Ballot of `candidates`, which are empty if their texts are not known. `strengths`: the
     /// drafters' starting weights.
     pub fn new(
         drafters: &[usize],
@@ -75,11 +75,11 @@ impl Ballot {
         ballot
     }
 
-    /// Takes in what drafters say of their own candidates: discounts early ends of unsure drafters
-    /// ([`Settings::sure`]), and sets each verifier's voice ([`Settings::confidence`]). `chats` by
-    /// position.
+    /// Reads the drafters' scores of their own candidates: discounts early ends of unsure drafters
+    /// ([`Settings::sure`]) and sets each verifier's voice ([`Settings::confidence`]). `chats` goes
+    /// by position.
     pub fn hear_drafters(&mut self, scores: &[Vec<Score>], chats: &[bool], settings: &Settings) {
-        // An empty row abstains, on its own candidate as well.
+        // An empty row abstains, on its own candidate too.
         let own = |j: usize, drafter: usize| scores[drafter].get(j).map(Score::surprise);
         for (j, &drafter) in self.drafters.iter().enumerate() {
             let early = self.early.get(j) == Some(&true);
@@ -102,10 +102,10 @@ impl Ballot {
         }
     }
 
-    /// Weights of the vote, `[active]`, summing to 1: a member sure of its own finished answer is
-    /// heard the more. While the strongest member's candidate goes on, starting weights (`start`)
-    /// count twice instead: such a candidate is judged by its beginning, where members that would
-    /// have answered shortly see only that they would not have begun so.
+    /// Weights of the vote, `[active]`, summing to 1: a member that is sure of its own finished
+    /// answer counts more. While the strongest member's candidate continues, starting weights
+    /// (`start`) count twice instead: such a candidate is judged by its beginning, and members that
+    /// would have answered shortly see only that they would not have begun so.
     pub fn heard(&self, weights: &[f64], start: impl Fn(usize) -> f64) -> Vec<f64> {
         if !self.open && self.voices.is_empty() {
             return weights.to_vec();
@@ -123,8 +123,8 @@ impl Ballot {
         }
     }
 
-    /// Shares in which each candidate has the best of those that agree with it; `None` where none
-    /// is known to.
+    /// Shares in which each candidate has the largest share of those that agree with it; `None` if
+    /// no agreement is known.
     pub fn agreed(&self, shares: &[Vec<f64>]) -> Option<Vec<Vec<f64>>> {
         let known = self.agreement.len() == self.drafters.len();
         known.then(|| agreement::agreed(shares, &self.agreement))

@@ -1,4 +1,4 @@
-//! What ends an answer: the method's own settings, a number of tokens, and texts to stop before.
+//! End of an answer: the method's own settings, a number of tokens, and stop texts.
 
 use serde::{Deserialize, Serialize};
 
@@ -42,23 +42,24 @@ impl Stop {
     }
 }
 
-/// Limits of one answer beside the method's own settings.
+/// Limits of one answer beside the method's settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Limits {
-    /// Most tokens of the answer, each segment's in its writer's own; no limit if `None`.
+    /// Maximum tokens of the answer, each segment's in its writer's own tokenisation; `None`: no
+    /// limit.
     pub tokens: Option<usize>,
-    /// Texts that the answer ends before; empty ones are ignored.
+    /// Stop texts: the answer ends before the first; empty ones are ignored.
     pub stop: Vec<String>,
 }
 
-/// Applies [`Limits`] to an answer as its segments come.
+/// Applies [`Limits`] to an answer, segment by segment.
 #[derive(Debug, Clone)]
 pub(crate) struct Ending {
     limits: Limits,
     /// Tokens of the accepted segments.
     pub tokens: usize,
-    /// End of the accepted text, withheld while it may begin a text to stop before.
+    /// End of the accepted text, withheld while it may begin a stop text.
     withheld: String,
 }
 
@@ -71,7 +72,7 @@ impl Ending {
         }
     }
 
-    /// Most tokens of the next segment, at most `segment_tokens`.
+    /// Maximum tokens of the next segment, at most `segment_tokens`.
     pub fn most(&self, segment_tokens: usize) -> usize {
         match self.limits.tokens {
             Some(limit) => segment_tokens.min(limit.saturating_sub(self.tokens)),
@@ -79,8 +80,8 @@ impl Ending {
         }
     }
 
-    /// Takes an accepted segment. Returns the text that is now certain to be in the answer, and
-    /// [`Stop::Text`] or [`Stop::Tokens`] if that ends it.
+    /// Adds an accepted segment. Returns the text that is now final, and [`Stop::Text`] or
+    /// [`Stop::Tokens`] if the segment ends the answer.
     pub fn take(&mut self, segment: &str, tokens: usize) -> (String, Option<Stop>) {
         self.tokens += tokens;
         let mut text = std::mem::take(&mut self.withheld);
@@ -96,7 +97,7 @@ impl Ending {
         (text, spent.then_some(Stop::Tokens))
     }
 
-    /// Withheld text, which is in the answer once no more comes.
+    /// Takes the withheld text, which is part of the answer once it ends.
     pub fn rest(&mut self) -> String {
         std::mem::take(&mut self.withheld)
     }
@@ -105,7 +106,7 @@ impl Ending {
 /// Bytes at the end of `text` that begin `stop`.
 fn overlap(text: &str, stop: &str) -> usize {
     let begins = stop.char_indices().map(|(at, _)| at).rev();
-    // The shortest beginning is no text at all.
+    // The shortest beginning is empty.
     let mut begins = begins.filter(|&length| text.ends_with(&stop[..length]));
     begins.next().unwrap_or(0)
 }
@@ -114,7 +115,7 @@ fn overlap(text: &str, stop: &str) -> usize {
 mod tests {
     use super::*;
 
-    /// Text that is certain after each segment, joined by `|`; a token a character.
+    /// Final text after each segment, joined by `|`; one token a character.
     fn certain(segments: &[&str], stop: &[&str]) -> String {
         let limits = Limits {
             tokens: None,

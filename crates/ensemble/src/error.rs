@@ -1,15 +1,15 @@
-//! What can be wrong with the numbers of a round.
+//! Errors in the numbers of a round.
 
 /// A round that can't be decided. `verifier` and `candidate` are positions among the active
 /// members.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RoundError {
-    /// Not a row for every verifier.
+    /// Number of rows is not that of the verifiers.
     #[error(
         "{found} rows of scores for {members} active members: give one row for each active verifier"
     )]
     Rows {
-        /// Rows given.
+        /// Rows found.
         found: usize,
         /// Active members.
         members: usize,
@@ -26,7 +26,7 @@ pub enum RoundError {
         /// Candidates of the round.
         candidates: usize,
     },
-    /// Drafters that can't be.
+    /// Drafters out of range, out of order or repeated.
     #[error(
         "drafters must be positions among the {members} active members, ascending, each once and at least one: correct them"
     )]
@@ -34,7 +34,7 @@ pub enum RoundError {
         /// Active members.
         members: usize,
     },
-    /// Strengths that can't be.
+    /// Strengths of a wrong number, or not above 0.
     #[error(
         "give a strength above 0 for each of the {members} members, or NaN where nothing is known, and say of each whether it chats"
     )]
@@ -75,7 +75,7 @@ pub enum RoundError {
     /// A winner that isn't among the candidates.
     #[error("winner {winner} of {candidates} candidates: give the winner that the selection named")]
     Winner {
-        /// The position given.
+        /// The index found.
         winner: usize,
         /// Candidates of the round.
         candidates: usize,

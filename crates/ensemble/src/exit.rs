@@ -1,49 +1,48 @@
 //! Model exit: members whose candidates the others keep scoring low leave the query.
 //!
 //! The papers describe the rule (cumulative quality, its entropy, a softmax temperature, a
-//! keep-probability under a threshold) without printing a formula. Ours, over the n active
-//! members after K rounds:
+//! keep-probability under a threshold) without a formula. Ours, over the n active members after K
+//! rounds:
 //!
-//! 1. x_ik = n · mean over i' ≠ i of ŝ_i'i in round k, minus 1: what the OTHERS thought of i's
+//! 1. x_ik = n · mean over i' ≠ i of ŝ_i'i in round k, minus 1: the OTHERS' opinion of i's
 //!    candidate, 0 being average. Q_i = Σ_k x_ik.
-//! 2. Standardise: z_i = (Q_i − mean Q) / (σ·√K), with σ the deviation of a single round's
-//!    quality, pooled over the active members, at least 0.05: z counts standard errors. (Divided by
-//!    the spread of Q itself, z would always have spread 1, and of two members that are as good as
-//!    equal one would look lost.)
+//! 2. Standardise: z_i = (Q_i − mean Q) / (σ·√K), with σ the deviation of a single round's quality,
+//!    pooled over the active members, at least 0.05: z counts standard errors. (Divided by the
+//!    spread of Q itself, z would always have spread 1, and one of two nearly equal members would
+//!    look lost.)
 //! 3. H = entropy of softmax(z) / ln n, T = T0·H (at least 0.05), p = softmax(z/T).
-//! 4. After the warm-up, i leaves where p_i < threshold/n: not the writer of this round's
-//!    winner, and never below two members; the lowest Q goes first, ties from the highest index.
+//! 4. After the warm-up, i leaves if p_i < threshold/n, unless it wrote this round's winner or
+//!    fewer than two members would remain; the lowest Q goes first, ties from the highest index.
 //!
-//! Members that look alike have H ≈ 1, a hot softmax, and stay; a clear gap is cold.
+//! Similar members have H ≈ 1, a hot softmax, and stay; a clear gap is cold.
 //!
-//! Where not all judge or draft, x is made of what those say who judge, n in it being the number of
-//! candidates. A member without a candidate, or with one that nobody else judges, has the mean of
-//! the others' x: it is neither ahead nor behind for that round. It does not leave in it either,
-//! has its warm-up in rounds of its own, and those that are left are at least two whose candidates
-//! were judged. One that has never been judged is no part of steps 2 to 4.
+//! If not all members judge or draft, x is the mean over those that judge, and n the number of
+//! candidates. A member without a candidate, or with one that no other member judges, gets the mean
+//! of the others' x for that round, which leaves its standing unchanged. It does not leave in that
+//! round, its warm-up counts only its own rounds, and at least two members whose candidates were
+//! judged remain. A member that has never been judged takes no part in steps 2 to 4.
 
 use crate::{Exit, vote::Vote};
 
-/// The smallest deviation of a round's quality that is believed, relative to the average share:
-/// rounds that happen to be alike don't make a lead of a few per cent significant.
+/// Least deviation of a round's quality, relative to the average share: rounds that happen to be
+/// alike must not make a lead of a few per cent significant.
 const LEAST_DEVIATION: f64 = 0.05;
 
-/// The lowest softmax temperature.
+/// Lowest softmax temperature.
 const LEAST_TEMPERATURE: f64 = 0.05;
 
-/// The active members' cumulative quality. Sums only, so a round costs O(n²) whatever came
-/// before.
+/// Cumulative quality of the active members. Only sums are kept, so a round costs O(n²).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Quality {
     rounds: usize,
-    /// In how many rounds each member's candidate was judged, `[members]`.
+    /// Number of rounds in which each member's candidate was judged, `[members]`.
     judged: Vec<usize>,
-    /// In which round it last was, from 1; 0 for all once a round has said nothing.
+    /// Last round in which it was judged, from 1; 0 for all after a round without any vote.
     last: Vec<usize>,
     /// Σ_k x_ik, `[members]`.
     sums: Vec<f64>,
     /// Σ_k x_ik·x_jk, `[members][members]`: enough to re-centre past rounds on the members that
-    /// are still in.
+    /// remain.
     products: Vec<Vec<f64>>,
 }
 
@@ -64,7 +63,7 @@ impl Quality {
         self.rounds
     }
 
-    /// Adds a round's `vote`; one that says nothing of anybody is none.
+    /// Adds a round's `vote`; a round without any vote is ignored.
     pub fn add(&mut self, vote: &Vote<'_>) {
         let (n, candidates) = (self.sums.len(), vote.drafters.len());
         let told: Vec<Option<f64>> = (0..candidates)
@@ -92,7 +91,7 @@ impl Quality {
         self.rounds += 1;
     }
 
-    /// Forgets the members for whom `stays` (`[members]`) is false.
+    /// Removes the members for which `stays` (`[members]`) is false.
     pub fn retain(&mut self, stays: &[bool]) {
         fn kept<T>(values: &mut Vec<T>, stays: &[bool]) {
             let mut stays = stays.iter();
@@ -107,7 +106,7 @@ impl Quality {
         }
     }
 
-    /// z, `[members]`: the members' lead over the average in standard errors.
+    /// z, `[members]`: each member's lead over the average in standard errors.
     fn standardised(&self) -> Vec<f64> {
         let (n, rounds) = (self.sums.len() as f64, self.rounds as f64);
         let centre = self.sums.iter().sum::<f64>() / n;
@@ -132,8 +131,7 @@ impl Quality {
         leads.iter().map(|lead| lead / error).collect()
     }
 
-    /// p, `[members]`: the keep-probabilities under T0 = `temperature`. Uniform before the first
-    /// round.
+    /// p, `[members]`: keep-probabilities under T0 = `temperature`. Uniform before the first round.
     pub fn keep(&self, temperature: f64) -> Vec<f64> {
         let n = self.sums.len();
         if n < 2 || self.rounds == 0 {
@@ -149,7 +147,7 @@ impl Quality {
         softmax(&z, heat.max(LEAST_TEMPERATURE))
     }
 
-    /// The members that leave now, ascending. `winner` wrote this round's winner.
+    /// Members that leave now, ascending. `winner` wrote this round's winner.
     pub fn leavers(&self, exit: &Exit, winner: usize) -> Vec<usize> {
         let judged = |i: usize| self.judged[i] > 0;
         let now = |i: usize| self.last[i] == self.rounds;
@@ -169,7 +167,7 @@ impl Quality {
             .filter(|&(_, keep)| keep < least)
             .map(|(i, _)| i)
             .collect();
-        // By quality: of a hopeless many the keep-probabilities may all have vanished.
+        // By quality, since the keep-probabilities of several weak members may all have vanished.
         leaving.sort_by(|&a, &b| self.sums[a].total_cmp(&self.sums[b]).then(b.cmp(&a)));
         leaving.truncate(here - 2);
         leaving.sort_unstable();
@@ -254,7 +252,7 @@ mod tests {
 
     #[test]
     fn keep_probabilities_are_those_of_the_equations() {
-        // The middle round is full of self-praise, which lowers everyone's quality at once.
+        // The middle round is full of self-praise, which lowers the quality of all at once.
         let noisy = vec![
             vec![
                 vec![0.2, 0.5, 0.3],
@@ -293,7 +291,7 @@ mod tests {
         let exit = Exit::default();
         assert!(steady(weak, 2).leavers(&exit, 0).is_empty());
         assert_eq!(steady(weak, 3).leavers(&exit, 0), [2]);
-        // Unless it has just won, or only two are left.
+        // A member stays if it has just won, or if only two remain.
         assert!(steady(weak, 3).leavers(&exit, 2).is_empty());
         assert!(steady(&[3.0, 1.0], 9).leavers(&exit, 0).is_empty());
     }
@@ -301,7 +299,7 @@ mod tests {
     #[test]
     fn members_that_look_alike_stay() {
         let exit = Exit::default();
-        // A steady lead of one per cent, and leads that come and go.
+        // A steady lead of one per cent, and fluctuating leads.
         assert!(steady(&[1.0, 1.01, 0.99], 30).leavers(&exit, 1).is_empty());
         let swinging: [&[f64]; 3] = [&[1.2, 1.0, 0.8], &[0.8, 1.2, 1.0], &[1.0, 0.8, 1.1]];
         let rounds: Vec<&[f64]> = swinging.iter().copied().cycle().take(30).collect();
@@ -378,7 +376,7 @@ mod tests {
             }
             rows
         };
-        // A judge that never drafts is no member of the comparison, and never leaves.
+        // A judge that never drafts is not compared, and never leaves.
         let mut quality = Quality::new(4);
         let shares = without(3);
         for _ in 0..4 {
@@ -398,7 +396,8 @@ mod tests {
             assert!((p - q).abs() < 1e-9, "{p} {q}");
         }
 
-        // The weak one is late in two rounds of four: its warm-up is of three that it drafted in.
+        // The weak member is late in two of four rounds: its warm-up counts three that it drafted
+        // in.
         let mut quality = Quality::new(4);
         let late = without(2);
         let round = |quality: &mut Quality, present: bool| {
@@ -419,7 +418,7 @@ mod tests {
 
     #[test]
     fn two_that_draft_are_left() {
-        // Two good ones, a weak one, and two that only judge.
+        // Two good members, a weak one, and two that only judge.
         let shares = agreed(&[3.0, 3.1, 0.5]);
         let shares: Vec<Vec<f64>> = shares.iter().cycle().take(5).cloned().collect();
         let mut quality = Quality::new(5);

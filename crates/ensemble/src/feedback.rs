@@ -1,40 +1,40 @@
-//! Online feedback: members whose candidates the others prefer get a heavier vote (Eq. 5).
+//! Online feedback: members whose candidates the others prefer get a larger weight (Eq. 5).
 //!
-//! c_j = #{(i, m) : i ≠ j, m ≠ j, ŝ_ij ≥ ŝ_im}, floored at 1, r_j = c_j / (N−1)², and
-//! w_j ← w_j·exp(η·r_j), renormalised. One member has nobody to learn from: its weight stays 1.
+//! c_j = #{(i, m) : i ≠ j, m ≠ j, ŝ_ij ≥ ŝ_im}, at least 1, r_j = c_j / (N−1)², and
+//! w_j ← w_j·exp(η·r_j), renormalised. The weight of a single member stays 1.
 //!
-//! Where not all judge or draft, i runs over those that judge and have not drafted c_j, m over the
-//! other candidates, and r_j is over the number of such pairs. A member of whose candidate nobody
-//! else says anything, or that has none, keeps its weight relative to the others': its r is their
-//! mean. N of the rate η remains the number of active members: those are who the weight is spread
-//! over, and one that is late in a round is no reason for the others to learn faster in it. Where a
-//! round says nothing of anybody the weights stay as they are.
+//! If not all members judge or draft, i runs over those that judge and have not drafted c_j, m over
+//! the other candidates, and r_j is divided by the number of such pairs. A member without a
+//! candidate, or with one that no other member judges, keeps its weight relative to the others: its
+//! r is their mean. N in the rate η remains the number of active members: the weight is spread over
+//! all of them, and a late member is no reason for the others to learn faster. A round without any
+//! vote leaves the weights unchanged.
 //!
-//! Of two members each count is 1 in every round, and no weight would ever move. With
-//! [`Reward::Shares`] r_j is what the others think of j's candidate, Σ_{i≠j} ŝ_ij / (N−1): in (0,
-//! 1) as the paper's, and it says how much, not how often.
+//! With two members each count is 1 in every round, so that no weight would ever change. With
+//! [`Reward::Shares`] r_j is the mean of the others' shares of j's candidate,
+//! Σ_{i≠j} ŝ_ij / (N−1): in (0, 1) like the paper's, and it measures how much, not how often.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Rate, Reward, Settings, vote::Vote};
 
-/// What a round's feedback did.
+/// Result of a round's feedback.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Feedback {
-    /// c, `[candidates]`: how often another member preferred this candidate to some other one, at
-    /// least 1 and at most (N−1)².
+    /// c, `[candidates]`: how often another member prefers this candidate to some other one; 1 to
+    /// (N−1)².
     pub counts: Vec<usize>,
-    /// r, `[members]`: what the setting `reward` says; 0 for a single member. Those of whom the
-    /// round says nothing have the mean of the others.
+    /// r, `[members]`, as the setting `reward` defines it; 0 for a single member. Members that the
+    /// round does not rate have the mean of the others.
     pub rewards: Vec<f64>,
     /// η of this round; 0 for a single member.
     pub rate: f64,
-    /// The weights after the update, `[members]`, summing to 1.
+    /// Weights after the update, `[members]`, summing to 1.
     pub weights: Vec<f64>,
 }
 
-/// The counts c (`[candidates]`) of a `vote`.
+/// Counts c (`[candidates]`) of a `vote`.
 pub fn counts(vote: &Vote<'_>) -> Vec<usize> {
     let (shares, candidates) = (vote.shares, vote.drafters.len());
     (0..candidates)
@@ -53,7 +53,7 @@ pub fn counts(vote: &Vote<'_>) -> Vec<usize> {
         .collect()
 }
 
-/// The rewards r of `counts` (`[candidates]`); `None` of whom nobody says anything.
+/// Rewards r from `counts` (`[candidates]`); `None` for candidates that no other member judges.
 pub fn rewards(vote: &Vote<'_>, counts: &[usize]) -> Vec<Option<f64>> {
     let reward = |(j, &count): (usize, &usize)| {
         let (_, others) = vote.given(j)?;
@@ -63,8 +63,8 @@ pub fn rewards(vote: &Vote<'_>, counts: &[usize]) -> Vec<Option<f64>> {
     counts.iter().enumerate().map(reward).collect()
 }
 
-/// The rewards r (`[candidates]`) that are the mean of the others' shares; `None` of whom nobody
-/// says anything.
+/// Rewards r (`[candidates]`) as the mean of the others' shares; `None` for candidates that no
+/// other member judges.
 pub fn regard(vote: &Vote<'_>) -> Vec<Option<f64>> {
     let mean = |j| {
         let (given, others) = vote.given(j)?;
@@ -85,10 +85,10 @@ pub fn rate(settings: &Settings, members: usize, round: usize) -> f64 {
     }
 }
 
-/// The weights (`[members]`) after one update: w_j·exp(η·r_j), renormalised, then `mixed` of each
-/// shared out evenly (0 for the plain rates). A constant added to all rewards changes nothing.
+/// Weights (`[members]`) after one update: w_j·exp(η·r_j), renormalised, then `mixed` of each
+/// spread evenly (0 for the plain rates). A constant added to all rewards changes nothing.
 pub fn update(weights: &[f64], rewards: &[f64], rate: f64, mixed: f64) -> Vec<f64> {
-    // exp of differences from the best: at most 1, so nothing overflows.
+    // Differences from the best are at most 0, so that exp can't overflow.
     let best = rewards.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let raised: Vec<f64> = weights
         .iter()
@@ -103,7 +103,7 @@ pub fn update(weights: &[f64], rewards: &[f64], rate: f64, mixed: f64) -> Vec<f6
         .collect()
 }
 
-/// The whole of a round's feedback on its `vote`: `weights` before it, `round` from 1.
+/// Complete feedback of a round on its `vote`: `weights` before it, `round` from 1.
 pub fn feedback(settings: &Settings, round: usize, vote: &Vote<'_>, weights: &[f64]) -> Feedback {
     let counts = counts(vote);
     let told = match settings.reward {
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn two_members_learn_of_each_other() {
-        // Each prefers its own; the second thinks better of the first than the other way round.
+        // Each prefers its own; the second rates the first higher than the first rates the second.
         let shares = [vec![0.95, 0.05], vec![0.4, 0.6]];
         assert_eq!(regard(&all(&shares)), [Some(0.4), Some(0.05)]);
         let after = |reward| {
@@ -258,7 +258,7 @@ mod tests {
         let settings = Settings::default();
         let feedback = feedback(&settings, 1, &vote, &[0.25, 0.25, 0.5]);
         assert_eq!(feedback.rewards, [0.9, 0.25, 0.575]);
-        // η has N = 3: all among whom the weight is spread.
+        // η has N = 3: all members among which the weight is spread.
         assert!((feedback.rate - 1.0 / 3f64.sqrt()).abs() < 1e-12);
         let raised = [0.9, 0.25, 0.575].map(|r| (feedback.rate * r).exp());
         let raised = [0.25 * raised[0], 0.25 * raised[1], 0.5 * raised[2]];
@@ -283,7 +283,7 @@ mod tests {
             );
             feedback.weights
         };
-        // One candidate; nobody judges.
+        // One candidate, which no other member judges.
         assert_eq!(learnt(&[vec![1.0], vec![1.0], vec![]], &[1]), weights);
         assert_eq!(learnt(&[vec![], vec![], vec![]], &[0, 2]), weights);
     }

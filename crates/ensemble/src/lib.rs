@@ -39,14 +39,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What is where
+//! # Steps
 //!
 //! | step | what it does | where |
 //! |---|---|---|
-//! | trust | how far each member is heard from the start | [`Query::trust`], [`strength`] |
-//! | lead | one drafts for all, while nobody doubts it | [`Query::leader`], [`Query::trusts`] |
+//! | trust | weight of each member from the start | [`Query::trust`], [`strength`] |
+//! | lead | one drafts for all, while no member doubts it | [`Query::leader`], [`Query::trusts`] |
 //! | cut | a draft to whole words | [`cut`], [`segment`] |
-//! | drafted | whose candidates those are, where not all drafted | [`Query::drafted`], [`mod@vote`] |
+//! | drafted | drafters of the candidates, if not all drafted | [`Query::drafted`], [`mod@vote`] |
 //! | normalise | scores to shares, Eq. 3, guarded | [`Query::normalise`], [`score`] |
 //! | agree | candidates that say the same in another form | [`Query::drafted`], [`mod@agreement`] |
 //! | repeat | candidates that say nothing new | [`Query::ask`], [`mod@repetition`] |
@@ -54,8 +54,8 @@
 //! | feedback | w_j ← w_j·exp(η·r_j), Eq. 5 | [`Query::feedback`], [`mod@feedback`] |
 //! | exit | weak members leave | [`Query::exit`], [`mod@exit`] |
 //! | stop | the answer is over | [`Query::stop`], [`Query::fast_winner`], [`ending`] |
-//! | rounds | all of these in their order, as moves of the members | [`Rounds`], [`moves`] |
-//! | settings | every switch, checked | [`Settings`], [`settings`] |
+//! | rounds | all of these in order, as moves of the members | [`Rounds`], [`moves`] |
+//! | settings | all options, validated | [`Settings`], [`settings`] |
 //! | replay | a recorded run, under other settings | [`mod@replay`] |
 
 pub mod agreement;

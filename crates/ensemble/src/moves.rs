@@ -1,22 +1,21 @@
-//! The rounds of one answer as a machine of moves: [`Rounds::next`] takes what members made of the
-//! last move, and says what they are to do next. Drivers run the members and nothing else; who
-//! drafts and verifies, limits, endings, abstaining, failures and their attribution are here.
+//! The rounds of one answer as a state machine: [`Rounds::next`] takes the members' results of the
+//! last move and returns the next one. Drivers only run the members; the choice of drafters and
+//! verifiers, limits, endings, abstentions, failures and their attribution are here.
 //!
 //! A round, with the paper's steps:
 //!
 //! 1. [`Move::Draft`]: all members that draft, or the leader alone.
-//! 2. Drafts are cut to whole words. Fast mode takes one that ends the answer unverified.
-//! 3. [`Move::Verify`]: every active member scores all candidates. A leader's candidate that
-//!    nobody doubts is kept without a vote; else the others draft as well, and all verify anew.
+//! 2. Drafts are cut to whole words. Fast mode accepts one that ends the answer unverified.
+//! 3. [`Move::Verify`]: every active member scores all candidates. A leader's candidate that no
+//!    member doubts is kept without a vote; otherwise the others draft too, and all verify anew.
 //! 4. Shares, feedback and selection (4 to 6) are computed between the moves.
-//! 5. [`Move::Keep`]: every active member makes the winner part of its text.
-//! 6. Exit and stop (7 and 8), told by [`Move::Round`]; then the next round, or [`Move::Done`].
+//! 5. [`Move::Keep`]: every active member appends the winner to its text.
+//! 6. Exit and stop (7 and 8), reported by [`Move::Round`]; then the next round, or [`Move::Done`].
 //!
-//! A member that fails before the winner is kept leaves ([`Move::Leave`]), and the others begin the
-//! round anew; one that only could not keep it leaves after the round. Where members share a
-//! device, its errors surface at the first read-back, whoever caused them: the round is then played
-//! once more with one member after the other (`in_turn`), so that the error is attributed to its
-//! cause.
+//! A member that fails before the winner is kept leaves ([`Move::Leave`]), and the others restart
+//! the round; one that fails only in keeping it leaves after the round. If members share a device,
+//! its errors surface at the first read-back, whichever member caused them: the round is then
+//! replayed one member after the other (`in_turn`) to attribute the error.
 
 use std::collections::VecDeque;
 
@@ -27,7 +26,7 @@ use crate::{
     ending::Ending,
 };
 
-/// What members are to do next. Members are indices.
+/// Task of the members. Members are indices.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(
     tag = "kind",
@@ -35,13 +34,13 @@ use crate::{
     rename_all_fields = "camelCase"
 )]
 pub enum Move {
-    /// Each of `members` drafts at most so many of its tokens.
+    /// Each of `members` drafts at most `tokens` of its tokens.
     Draft {
         /// Drafters, ascending.
         members: Vec<usize>,
-        /// Most tokens of a draft.
+        /// Maximum tokens of a draft.
         tokens: usize,
-        /// One after the other, until one fails.
+        /// One member after the other, until one fails.
         in_turn: bool,
     },
     /// Each of `members` scores all candidates.
@@ -50,22 +49,22 @@ pub enum Move {
         members: Vec<usize>,
         /// Candidates, ascending by drafter.
         candidates: Vec<Candidate>,
-        /// One after the other, until one fails.
+        /// One member after the other, until one fails.
         in_turn: bool,
     },
-    /// Each of `members` makes the candidate `winner` of the last verification part of its text.
+    /// Each of `members` appends the candidate `winner` of the last verification to its text.
     Keep {
         /// The active members, ascending.
         members: Vec<usize>,
         /// Index into the candidates.
         winner: usize,
     },
-    /// A round is over; members in [`Round::exited`] free what they held.
+    /// A round is over; members in [`Round::exited`] release their resources.
     Round {
-        /// What it did.
+        /// Its report.
         round: Box<Round>,
     },
-    /// A member that failed leaves the answer to the others, and frees what it held.
+    /// A failed member leaves the answer to the others, and releases its resources.
     Leave {
         /// The member.
         member: usize,
@@ -79,12 +78,12 @@ pub enum Move {
     },
     /// The answer is over.
     Done {
-        /// Why.
+        /// Reason.
         stop: Stop,
     },
 }
 
-/// What members made of the last move.
+/// Results of the members' last move.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Event {
@@ -92,22 +91,22 @@ pub enum Event {
     Begun {
         /// Whether each member drafts; the others only judge.
         drafts: Vec<bool>,
-        /// Members that failed since.
+        /// Members that have failed since.
         #[serde(default)]
         failed: Vec<Failed>,
     },
-    /// Drafts, in the order of [`Move::Draft`]; `None` of a member that abstains.
+    /// Drafts, in the order of [`Move::Draft`]; `None` for a member that abstains.
     Drafted(Vec<Option<Draft>>),
-    /// Scores, `[members][candidates]`; an empty row of a member that abstains.
+    /// Scores, `[members][candidates]`; an empty row for a member that abstains.
     Verified(Vec<Vec<VerifiedScore>>),
     /// All members have kept the winner.
     Kept,
-    /// Members that failed in the last move, ascending; of [`Move::Keep`] the others have kept the
-    /// winner.
+    /// Members that failed in the last move, ascending; after [`Move::Keep`] the others have kept
+    /// the winner.
     Failed(Vec<Failed>),
-    /// [`Move::Round`] or [`Move::Leave`] is dealt with.
+    /// [`Move::Round`] or [`Move::Leave`] has been handled.
     Next,
-    /// The caller stops the answer; what is under way is not part of it.
+    /// The caller stops the answer; the current round is discarded.
     Stopped,
 }
 
@@ -116,15 +115,15 @@ pub enum Event {
 pub struct Failed {
     /// The member.
     pub member: usize,
-    /// In what way.
+    /// Kind of failure.
     pub kind: Failure,
 }
 
-/// Kinds of failures that are treated differently.
+/// Kinds of failures that are handled differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Failure {
-    /// Its context is full: an answer that has begun ends with the last member's.
+    /// Its context is full: if it is the last member, an answer that has begun ends.
     ContextFull,
     /// The device that members may share refused work.
     Device,
@@ -144,16 +143,16 @@ pub struct Round {
     pub active: Vec<usize>,
     /// Members that drafted: all that can and were in time, or the leader alone.
     pub drafters: Vec<usize>,
-    /// Their segments; `tokens` in each drafter's own, as verified where it was.
+    /// Their segments; `tokens` in each drafter's own tokenisation, as verified if it was.
     pub candidates: Vec<Draft>,
-    /// Raw scores, a row a verifier, empty where it abstained; empty as a whole if a fast end was
+    /// Raw scores, a row per verifier, empty if it abstained; empty as a whole if a fast end was
     /// accepted unverified.
     pub scores: Vec<Vec<VerifiedScore>>,
-    /// Scores normalised to rows of sum 1; empty, as totals and counts, where there was no vote.
+    /// Scores normalised to rows of sum 1; empty, like totals and counts, if there was no vote.
     pub shares: Vec<Vec<f64>>,
     /// Y of each candidate.
     pub totals: Vec<f64>,
-    /// Verifiers, by row, whose vote alone turned what all others agreed on.
+    /// Verifiers, by row, whose vote alone overturned the choice of all others.
     pub turned_by: Vec<usize>,
     /// c of each candidate.
     pub counts: Vec<usize>,
@@ -161,11 +160,11 @@ pub struct Round {
     pub weights: Vec<f64>,
     /// Index into the candidates.
     pub winner: usize,
-    /// Candidates of the winner's text that end alike, the winner among them.
+    /// Candidates with the winner's text and end, the winner among them.
     pub writers: Vec<usize>,
-    /// Members that leave by the rule.
+    /// Members that leave by the exit rule.
     pub exited: Vec<usize>,
-    /// Text that is now certain to be in the answer, after that of earlier rounds.
+    /// Text that is now final, after that of earlier rounds.
     pub text: String,
 }
 
@@ -199,12 +198,12 @@ enum Stage {
     Drafting,
     Verifying,
     Keeping,
-    /// A round or a leaving was told.
+    /// A round or a departure was reported.
     Between,
     Over,
 }
 
-/// The machine: one answer, from what members have read to its end.
+/// State machine of one answer, from the read conversation to its end.
 #[derive(Debug, Clone)]
 pub struct Rounds {
     query: Query,
@@ -213,7 +212,7 @@ pub struct Rounds {
     /// Whether each member drafts.
     drafts: Vec<bool>,
     stage: Stage,
-    /// The round under way.
+    /// Current round.
     round: Round,
     /// Members that draft now.
     asked: Vec<usize>,
@@ -222,15 +221,15 @@ pub struct Rounds {
     /// The leader's candidate was doubted.
     doubted: bool,
     in_turn: bool,
-    /// Members to leave, with the rounds in which they failed.
+    /// Members that will leave, with the rounds in which they failed.
     failed: VecDeque<(usize, Failed)>,
-    /// Why the answer is over.
+    /// Reason why the answer is over.
     stop: Option<Stop>,
 }
 
 impl Rounds {
     /// Rounds of a `query` that has not begun, within `limits`. `on_one_device`: members share a
-    /// device whose errors may surface at another member's move.
+    /// device whose errors may surface in another member's move.
     pub fn new(query: Query, limits: Limits, on_one_device: bool) -> Self {
         Self {
             query,
@@ -248,8 +247,8 @@ impl Rounds {
         }
     }
 
-    /// Takes a segment that members have accepted earlier, before the first move: it counts towards
-    /// every limit. Returns the text that is certain to be in the answer.
+    /// Adds a segment that was accepted earlier, before the first move: it counts towards every
+    /// limit. Returns the text that is now final.
     pub fn resume(&mut self, text: &str, tokens: usize) -> String {
         let segment = Candidate {
             text: text.to_owned(),
@@ -266,22 +265,22 @@ impl Rounds {
         self.query.weights()
     }
 
-    /// Tokens of the accepted segments, each in its writer's own.
+    /// Tokens of the accepted segments, each in its writer's own tokenisation.
     pub fn tokens(&self) -> usize {
         self.ending.tokens
     }
 
-    /// Takes the accepted text that no round has told yet, since a text to stop before may begin
-    /// with it. It is in the answer once that is over.
+    /// Takes the accepted text that no round has reported yet, since it may begin a stop text. It
+    /// is part of the answer once that is over.
     pub fn rest(&mut self) -> String {
         self.ending.rest()
     }
 
-    /// Takes what members made of the last move; returns the next.
+    /// Takes the results of the last move; returns the next.
     ///
     /// # Errors
-    /// [`RoundError`] for numbers that the method can't judge by, for an event that does not answer
-    /// the last move, and where no member is left that drafts.
+    /// [`RoundError`] for invalid numbers, for an event that does not answer the last move, and if
+    /// no drafting member is left.
     pub fn next(&mut self, event: Event) -> Result<Move, RoundError> {
         match (self.stage, event) {
             (_, Event::Stopped) => Ok(self.end(Stop::Stopped)),
@@ -323,13 +322,13 @@ impl Rounds {
         Move::Done { stop }
     }
 
-    /// Lets members leave that failed; then ends the answer, or begins a round.
+    /// Removes failed members; then ends the answer, or begins a round.
     fn go_on(&mut self) -> Result<Move, RoundError> {
         if let Some(stop) = self.stop {
             return Ok(self.end(stop));
         }
         while let Some((round, failed)) = self.failed.pop_front() {
-            // Others have left by the rule.
+            // The others have left by the rule.
             if self.query.active().contains(&failed.member) {
                 return self.leave(round, failed);
             }
@@ -352,7 +351,7 @@ impl Rounds {
         Ok(Move::Leave { member, round })
     }
 
-    /// Begins a round, by the leader where there is one and `may_lead`.
+    /// Begins a round, by the leader if there is one and `may_lead`.
     fn draft(&mut self, in_turn: bool, may_lead: bool) -> Result<Move, RoundError> {
         if self.ending.most(1) == 0 {
             return Ok(self.end(Stop::Tokens));
@@ -474,7 +473,7 @@ impl Rounds {
                 .row_of(candidate)
                 .and_then(|row| round.scores.get(row));
             let own = row.and_then(|row| row.get(candidate)).map(|one| one.tokens);
-            // 0 of a drafter that does not count them.
+            // 0 from a drafter that does not count them.
             if let Some(tokens) = own.filter(|&tokens| tokens > 0) {
                 round.candidates[candidate].tokens = tokens;
             }

@@ -1,4 +1,4 @@
-//! The method's state over one query: who is in, with what weight, in which round.
+//! State of the method over one query: active members, weights, round.
 
 use crate::{
     Candidate, Feedback, MEMBERS, RoundError, Score, Selection, Settings, SettingsError, Stop,
@@ -10,40 +10,41 @@ use crate::{
     vote::Vote,
 };
 
-/// Nats of weighted mean surprise at which a member that leads by its part of the vote is doubted.
+/// Weighted mean surprise in nats above which a member that leads by its share of the vote is
+/// doubted.
 const UNSURE: f64 = 4.0;
 
 /// One query, from equal weights to the end of its answer.
 ///
 /// Members have indices from 0 for the whole query. Rows and weights go by **position among the
-/// active members**: position `p` is member `active()[p]`. Until someone exits the two are the
-/// same. Columns (candidates, counts, totals, winners) go by who has drafted, which are all active
-/// members unless [`Query::drafted`] says otherwise: a leader alone, all but one that was late, or
-/// all but a judge that never drafts. The row of a member that has not judged is empty.
+/// active members**: position `p` is member `active()[p]`. Until a member exits the two are equal.
+/// Columns (candidates, counts, totals, winners) go by drafter: all active members unless
+/// [`Query::drafted`] says otherwise (a leader alone, all but a late member, all but a judge that
+/// never drafts). The row of a member that has not judged is empty.
 ///
-/// In each round call `drafted`, where not all did; `normalise`; `feedback` and `select`, in the
-/// order of [`Settings::update`]; `exit`; `stop`: each once. A round that [`Query::fast_winner`]
-/// decided goes straight to `stop`; so does one in which [`Query::trusts`] takes the leader's
+/// In each round call, once each: `drafted`, if not all did; `normalise`; `feedback` and `select`,
+/// in the order of [`Settings::update`]; `exit`; `stop`. A round that [`Query::fast_winner`]
+/// decided goes straight to `stop`; so does one in which [`Query::trusts`] accepts the leader's
 /// candidate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Query {
     settings: Settings,
     active: Vec<usize>,
     weights: Vec<f64>,
-    /// The weights that the query began with, `[members]`.
+    /// Starting weights, `[members]`.
     start: Vec<f64>,
-    /// Which members chat, `[members]`; the others are base models.
+    /// Members that chat, `[members]`; the others are base models.
     chats: Vec<bool>,
     /// The conversation, and the answer so far.
     said: Said,
     /// This round's candidates.
     ballot: Ballot,
     quality: Quality,
-    /// The shares of this round's selection, until `exit` has counted them.
+    /// Shares of this round's selection, until `exit` has counted them.
     selected: Option<Vec<Vec<f64>>>,
-    /// The member that drafts for all, where one does.
+    /// Member that drafts for all, if one does.
     leader: usize,
-    /// It has won, goes on, and has more than [`Settings::lead`] of the vote.
+    /// It has won, has not ended, and has more than [`Settings::lead`] of the vote.
     leads: bool,
     /// Rounds that are over.
     rounds: usize,
@@ -51,7 +52,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// A query to `members` members with equal weights.
+    /// Query to `members` members with equal weights.
     ///
     /// # Errors
     /// [`SettingsError`] if `members` is not in [`MEMBERS`] or a setting is out of range.
@@ -77,12 +78,12 @@ impl Query {
         })
     }
 
-    /// Says how strong each member is, `[members]`, before the first round: numbers above 0 of
-    /// which only ratios count ([`strength`](crate::strength) has them for models). NaN stands for
-    /// a member of whom nothing is known, a model on somebody's server say; it counts as much as
-    /// the strongest. Starting weights become w_i ∝ strength_i^[`trust`](Settings::trust), and the
-    /// first of the strongest leads where one drafts for all. `chats` (`[members]`) is false for
-    /// base models, which answer in a word and are surer of it for that ([`Settings::confidence`]).
+    /// Sets each member's strength, `[members]`, before the first round: numbers above 0 of which
+    /// only ratios count ([`strength`](crate::strength) computes them for models). NaN stands for a
+    /// member of unknown strength, such as a model on another's server; it counts as the strongest.
+    /// Starting weights become w_i ∝ strength_i^[`trust`](Settings::trust), and the first of the
+    /// strongest leads where one drafts for all. `chats` (`[members]`) is false for base models,
+    /// which answer in a word and are surer of it for that ([`Settings::confidence`]).
     ///
     /// # Errors
     /// [`RoundError::Strengths`] for another number of members, or a strength that is not above 0.
@@ -106,7 +107,7 @@ impl Query {
         chats.clone_into(&mut self.chats);
         let most = strengths.iter().copied().fold(f64::NAN, f64::max);
         let most = if most.is_nan() { 1.0 } else { most };
-        // Over the largest, so that nothing overflows; what is as good as nothing keeps a little.
+        // Divided by the largest, so that nothing overflows; a vanishing strength keeps a little.
         let over = |&strength: &f64| {
             if strength.is_nan() {
                 1.0
@@ -128,57 +129,57 @@ impl Query {
         Ok(())
     }
 
-    /// Says what was said so far, before the first round: the texts of the conversation's turns, of
-    /// which the last is the question. See [`mod@crate::agreement`] and [`mod@crate::repetition`].
+    /// Sets the conversation before the first round: the texts of its turns, the last being the
+    /// question. See [`mod@crate::agreement`] and [`mod@crate::repetition`].
     pub fn ask<'a>(&mut self, turns: impl IntoIterator<Item = &'a str>) {
         if self.settings.reads() {
             self.said = Said::new(turns);
         }
     }
 
-    /// The settings it runs under.
+    /// Its settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The members still in, ascending: position → member.
+    /// Members still active, ascending: position → member.
     pub fn active(&self) -> &[usize] {
         &self.active
     }
 
-    /// The weights, `[active]`, summing to 1.
+    /// Weights, `[active]`, summing to 1.
     pub fn weights(&self) -> &[f64] {
         &self.weights
     }
 
-    /// The round that runs now, k = 1, 2, ….
+    /// Current round, k = 1, 2, ….
     pub fn round(&self) -> usize {
         self.rounds + 1
     }
 
-    /// The position of the member that drafts alone now (see [`Leader`](crate::Leader) and
-    /// [`Settings::lead`]); `None` where all draft. Where that one can't draft, all do.
+    /// Position of the member that drafts alone now (see [`Leader`](crate::Leader) and
+    /// [`Settings::lead`]); `None` if all draft, as they do if the leader can't.
     pub fn leader(&self) -> Option<usize> {
         if self.settings.leader.is_none() && !self.leads {
             return None;
         }
         let place = self.active.iter().position(|&member| member == self.leader);
-        // Alone it has nobody to ask.
+        // A single member has no verifiers to ask.
         place.filter(|_| self.active.len() > 1)
     }
 
-    /// Says who has drafted which candidates in this round: positions, ascending, a candidate each,
-    /// or no candidates where their texts are not known. May be said again in the round (once a
-    /// leader is doubted, say); the next begins with all.
+    /// Sets the drafters of this round's candidates: positions, ascending, one per candidate;
+    /// `candidates` is empty if their texts are not known. May be called again in a round (after a
+    /// leader is doubted, say); the next round begins with all.
     ///
     /// # Errors
-    /// [`RoundError::Drafters`]; who drafted is then as before.
+    /// [`RoundError::Drafters`]; the drafters are then as before.
     ///
     /// ```
     /// use conclave_ensemble::{Query, Score, Settings};
     ///
     /// let mut query = Query::new(3, Settings::default())?;
-    /// // Member 1 was late, and has nothing to say of the others' either.
+    /// // Member 1 was late, and does not score the others' candidates either.
     /// query.drafted(&[0, 2], &[])?;
     /// let row = [Score::of_logprobs(&[-0.1, -0.2]), Score::of_logprobs(&[-4.0])].to_vec();
     /// let shares = query.normalise(&[row.clone(), vec![], row])?;
@@ -201,11 +202,11 @@ impl Query {
         Ok(())
     }
 
-    /// Whether those that verify the leader's candidate (`scores`, `[active][1]`) take it as it is:
-    /// none is surprised by more than [`Leader::doubt`](crate::Leader::doubt), or, where it leads
-    /// by [`Settings::lead`], all together by no more than 4 nats in the weighted mean. Otherwise
-    /// the others draft as well, and the round is one of all. One that abstains or has no
-    /// log-probabilities has no say; where nobody but the leader has one, it is not taken.
+    /// Whether the verifiers of the leader's candidate (`scores`, `[active][1]`) accept it: none is
+    /// surprised by more than [`Leader::doubt`](crate::Leader::doubt), or, if it leads by
+    /// [`Settings::lead`], their weighted mean surprise is at most 4 nats. Otherwise the others
+    /// draft too, and the round is one of all. A verifier that abstains or has no log-probabilities
+    /// has no say; if only the leader has one, the candidate is not accepted.
     ///
     /// # Errors
     /// [`RoundError`] if a row is missing or has another length, or a score isn't finite.
@@ -214,7 +215,7 @@ impl Query {
         let doubt = self.settings.leader.map(|leader| leader.doubt);
         let heard = self.heard();
         let (mut asked, mut doubted) = (false, false);
-        // The weighted sum of surprises, and of the weights of those that have a say.
+        // Weighted sum of surprises, and sum of the weights of those that have a say.
         let (mut nats, mut weight) = (0.0, 0.0);
         for (verifier, row) in scores.iter().enumerate() {
             for (candidate, score) in row.iter().enumerate() {
@@ -246,8 +247,8 @@ impl Query {
         candidates.iter().position(|candidate| candidate.ended)
     }
 
-    /// Scores (`[active][candidates]`, an empty row where a member abstains) to shares of the same
-    /// shape, each row positive and summing to 1 (Eq. 3; see [`crate::score`]).
+    /// Normalises scores (`[active][candidates]`, an empty row if a member abstains) to shares of
+    /// the same shape, each row positive and summing to 1 (Eq. 3; see [`crate::score`]).
     ///
     /// # Errors
     /// [`RoundError`] if `scores` doesn't have that shape, a row is of mixed kinds or a score isn't
@@ -265,8 +266,8 @@ impl Query {
     /// Updates the weights by this round's `shares` (Eq. 5; see [`crate::feedback`]).
     ///
     /// # Errors
-    /// [`RoundError`] if `shares` doesn't have the shape of the scores, or holds a value that is
-    /// negative or not finite. The weights are then as before.
+    /// [`RoundError`] if `shares` doesn't have the shape of the scores, or a value is negative or
+    /// not finite. The weights are then as before.
     pub fn feedback(&mut self, shares: &[Vec<f64>]) -> Result<Feedback, RoundError> {
         let vote = self.vote(shares)?;
         let feedback = feedback::feedback(&self.settings, self.round(), &vote, &self.weights);
@@ -274,7 +275,7 @@ impl Query {
         Ok(feedback)
     }
 
-    /// The winner by the present weights (Eq. 4; see [`crate::select`]).
+    /// Selects the winner by the present weights (Eq. 4; see [`crate::select`]).
     ///
     /// # Errors
     /// As [`Query::feedback`].
@@ -290,7 +291,7 @@ impl Query {
             totals
         };
         let liked = totals(agreed, &weights);
-        // The winner's form is the best liked among candidates that agree.
+        // Among candidates that agree, the best liked form wins.
         let winner = select::winner_among(&liked, &totals(shares, &weights));
         let judged = Vote {
             shares: agreed,
@@ -314,9 +315,9 @@ impl Query {
         self.ballot.heard(&self.weights, start)
     }
 
-    /// The members (indices, not positions) that leave after this round, whose winner is the
-    /// candidate `winner`; they are out from here on and the others' weights are renormalised.
-    /// Empty without [`Settings::exit`]. See [`crate::exit`].
+    /// Members (indices, not positions) that leave after this round, whose winner is the candidate
+    /// `winner`. They are removed and the others' weights renormalised. Empty without
+    /// [`Settings::exit`]. See [`crate::exit`].
     ///
     /// # Errors
     /// [`RoundError::Winner`] if there is no such candidate.
@@ -346,8 +347,8 @@ impl Query {
         Ok(leaving)
     }
 
-    /// Takes members (indices) out of the query, for a reason outside the method (a model that
-    /// failed, say). Those that are out already are passed over. The round begins anew: all draft.
+    /// Removes members (indices) for a reason outside the method, such as a failure; those already
+    /// removed are skipped. The round begins anew: all draft.
     ///
     /// # Errors
     /// [`RoundError::Nobody`] if none would be left; all then stay.
@@ -383,7 +384,7 @@ impl Query {
         Ok(())
     }
 
-    /// Ends the round with its `winner` and says whether that ends the answer.
+    /// Ends the round with its `winner`; returns the reason if that ends the answer.
     pub fn stop(&mut self, winner: &Candidate) -> Option<Stop> {
         self.next_round();
         if self.settings.reads() {
@@ -414,7 +415,7 @@ impl Query {
         self.ballot = Ballot::of_all(self.active.len());
     }
 
-    /// A row for every active member, each of all candidates or empty.
+    /// Checks for a row per active member, each of all candidates or empty.
     fn fits<T>(&self, rows: &[Vec<T>]) -> Result<(), RoundError> {
         let (members, candidates) = (self.active.len(), self.ballot.drafters.len());
         if rows.len() != members {

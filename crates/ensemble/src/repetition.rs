@@ -1,13 +1,13 @@
-//! Candidates that say nothing new.
+//! Candidates that only repeat.
 //!
-//! Likelihood loves what was said before: the question back, an earlier answer, a sentence that
-//! goes round in a circle surprise no verifier. The total of a candidate that only repeats is
-//! multiplied by [`Settings::discount`](crate::Settings::discount); where all repeat, nothing
-//! changes. A candidate repeats where
+//! Likelihood favours repetition: the question, an earlier answer or a looping sentence surprises
+//! no verifier. The total of a candidate that only repeats is multiplied by
+//! [`Settings::discount`](crate::Settings::discount); if all repeat, nothing changes. A candidate
+//! repeats if
 //!
-//! - it opens the answer, is over, and its words are those of an earlier turn, or
-//! - it has eight words or more, and more than half of its runs of four stand in the answer before
-//!   it, or in itself before them.
+//! - it opens and ends the answer with the words of an earlier turn, or
+//! - it has eight words or more, and more than half of its runs of four words occur in the answer
+//!   before it, or earlier in itself.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ use crate::segment::Candidate;
 /// Words of a run.
 const RUN: usize = 4;
 
-/// Words of a candidate that can be told to go round in a circle.
+/// Least words of a candidate that can be recognised as a loop.
 const ENOUGH: usize = 8;
 
 /// The conversation and the answer so far, in words.
@@ -35,17 +35,17 @@ impl Said {
         }
     }
 
-    /// The words of the last turn.
+    /// Words of the last turn.
     pub(crate) fn question(&self) -> &[String] {
         self.turns.last().map_or(&[], Vec::as_slice)
     }
 
-    /// Goes on by an accepted segment.
+    /// Appends an accepted segment.
     pub(crate) fn push(&mut self, text: &str) {
         self.answer.extend(words(text));
     }
 
-    /// Whether `candidate` only says again what was said.
+    /// Whether `candidate` only repeats.
     pub(crate) fn has(&self, candidate: &Candidate) -> bool {
         let words = words(&candidate.text);
         if self.answer.is_empty() && candidate.ended && self.turns.contains(&words) {
@@ -79,7 +79,7 @@ mod tests {
             ("the beaver", true, true),
             ("What does it eat?", true, true),
             ("The beaver eats bark.", true, false),
-            // It may go on.
+            // It may continue.
             ("The beaver", false, false),
             ("", true, false),
         ] {

@@ -1,14 +1,13 @@
-//! Replay: a recorded run played through the method again, under any settings.
+//! Replay: runs the method again on a recorded run, under any settings.
 //!
 //! A run is recorded as `{"members": [...], "rounds": [{"scores": [[...], ...]}, ...]}`: raw
-//! scores, a row a verifier, a column a candidate, both in the order of `members`. The row of a
-//! verifier that abstained is empty. Other fields
-//! are ignored, so the page's download is a recorded run.
+//! scores, a row per verifier, a column per candidate, both in the order of `members`. The row of a
+//! verifier that abstained is empty. Other fields are ignored, so the page's download is a recorded
+//! run.
 //!
-//! What a replay can and can't do: scores are those of the segments that were on the table when
-//! the run was made. Where other settings choose another winner, the later rounds are still
-//! those that followed the recorded one. Rules that stop an answer are not applied; every recorded
-//! round is played.
+//! Limits: scores are those of the recorded candidates. If other settings choose another winner,
+//! the later rounds remain those that followed the recorded one. Rules that stop an answer are not
+//! applied; every recorded round is played.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,20 +16,19 @@ use crate::{Candidate, Query, RoundError, Score, Scoring, Settings, SettingsErro
 /// A recorded run.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Run {
-    /// The members, one to eight: names, or objects that tell more. Only their number matters
-    /// here.
+    /// Members, one to eight: names, or objects with more fields. Only their number matters here.
     #[serde(deserialize_with = "count")]
     pub members: usize,
-    /// The members' strengths, where they were recorded; `null` of one of whom nothing was known.
+    /// Strengths of the members, if recorded; `null` for an unknown one.
     #[serde(default)]
     pub strengths: Option<Vec<Option<f64>>>,
-    /// Which of the members chat, and are no base models, where it was recorded; else all do.
+    /// Members that chat (not base models), if recorded; otherwise all do.
     #[serde(default)]
     pub chats: Option<Vec<bool>>,
-    /// The conversation, where it was recorded.
+    /// Conversation, if recorded.
     #[serde(default)]
     pub messages: Vec<RecordedTurn>,
-    /// Its rounds in order.
+    /// Rounds in order.
     pub rounds: Vec<RecordedRound>,
 }
 
@@ -44,33 +42,33 @@ pub struct RecordedTurn {
 /// A recorded round.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct RecordedRound {
-    /// Raw scores, `[verifiers][candidates]`, square but where not all drafted, or some abstained.
+    /// Raw scores, `[verifiers][candidates]`, square unless some members did not draft or
+    /// abstained.
     #[serde(default)]
     pub scores: Vec<Vec<RecordedScore>>,
-    /// The candidates, a column each, where their texts were recorded.
+    /// Candidates by column, if their texts were recorded.
     #[serde(default)]
     pub candidates: Vec<Candidate>,
-    /// The members (indices into `members`) of the rows, ascending, where some had left
-    /// the recorded run. Without it the scores cover all members, or those that are still active
-    /// in the replay.
+    /// Members (indices into `members`) of the rows, ascending, if some had left the recorded run.
+    /// Without it the scores cover all members, or those still active in the replay.
     ///
-    /// A member that is not listed has no scores to go on with: it leaves the replay as well.
-    /// Rows and columns of members that have left the replay are passed over.
+    /// A member that is not listed has no further scores: it leaves the replay as well. Rows and
+    /// columns of members that have left the replay are skipped.
     #[serde(default)]
     pub active: Option<Vec<usize>>,
-    /// False for a round that was accepted unverified (fast mode). It has no scores and is not
-    /// part of the replay.
+    /// False for a round that was accepted unverified (fast mode). It has no scores and is not part
+    /// of the replay.
     #[serde(default = "yes")]
     pub verified: bool,
-    /// The members of the columns, ascending, where not all active ones drafted. A round that one
-    /// drafted alone for others holds no vote, and is not part of the replay; nor is one whose
-    /// drafters have all left the replay.
+    /// Members of the columns, ascending, if not all active ones drafted. A round that a leader
+    /// drafted alone has no vote, and is not part of the replay; nor is one whose drafters have all
+    /// left the replay.
     #[serde(default)]
     pub drafters: Option<Vec<usize>>,
 }
 
 impl RecordedRound {
-    /// Whether one drafted alone for others.
+    /// Whether a leader drafted alone.
     fn led(&self) -> bool {
         let rows = self.active.as_ref().map_or(self.scores.len(), Vec::len);
         let drafters = self.drafters.as_ref();
@@ -82,24 +80,24 @@ impl RecordedRound {
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum RecordedScore {
-    /// A number: taken for what the scoring looks at.
+    /// A number, in the kind that the scoring uses.
     Number(f64),
-    /// All that a verifier gave.
+    /// All kinds that a verifier reported.
     Means {
-        /// By their names; a list is none.
+        /// By name; a list is refused.
         #[serde(flatten)]
         means: Score,
     },
-    /// `null`: what JSON has for NaN. An error where it is needed.
+    /// `null`, as JSON writes NaN. An error where it is needed.
     Missing,
 }
 
 impl RecordedScore {
-    /// What it is under `scoring`, if anything.
+    /// The score that `scoring` uses, if there is one.
     fn of(self, scoring: Scoring) -> Option<Score> {
         let mut score = Score::default();
         match (self, scoring) {
-            // −ln Σ 1/p is negative: a positive number is another scoring's.
+            // −ln Σ 1/p is negative: a positive number belongs to another scoring.
             (Self::Number(number), Scoring::Harmonic) => {
                 score.harmonic = Some(number).filter(|&number| number <= 0.0);
             }
@@ -115,7 +113,7 @@ impl RecordedScore {
 /// A replayed run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Replay {
-    /// Its rounds that held a vote, in order.
+    /// Its rounds with a vote, in order.
     pub rounds: Vec<ReplayedRound>,
 }
 
@@ -126,38 +124,38 @@ pub struct ReplayedRound {
     pub normalised: Vec<Vec<f64>>,
     /// Y, `[candidates]`.
     pub totals: Vec<f64>,
-    /// The winner, an index into `totals`.
+    /// Winner, an index into `totals`.
     pub winner: usize,
     /// c of the feedback, `[candidates]`.
     pub counts: Vec<usize>,
-    /// The weights after this round's feedback, before anyone leaves.
+    /// Weights after this round's feedback, before any member leaves.
     pub weights: Vec<f64>,
-    /// The members of this round: position → index into the run's members.
+    /// Active members of this round: position → index into the run's members.
     pub active: Vec<usize>,
-    /// Those of them (indices) whose candidates these are.
+    /// Drafters of the candidates (indices).
     pub drafters: Vec<usize>,
-    /// The members (indices) that left after it.
+    /// Members (indices) that left after it.
     pub exited: Vec<usize>,
 }
 
 /// A recorded run that can't be played.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ReplayError {
-    /// The settings, or the number of members.
+    /// Invalid settings, or number of members.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// The strengths.
+    /// Invalid strengths.
     #[error(transparent)]
     Strengths(#[from] RoundError),
-    /// A round's numbers. Rounds count from 1.
+    /// Invalid numbers of a round. Rounds count from 1.
     #[error("round {round}: {source}")]
     Round {
         /// The round, from 1.
         round: usize,
-        /// What is wrong with it.
+        /// Its error.
         source: RoundError,
     },
-    /// A matrix of a size that fits no reading.
+    /// A matrix whose size matches neither reading.
     #[error(
         "round {round}: {rows} rows of scores, but the run has {members} members and {active} of them are active in the replay: record all members' scores, or name the rows' members in \"active\""
     )]
@@ -171,8 +169,8 @@ pub enum ReplayError {
         /// Members active in the replay.
         active: usize,
     },
-    /// A list of active members or of drafters that names someone twice, out of order, or nobody
-    /// there, or a drafter that is not active.
+    /// A list of active members or of drafters with a duplicate, a wrong order, an unknown member,
+    /// or a drafter that is not active.
     #[error(
         "round {round}: \"active\" must name members by index, ascending, each below {members} and once, and \"drafters\" some of them: correct the recording"
     )]
@@ -189,11 +187,11 @@ pub enum ReplayError {
     Missing {
         /// The round, from 1.
         round: usize,
-        /// The verifier, an index into the run's members.
+        /// Verifier, an index into the run's members.
         verifier: usize,
-        /// The candidate, an index into the run's members.
+        /// Candidate, an index into the run's members.
         candidate: usize,
-        /// The scoring asked for.
+        /// Scoring of the settings.
         scoring: Scoring,
     },
 }
@@ -236,7 +234,7 @@ pub fn replay(run: &Run, settings: &Settings) -> Result<Replay, ReplayError> {
     Ok(Replay { rounds })
 }
 
-/// One round, in the order of the method; `None` where nobody is left of those who drafted in it.
+/// Plays one round; `None` if its drafters have all left.
 fn play(
     members: usize,
     round: usize,
@@ -278,7 +276,7 @@ fn play(
     }))
 }
 
-/// The candidates of these drafters, where they were recorded.
+/// Candidates of `drafters`, if recorded.
 fn candidates(recorded: &RecordedRound, drafters: &[usize]) -> Vec<Candidate> {
     let whose = recorded.drafters.as_ref().or(recorded.active.as_ref());
     let place = |drafter: &usize| match whose {
@@ -292,8 +290,8 @@ fn candidates(recorded: &RecordedRound, drafters: &[usize]) -> Vec<Candidate> {
     found.collect::<Option<_>>().unwrap_or_default()
 }
 
-/// The recorded scores among the members that are active in the replay, after those that were
-/// not recorded have left it, and whose candidates they are of.
+/// Recorded scores among the members active in the replay, and their drafters, after members without
+/// scores have left it.
 fn scores(
     members: usize,
     round: usize,

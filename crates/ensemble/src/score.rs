@@ -1,70 +1,69 @@
 //! Scores, and their normalisation to shares (Eq. 3).
 //!
-//! A verifier's row of scores, one a candidate, becomes a row of shares: all positive, summing
-//! to 1, in the order of the scores. The row of one that abstains is empty and stays so.
+//! A verifier's row of scores, one per candidate, becomes a row of shares: all positive, summing to
+//! 1, in the order of the scores. The row of a verifier that abstains is empty and stays so.
 //!
-//! **Logit.** ŝ_ij = s_ij / Σ_j' s_ij'. Eq. 3 assumes positive scores, and logits are defined only
-//! up to a constant: a row of negative ones would have its ranking reversed, a row summing to
-//! nearly 0 would blow up. Guard: let m be the row's smallest score and M its largest magnitude. A
-//! row with m ≥ 10⁻⁶·M is left to Eq. 3. Any other row is first shifted by one constant, to
-//! s − m + max(−m, 10⁻⁶·M): its smallest score m < 0 becomes |m|. So a row of negative logits
-//! separates its candidates as strongly as positive ones of that size would; order is kept; the
-//! shares are continuous in the scores; and a verifier's scale, which multiplies s, m and M
-//! alike, changes nothing. A row of zeros is uniform.
+//! **Logit.** ŝ_ij = s_ij / Σ_j' s_ij'. Eq. 3 assumes positive scores, but logits are defined only
+//! up to a constant: a row of negative ones would be ranked in reverse, and a row summing to nearly
+//! 0 would overflow. Guard: let m be the row's smallest score and M its largest magnitude. A row
+//! with m ≥ 10⁻⁶·M is left to Eq. 3. Any other row is first shifted by one constant, to s − m +
+//! max(−m, 10⁻⁶·M): its smallest score m < 0 becomes |m|. So a row of negative logits separates its
+//! candidates as strongly as positive ones of that size would; order is kept; shares are continuous
+//! in the scores; and a verifier's scale, which multiplies s, m and M alike, cancels. A row of
+//! zeros is uniform.
 //!
 //! **Harmonic.** s_ij = 1 / (F + u_ij) with the surprise u_ij = ln(1 + Σ_t (1/p_t − 1)) over the
 //! tokens t of c_j, in nats; p_t is the verifier's probability of each, F = 0.5 ([`FLOOR`]). Σ 1/p
-//! is the number of tokens over the harmonic mean of the probabilities, and it is ruled by the
-//! least likely ones: where a mean forgives one impossible word among nine that follow from it,
-//! this does not, and a longer candidate is not the better one for the words that cost nothing. A
-//! token that the verifier is sure of adds nothing, so that the first 32 tokens of a long answer
-//! and a short answer that is over are compared on equal terms. The score is positive, so ŝ_ij is
-//! Eq. 3 as it stands: a candidate that surprises twice as much as another has half of its share,
-//! however far apart their likelihoods are. Verifiers give −u_ij.
+//! is the number of tokens over the harmonic mean of the probabilities, and the least likely tokens
+//! dominate it: a mean forgives one impossible word among nine that follow from it, this does not,
+//! and a candidate gains nothing from more words that cost nothing. A token that the verifier is
+//! sure of adds nothing, so the first 32 tokens of a long answer and a short finished answer are
+//! compared on equal terms. The score is positive, so ŝ_ij is Eq. 3 unchanged: a candidate with
+//! twice the surprise has half the share, however far apart the likelihoods are. Verifiers report
+//! −u_ij.
 //!
 //! **Likelihood.** ŝ_ij = exp(ℓ_ij) / Σ_j' exp(ℓ_ij') with ℓ the mean log-probability.
-//! (Log-probabilities over their sum would rank backwards: all are negative.)
+//! (Log-probabilities over their sum would rank in reverse: all are negative.)
 //!
-//! **Preference.** ŝ_ij = s_ij / Σ_j' s_ij' with s_ij > 0 what a judge without logits prefers c_j
-//! by.
+//! **Preference.** ŝ_ij = s_ij / Σ_j' s_ij' with s_ij > 0 the preference of a judge without logits.
 //!
-//! Verifiers differ: one behind a server has log-probabilities and no logits, one that only chats
-//! has neither. A row that lacks what the scoring looks at is taken for a likelihood, else for a
-//! preference ([`shares`]); shares of either kind mean the same. Logits stand in for nothing: all
-//! that have them have log-probabilities where the scoring looks at those.
+//! Verifiers differ: a server reports log-probabilities and no logits, a model that only chats has
+//! neither. A row without the scoring's kind is treated as a likelihood, else as a preference
+//! ([`shares`]); shares of all kinds mean the same. Logits are never a fallback: members with
+//! logits have log-probabilities too if the scoring uses them.
 //!
 //! A score that isn't finite is an error, not a neutral row: it means that the verifier's logits
-//! are broken, and an answer that goes on as if nothing had happened would hide it.
+//! are broken, and continuing would hide that.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{RoundError, Scoring};
 
-/// Scores below this fraction of the row's largest magnitude call for the guard.
+/// Fraction of the row's largest magnitude below which a smallest score needs the guard.
 const GUARD: f64 = 1e-6;
 
-/// Nats that are added to every surprise: a candidate that surprises nobody has a finite score.
+/// Nats added to every surprise, so that the score of a candidate without surprise is finite.
 pub const FLOOR: f64 = 0.5;
 
-/// Nats from which on 1/p is large enough that 1 beside it is lost.
+/// Nats from which 1/p is so large that adding 1 is lost to rounding.
 const FAR: f64 = 30.0;
 
-/// Log-probabilities this far (in nats) behind the row's best are scored as if no farther, so that
-/// every share stays positive.
+/// Largest distance (nats) below the row's best log-probability that counts, so that every share
+/// stays positive.
 const FARTHEST: f64 = 700.0;
 
-/// What a verifier says of a candidate: means over the candidate's tokens in the verifier's own
-/// tokenisation. Probabilities p need the whole vocabulary at every token: what is made of them is
-/// there only where the scoring looks at it.
+/// A verifier's scores of a candidate: means over the candidate's tokens in the verifier's own
+/// tokenisation. Probabilities p need the whole vocabulary at every token, so they are computed
+/// only if the scoring uses them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct Score {
-    /// Mean raw logit of the candidate's tokens; servers don't tell it.
+    /// Mean raw logit of the candidate's tokens; servers don't report it.
     #[serde(alias = "mean_logit", default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "ts", ts(optional))]
     pub mean_logit: Option<f64>,
-    /// Mean log-probability (nats) of the candidate's tokens, where the scoring looks at it.
+    /// Mean log-probability (nats) of the candidate's tokens, if the scoring uses it.
     #[serde(
         alias = "mean_logprob",
         default,
@@ -72,12 +71,13 @@ pub struct Score {
     )]
     #[cfg_attr(feature = "ts", ts(optional))]
     pub mean_logprob: Option<f64>,
-    /// −ln(1 + Σ_t (1/p_t − 1)) over the candidate's tokens, likewise: 0 where all are sure.
+    /// −ln(1 + Σ_t (1/p_t − 1)) over the candidate's tokens, if the scoring uses it: 0 where all
+    /// are sure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "ts", ts(optional))]
     pub harmonic: Option<f64>,
-    /// What a judge without logits prefers the candidate by: above 0, only its ratio to the row's
-    /// others counts.
+    /// Preference of a judge without logits for the candidate: above 0; only its ratio to the
+    /// others in the row counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "ts", ts(optional))]
     pub preference: Option<f64>,
@@ -88,14 +88,14 @@ pub struct Score {
 #[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase", from = "Flat")]
 pub struct VerifiedScore {
-    /// What the method judges by.
+    /// Scores that the method uses.
     #[serde(flatten)]
     pub score: Score,
     /// Tokens of the candidate in the verifier's tokenisation.
     pub tokens: usize,
 }
 
-/// A [`VerifiedScore`] as it is read.
+/// A [`VerifiedScore`] as deserialised.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Flat {
@@ -119,17 +119,17 @@ impl From<Flat> for VerifiedScore {
     }
 }
 
-/// What a row of scores is normalised by.
+/// Normalisation of a row of scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// As this scoring does.
+    /// By this scoring.
     By(Scoring),
     /// By their sum.
     Preference,
 }
 
 impl Score {
-    /// What of `kind` the verifier has given.
+    /// The score of `kind`, if reported.
     pub fn of(&self, kind: Kind) -> Option<f64> {
         match kind {
             Kind::By(Scoring::Harmonic) => self.harmonic,
@@ -139,7 +139,8 @@ impl Score {
         }
     }
 
-    /// What it is under `scoring`: that, or the next best it has. `None` if it has nothing.
+    /// Kind used under `scoring`: its own, or the first fallback that is present; `None` if there
+    /// is none.
     pub fn kind(&self, scoring: Scoring) -> Option<Kind> {
         let kinds = [
             Kind::By(scoring),
@@ -149,7 +150,7 @@ impl Score {
         kinds.into_iter().find(|&kind| self.of(kind).is_some())
     }
 
-    /// From the log-probabilities (nats) of the candidate's tokens, as a server tells them.
+    /// From the log-probabilities (nats) of the candidate's tokens, as servers report them.
     ///
     /// ```
     /// use conclave_ensemble::Score;
@@ -164,7 +165,7 @@ impl Score {
         let surprise = if most < FAR {
             nats.map(f64::exp_m1).sum::<f64>().ln_1p()
         } else {
-            // Over the largest of them, so that nothing overflows.
+            // Divided by the largest, so that nothing overflows.
             most + nats.map(|one| (one - most).exp()).sum::<f64>().ln()
         };
         Self {
@@ -174,22 +175,22 @@ impl Score {
         }
     }
 
-    /// ln(1 + Σ_t (1/p_t − 1)) over the candidate's tokens, in nats: what it surprises the verifier
-    /// by, most of it by its least likely tokens. NaN without log-probabilities.
+    /// Surprise of the verifier at the candidate in nats, ln(1 + Σ_t (1/p_t − 1)) over its tokens,
+    /// dominated by the least likely ones. NaN without log-probabilities.
     pub fn surprise(&self) -> f64 {
         let finite = self.harmonic.filter(|score| score.is_finite());
         finite.map_or(f64::NAN, surprise)
     }
 }
 
-/// Normalises a verifier's `row` of scores (`[candidates]`) to shares, by what `scoring` looks at
-/// or the next best that it has. An empty row gives an empty row.
+/// Normalises a verifier's `row` of scores (`[candidates]`) to shares, by the kind of `scoring` or
+/// its first fallback that is present. An empty row stays empty.
 ///
 /// `verifier` is the row's index, for the error.
 ///
 /// # Errors
-/// [`RoundError::Kind`] where the scores are of different kinds or have none, or a preference is
-/// not above 0; [`RoundError::NotFinite`].
+/// [`RoundError::Kind`] for scores of different kinds or of none, or a preference that is not above
+/// 0; [`RoundError::NotFinite`].
 pub fn shares(scoring: Scoring, verifier: usize, row: &[Score]) -> Result<Vec<f64>, RoundError> {
     let kind = row.first().and_then(|score| score.kind(scoring));
     let mut numbers = Vec::with_capacity(row.len());
@@ -206,8 +207,8 @@ pub fn shares(scoring: Scoring, verifier: usize, row: &[Score]) -> Result<Vec<f6
     by(kind.unwrap_or(Kind::Preference), verifier, &numbers)
 }
 
-/// Normalises a verifier's `row` (`[candidates]`) of what `scoring` looks at to shares
-/// (`[candidates]`). An empty row gives an empty row.
+/// Normalises a verifier's `row` (`[candidates]`) of scores of the kind `scoring` to shares
+/// (`[candidates]`). An empty row stays empty.
 ///
 /// `verifier` is the row's index, for the error.
 ///
@@ -252,12 +253,12 @@ fn by(kind: Kind, verifier: usize, row: &[f64]) -> Result<Vec<f64>, RoundError> 
     Ok(positive.iter().map(|value| value / sum).collect())
 }
 
-/// Nats of a `score`; rounding may put one of a sure candidate above 0.
+/// Nats of a `score`; rounding may put that of a sure candidate above 0.
 fn surprise(score: f64) -> f64 {
     (-score).max(0.0)
 }
 
-/// The row over its largest magnitude, shifted if it isn't clearly positive.
+/// The row divided by its largest magnitude, shifted if it isn't clearly positive.
 fn guarded(row: &[f64]) -> Vec<f64> {
     let magnitude = row
         .iter()
@@ -301,7 +302,7 @@ mod tests {
     #[test]
     fn rows_that_are_not_positive_keep_order_and_stay_positive() {
         close(&logit(&[-10.0, -11.0]), &[12.0 / 23.0, 11.0 / 23.0]);
-        // Sums to nothing: Eq. 3 alone would divide by zero.
+        // The row sums to 0: Eq. 3 alone would divide by zero.
         close(&logit(&[-5.0, 5.0]), &[0.25, 0.75]);
         close(&logit(&[0.0, 0.0, 0.0]), &[1.0 / 3.0; 3]);
         close(&logit(&[-2.0, -2.0]), &[0.5, 0.5]);
@@ -349,19 +350,20 @@ mod tests {
         let shares = normalise(Scoring::Harmonic, 0, &row).unwrap();
         close(&shares, &scores.map(|score| score / all));
         assert!(shares[1] > shares[2] && shares[2] > 2.0 * shares[0]);
-        // Twice the surprise, half of the share.
+        // Twice the surprise, half the share.
         let shares = normalise(Scoring::Harmonic, 0, &[-19.5, -39.5]).unwrap();
         assert!((shares[0] / shares[1] - 2.0).abs() < 1e-8, "{shares:?}");
-        // Sure tokens add nothing: a long candidate is no more surprising for them.
+        // Sure tokens add no surprise, however many they are.
         let sure = Score::of_logprobs(&[[-0.5].as_slice(), &[0.0; 40]].concat());
         let short = Score::of_logprobs(&[-0.5]);
         assert!((sure.surprise() - short.surprise()).abs() < 1e-12);
-        // Where 1/p is no number, and just before: no jump.
+        // No jump where 1/p overflows.
         for nats in [29.999_999, 30.000_001, 600.0, 2000.0] {
             let score = Score::of_logprobs(&[-nats, -1.0]);
             assert!((score.surprise() - nats).abs() < 1e-6, "{nats}: {score:?}");
         }
-        // What is certain is not infinitely good, and what no number holds is not worth nothing.
+        // A certain candidate has a finite score, and one beyond the range of floats a score above
+        // 0.
         let shares = normalise(Scoring::Harmonic, 0, &[0.0, -1e300]).unwrap();
         assert!(shares[1] > 0.0, "{shares:?}");
         close(

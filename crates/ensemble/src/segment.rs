@@ -1,19 +1,19 @@
-//! Segments: a member's draft cut to whole words, and what crosses between members.
+//! Segments: a member's draft cut to whole words, as it crosses between members.
 //!
-//! A draft of L tokens usually stops inside a word, and where it stops depends on the drafter's
-//! tokenizer. Members with other tokenizers would have to continue half a word, so the draft is
-//! cut back to a place where every tokenizer can start afresh. What is cut off isn't lost: the
-//! next round drafts it again, and the answer is always exactly the accepted segments joined.
+//! A draft of L tokens usually stops inside a word, at a place that depends on the drafter's
+//! tokenizer. Members with other tokenizers would have to continue half a word, so the draft is cut
+//! back to a place where every tokenizer can start afresh. The rest isn't lost: the next round
+//! drafts it again, and the answer is always exactly the accepted segments joined.
 
 use serde::{Deserialize, Serialize};
 
-/// A segment that a member offers for this round.
+/// Segment that a member offers in a round.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct Candidate {
-    /// The segment, as [`cut`] left it. Empty only if the drafter ended the answer at once (or
-    /// had no whole character to show).
+    /// Text, cut by [`cut`]. Empty only if the drafter ended the answer at once, or had no complete
+    /// character yet.
     pub text: String,
     /// The drafter produced an end-of-answer token after the text.
     #[serde(default)]
@@ -24,7 +24,7 @@ pub struct Candidate {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct Draft {
-    /// Its text; an incomplete character at the end is held back.
+    /// Text; an incomplete character at the end is withheld.
     pub text: String,
     /// The member ended the answer after it.
     pub ended: bool,
@@ -32,8 +32,8 @@ pub struct Draft {
     pub tokens: usize,
 }
 
-/// Cuts a draft to whole words: the longest prefix of `text` that doesn't stop inside a word.
-/// Never empty unless `text` is.
+/// Cuts a draft to whole words: the longest prefix of `text` that doesn't stop inside a word. Never
+/// empty unless `text` is.
 ///
 /// | the draft | the segment |
 /// |---|---|
@@ -41,14 +41,14 @@ pub struct Draft {
 /// | ends with punctuation, or with a newline | whole |
 /// | ends in a script that writes no spaces (Han, kana, Thai, Lao, Khmer, Burmese …) | whole |
 /// | ends in a word, a number or an emoji | up to the last word boundary |
-/// | ends with spaces behind a word | without those spaces |
-/// | has no word boundary behind its first word | whole |
+/// | ends with spaces after a word | without those spaces |
+/// | has no word boundary after its first word | whole |
 ///
-/// A word boundary lies before the white space between two words, so that the space opens the
-/// next segment as most tokenizers want it (" word" is one token); newlines in that white space
-/// stay with the segment. It lies, too, behind a character of a script without spaces that a word
-/// of another script follows. An apostrophe behind a letter may stand inside a word ("don'" + "t")
-/// and counts as part of it.
+/// A word boundary lies before the white space between two words, so that the space opens the next
+/// segment, as most tokenizers expect (" word" is one token); newlines in that white space stay
+/// with the segment. Another boundary lies after a character of a script without spaces if a word
+/// of another script follows. An apostrophe after a letter may be inside a word ("don'" + "t") and
+/// counts as part of it.
 ///
 /// ```
 /// use conclave_ensemble::cut;
@@ -72,7 +72,7 @@ pub fn cut(text: &str, ended: bool) -> &str {
 
 /// Whether a segment may end with the last character of `text`.
 fn ends_whole(text: &str) -> bool {
-    // Marks and joiners belong to the character they follow.
+    // Marks and joiners belong to the preceding character.
     let mut backwards = text.chars().rev().skip_while(|&c| is_extend(c));
     match backwards.next() {
         None => true,
@@ -81,10 +81,10 @@ fn ends_whole(text: &str) -> bool {
     }
 }
 
-/// Byte offset of the last word boundary behind some visible text: where the segment ends.
+/// Byte offset of the last word boundary after some visible text: the segment's end.
 fn last_boundary(text: &str) -> Option<usize> {
     let mut boundary = None;
-    // The end of the last visible character, once there is one.
+    // End of the last visible character, if there is one.
     let mut visible = None;
     // The last visible character is of a script without spaces.
     let mut spaceless = false;
@@ -95,7 +95,7 @@ fn last_boundary(text: &str) -> Option<usize> {
                 boundary = if is_newline(c) {
                     Some(end)
                 } else {
-                    // Spaces behind a newline (an indentation) go to the next segment.
+                    // Spaces after a newline (an indentation) go to the next segment.
                     boundary.max(visible)
                 };
             }
@@ -120,8 +120,8 @@ fn is_newline(c: char) -> bool {
     )
 }
 
-/// Punctuation of scripts with spaces. Symbols beyond ASCII (emoji, °, €) are not listed: they
-/// may be the first part of something longer, a joined emoji or a unit.
+/// Punctuation of scripts with spaces. Symbols beyond ASCII (emoji, °, €) are not listed: they may
+/// begin something longer, such as a joined emoji or a unit.
 fn is_punctuation(c: char) -> bool {
     (c.is_ascii_punctuation() && c != '_')
         || matches!(c,
@@ -157,8 +157,8 @@ pub(crate) fn is_spaceless(c: char) -> bool {
         | '\u{1aff0}'..='\u{1b16f}' | '\u{20000}'..='\u{3ffff}')
 }
 
-/// Marks, joiners and variation selectors: no character of their own. Marks inside the spaceless
-/// blocks needn't be here.
+/// Marks, joiners and variation selectors, which are part of the preceding character. Marks inside
+/// the blocks of scripts without spaces needn't be listed.
 fn is_extend(c: char) -> bool {
     matches!(c,
         '\u{300}'..='\u{36f}' | '\u{483}'..='\u{489}' | '\u{591}'..='\u{5bd}' | '\u{5bf}'
@@ -180,12 +180,12 @@ mod tests {
             ("", ""),
             ("hello wor", "hello"),
             (" hello there wor", " hello there"),
-            // No inner boundary: whole, never a character short.
+            // No inner boundary: whole.
             ("hello", "hello"),
             (" hello", " hello"),
             ("\n\nhello", "\n\nhello"),
             ("42", "42"),
-            // A number may go on.
+            // A number may continue.
             ("the sum is 12", "the sum is"),
             ("it costs 3.1", "it costs"),
             // Spaces go to the next segment, newlines stay.
@@ -200,7 +200,7 @@ mod tests {
             ("one\n two thr", "one\n two"),
             ("one \n\n  tw", "one \n\n"),
             ("a\u{a0}b", "a"),
-            // Only white space has no word to stop behind.
+            // White space alone has no word boundary.
             (" ", " "),
             ("  \t", "  \t"),
             ("\n  ", "\n  "),
@@ -210,7 +210,7 @@ mod tests {
             ("well-", "well-"),
             ("वह गया।", "वह गया।"),
             ("لماذا؟", "لماذا؟"),
-            // But not half a contraction or half an identifier.
+            // But half a contraction or half an identifier doesn't.
             ("I don'", "I"),
             ("I don\u{2019}", "I"),
             ("say '", "say '"),
@@ -231,11 +231,11 @@ mod tests {
             ("葛\u{e0100}x", "葛\u{e0100}"),
             // Hangul has spaces.
             ("안녕 세계", "안녕"),
-            // A mark is part of its letter, not punctuation.
+            // A mark belongs to its letter and is not punctuation.
             ("un cafe\u{301}", "un"),
             ("cafe\u{301} no", "cafe\u{301}"),
             ("नमस्ते दुनि", "नमस्ते"),
-            // Emoji may go on behind a joiner.
+            // Emoji may continue after a joiner.
             ("hi 👩\u{200d}", "hi"),
             ("hi 👩\u{200d}👧", "hi"),
             ("👋", "👋"),

@@ -5,48 +5,48 @@ use serde::{Deserialize, Serialize};
 
 use crate::vote::Vote;
 
-/// Totals closer than this are a tie: the difference is rounding, which must not decide.
+/// Largest difference of tied totals: it is rounding, which must not decide.
 const TIE: f64 = 1e-12;
 
 /// The outcome of a round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Selection {
-    /// Y, `[candidates]`: not negative, summing to 1 where no candidate is discounted.
+    /// Y, `[candidates]`: not negative, summing to 1 unless a candidate is discounted.
     pub totals: Vec<f64>,
-    /// The winner, an index into this round's candidates.
+    /// Winner, an index into this round's candidates.
     pub winner: usize,
-    /// Verifiers, as rows, whose vote alone turned the round (see [`turned_by`]).
+    /// Verifiers, by row, whose vote alone decided the round (see [`turned_by`]).
     pub turned_by: Vec<usize>,
 }
 
-/// How verifiers are heard: see [`Settings::self_votes`](crate::Settings::self_votes) and
+/// How votes count: see [`Settings::self_votes`](crate::Settings::self_votes) and
 /// [`Settings::level`](crate::Settings::level).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Votes {
-    /// A verifier is heard on its own candidate.
+    /// A verifier's vote for its own candidate counts.
     pub own: bool,
     /// A verifier's shares are divided by its largest.
     pub level: bool,
 }
 
-/// The totals Y (`[candidates]`) of a `vote` under `weights` (`[verifiers]`). Sums run over those
-/// that judge, their weights brought to a sum of 1.
+/// Totals Y (`[candidates]`) of a `vote` under `weights` (`[verifiers]`). Sums run over the members
+/// that judge, their weights normalised to a sum of 1.
 ///
-/// Without `own` votes each verifier's row is renormalised over the candidates of the others, and
-/// Y_j is the weighted mean over those who may vote on j, Σ_{i≠j} w_i·ŝ_ij / Σ_{i≠j} w_i, brought
-/// back to a sum of 1. (Without that division a member would pay for its own weight: its candidate
-/// would be missing the heaviest vote.) Of two candidates their drafters would have one each to
-/// judge and nothing to compare it with, so up to two votes for oneself count whatever is said
-/// here; so they do where a candidate has no other judge.
+/// Without `own` votes each verifier's row is renormalised over the others' candidates, and Y_j is
+/// the weighted mean over those that may vote on j, Σ_{i≠j} w_i·ŝ_ij / Σ_{i≠j} w_i, normalised to a
+/// sum of 1. (Without that division a member would pay for its own weight: its candidate would lack
+/// the heaviest vote.) With two candidates each drafter would have only one to judge and no
+/// comparison, so up to two votes for oneself count regardless of `own`; so they do if a candidate
+/// has no other judge.
 ///
-/// With `level` votes ŝ_ij / max_m ŝ_im stands for ŝ_ij, and Y is brought back to a sum of 1. A
-/// verifier that finds every other's candidate far-fetched, as one that knows little does, has
-/// nearly all of its shares on its own; levelled, all verifiers say as much for what they like
-/// best, and what decides is how little less they think of the others'.
+/// With `level` votes ŝ_ij / max_m ŝ_im replaces ŝ_ij, and Y is normalised to a sum of 1. A
+/// verifier that finds all candidates of the others unlikely, as one with little knowledge does,
+/// has nearly all of its shares on its own; levelled, every verifier gives its favourite the same,
+/// and the differences in what it gives the others decide.
 ///
-/// Where nobody judges, the votes of earlier rounds are all that is known: Y_j is the weight of the
-/// member that drafted j.
+/// If no member judges, only the votes of earlier rounds are known: Y_j is the weight of j's
+/// drafter.
 pub fn totals(vote: &Vote<'_>, weights: &[f64], votes: Votes) -> Vec<f64> {
     let (shares, drafters) = (vote.shares, vote.drafters);
     let candidates = drafters.len();
@@ -69,7 +69,7 @@ pub fn totals(vote: &Vote<'_>, weights: &[f64], votes: Votes) -> Vec<f64> {
             };
             let whole = match votes.level {
                 true => row().fold(0.0, f64::max),
-                // Shares sum to 1 as they are.
+                // Shares already sum to 1.
                 false if own => 1.0,
                 false => row().sum(),
             };
@@ -97,10 +97,10 @@ pub fn totals(vote: &Vote<'_>, weights: &[f64], votes: Votes) -> Vec<f64> {
 }
 
 /// Verifiers (rows) that turned a round which `winner` won: without their vote another candidate
-/// would have won, the one that every other verifier puts first. Two others at least have to agree,
-/// so that among two members nobody turns anything.
+/// would have won, the favourite of every other verifier. At least two others have to agree, so
+/// that no member of two can turn a round.
 ///
-/// `choose` gives the winner under other weights.
+/// `choose` returns the winner under other weights.
 pub fn turned_by(
     vote: &Vote<'_>,
     weights: &[f64],
@@ -131,7 +131,7 @@ pub fn turned_by(
     judges.iter().copied().filter(turned).collect()
 }
 
-/// `values` over their sum; even where that is 0.
+/// `values` normalised to a sum of 1; uniform if the sum is 0.
 fn to_one(values: &[f64]) -> Vec<f64> {
     let sum: f64 = values.iter().sum();
     let even = 1.0 / values.len() as f64;
@@ -139,7 +139,7 @@ fn to_one(values: &[f64]) -> Vec<f64> {
     values.iter().map(share).collect()
 }
 
-/// The index of the largest total; ties go to the lowest index. 0 if there is none.
+/// Index of the largest total; ties go to the lowest index. 0 if there is none.
 pub fn winner(totals: &[f64]) -> usize {
     let best = totals.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     totals
@@ -148,7 +148,7 @@ pub fn winner(totals: &[f64]) -> usize {
         .unwrap_or(0)
 }
 
-/// The index of the largest total; of several, the one that `form` (`[candidates]`) ranks first.
+/// Index of the largest total; ties go to the one that `form` (`[candidates]`) ranks first.
 pub fn winner_among(totals: &[f64], form: &[f64]) -> usize {
     let first = winner(totals);
     let best = totals.get(first).copied().unwrap_or(0.0);
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn levelled_a_vain_verifier_does_not_outvote_two() {
-        // The third finds all but its own far-fetched; the others think little of it.
+        // The third dislikes all but its own; the others think little of that.
         let shares = [
             vec![0.50, 0.45, 0.05],
             vec![0.40, 0.55, 0.05],
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_judge_that_drafts_nothing_is_heard_on_all() {
-        // The last only judges, the others praise themselves.
+        // The last only judges; the others praise themselves.
         let shares = [
             vec![0.98, 0.01, 0.01],
             vec![0.01, 0.98, 0.01],
@@ -338,7 +338,7 @@ mod tests {
         ];
         let found = among(&shares, &[0, 1, 2], &[0.25; 4], OTHERS);
         assert_eq!(winner(&found), 1);
-        // Rows without the own: 0.5 of each other, and the judge as it is; a mean of three votes.
+        // Rows without the own: 0.5 for each other, and the judge unchanged; a mean of three votes.
         let votes = [0.2, 0.5, 0.3].map(|share| (0.5 + 0.5 + share) / 3.0);
         let sum: f64 = votes.iter().sum();
         for (total, vote) in found.iter().zip(votes) {

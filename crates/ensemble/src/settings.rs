@@ -1,5 +1,5 @@
-//! Settings of the method: every switch of a query, the presets, and their
-//! validation. Names in JSON are camelCase, values kebab-case.
+//! Settings of the method: all options of a query, the presets, and their validation. Names in JSON
+//! are camelCase, values kebab-case.
 
 use std::{collections::BTreeMap, fmt, ops::RangeInclusive, str::FromStr};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::select::Votes;
 
-/// How many members an ensemble may have.
+/// Allowed number of members.
 pub const MEMBERS: RangeInclusive<usize> = 1..=8;
 
 /// Declares a switch: an enum whose values have one name in JSON, on the command line and in
@@ -22,10 +22,10 @@ macro_rules! switch {
         }
 
         impl $switch {
-            /// Every value, the default first.
+            /// All values, the default first.
             pub const ALL: &'static [Self] = &[$(Self::$value),+];
 
-            /// The name used in JSON and on the command line.
+            /// Name used in JSON and on the command line.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$value => $name),+ }
             }
@@ -54,25 +54,25 @@ macro_rules! switch {
 }
 
 switch! {
-    /// What a verifier's score of a candidate is, and how a row of scores becomes shares.
+    /// Kind of a verifier's score of a candidate, and normalisation of a row of scores to shares.
     Scoring, "scoring" {
-        /// s = 1 / (0.5 + ln(1 + Σ_t (1/p_t − 1))) over the candidate's tokens, which its least
-        /// likely ones decide; share = score over the row's sum (Eq. 3).
+        /// s = 1 / (0.5 + ln(1 + Σ_t (1/p_t − 1))) over the candidate's tokens, dominated by the
+        /// least likely ones; share = score over the row's sum (Eq. 3).
         #[default]
         Harmonic = "harmonic",
         /// The paper's: the mean raw logit; share = score over the row's sum (Eq. 3), guarded
         /// against rows that are not positive (see [`crate::score`]).
         Logit = "logit",
-        /// The mean log-probability; shares are its softmax over the candidates.
+        /// Mean log-probability; shares are its softmax over the candidates.
         Likelihood = "likelihood",
     }
 }
 
 switch! {
-    /// What a round's feedback rewards (Eq. 5).
+    /// Reward of a round's feedback (Eq. 5).
     Reward, "reward" {
         /// r_j = the mean of the others' shares of j's candidate: it moves the weights of two
-        /// members too, each of which would have a count of 1 in every round.
+        /// members too, whose counts would both be 1 in every round.
         #[default]
         Shares = "shares",
         /// The paper's: r_j = c_j / (N−1)², how often another member prefers j to some other
@@ -82,13 +82,13 @@ switch! {
 }
 
 switch! {
-    /// A preset of all switches: what does best where it was measured, the same with leader drafts,
-    /// and the method as its authors published it.
+    /// Preset of all settings: the best where it was measured, the same with leader drafts, and the
+    /// method as published.
     Rule, "rule" {
-        /// The rule that does best where it was measured (tests/eval-log.md).
+        /// Best where it was measured (tests/eval-log.md).
         #[default]
         Harmonic = "harmonic",
-        /// `Harmonic`, but one member drafts for all while nobody doubts it ([`Leader`]).
+        /// `Harmonic`, but one member drafts for all while no other doubts it ([`Leader`]).
         Leader = "leader",
         /// The method as its authors published it.
         Paper = "paper",
@@ -96,16 +96,16 @@ switch! {
 }
 
 switch! {
-    /// The learning rate η of round k among N members (Eq. 5), and what is done with it.
+    /// Learning rate η of round k among N members (Eq. 5), and its use.
     Rate, "rate" {
         /// η = α / (k·√N), the form of the authors' code, which reproduces their printed weights.
         #[default]
         Code = "code",
-        /// η = α / (N·√k), the form that the paper prints. Weights part much faster.
+        /// η = α / (N·√k), the form printed in the paper. Weights diverge much faster.
         Printed = "printed",
-        /// The code form, and after every update a little of each weight is shared out evenly:
-        /// w ← (1 − λ)·w + λ/N with λ = [`Settings::fixed_share`]. A floor of λ/N under every
-        /// weight, and a way back for a member that was weak in an earlier part of the answer.
+        /// The code form, and after every update a fraction of each weight is spread evenly: w ← (1
+        /// − λ)·w + λ/N with λ = [`Settings::fixed_share`]. It keeps every weight at λ/N or more,
+        /// and lets a member that was weak in an earlier part of the answer recover.
         FixedShare = "fixed-share",
     }
 }
@@ -113,7 +113,7 @@ switch! {
 switch! {
     /// Whether the weights are updated before or after the selection of the same round.
     Update, "update" {
-        /// Before, as the authors' code does.
+        /// Before, as in the authors' code.
         #[default]
         Before = "before",
         /// After, the natural reading of Eq. 4.
@@ -126,15 +126,14 @@ switch! {
 #[cfg_attr(feature = "ts", derive(ts_rs::TS), ts(rename = "ExitSettings"))]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Exit {
-    /// Rounds that have to be over before anyone leaves; 0 to 10 000.
+    /// Rounds before any member may leave; 0 to 10 000.
     pub warmup: usize,
-    /// T0 of the softmax temperature T = T0·H (`exit.rs` has the equations); 0 to 1000. With the
-    /// default a member leaves once it lies about four standard errors behind the others; higher is
-    /// more patient. In simulated queries of 12 rounds among 3, 5 and 8 equals, a given member was
-    /// lost in 10, 8 and 3 % of them (with T0 = 4 in 16, 19 and 13 %), one that scored 30 % lower
-    /// in all.
+    /// T0 of the softmax temperature T = T0·H (equations in `exit.rs`); 0 to 1000. With the default
+    /// a member leaves about four standard errors below the others; a higher value is more patient.
+    /// In simulated queries of 12 rounds among 3, 5 and 8 equals, a given member was lost in 10, 8
+    /// and 3 % of them (with T0 = 4 in 16, 19 and 13 %), one that scored 30 % lower in all.
     pub temperature: f64,
-    /// A member leaves when its keep-probability falls below `threshold`/n; 0 to 1.
+    /// A member leaves if its keep-probability falls below `threshold`/n; 0 to 1.
     pub threshold: f64,
 }
 
@@ -148,15 +147,15 @@ impl Default for Exit {
     }
 }
 
-/// Leader drafts: one member drafts alone, all verify, and only what a verifier doubts is drafted
-/// by all. The first leads until a round that all drafted has a winner; from then on its drafter
+/// Leader drafts: one member drafts alone, all verify, and all draft only if a verifier doubts the
+/// candidate. The first leads until a round that all drafted has a winner; from then on its drafter
 /// does.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "ts", derive(ts_rs::TS), ts(rename = "LeaderSettings"))]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Leader {
-    /// A candidate that surprises a verifier by more than this many nats is doubted; 0 to 1000. A
-    /// segment of n tokens that are all expected has ln(1 + n), some 3 nats.
+    /// Surprise in nats above which a verifier doubts a candidate; 0 to 1000. A segment of n tokens
+    /// that are all expected has ln(1 + n), some 3 nats.
     pub doubt: f64,
 }
 
@@ -166,7 +165,7 @@ impl Default for Leader {
     }
 }
 
-/// Every switch of the method.
+/// Settings of the method.
 ///
 /// ```
 /// use conclave_ensemble::{Rate, Settings};
@@ -181,73 +180,75 @@ impl Default for Leader {
 #[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Settings {
-    /// L, the most tokens of its own that a member drafts in a round; 1 to 64. The paper uses 10
-    /// and finds 5 to 15 good; small members are judged better by segments that come to a point.
+    /// L, the maximum tokens of its own that a member drafts in a round; 1 to 64. The paper uses 10
+    /// and finds 5 to 15 good; small members are judged better by segments that make a point.
     pub segment_tokens: usize,
-    /// What a score is: one over the candidate's surprise, its mean raw logit (the paper's), or its
-    /// mean log-probability.
+    /// Score of a candidate: by its surprise, its mean raw logit (the paper's), or its mean
+    /// log-probability.
     #[cfg_attr(feature = "ts", ts(inline))]
     pub scoring: Scoring,
-    /// Whether a candidate that ends the answer is scored on what closes a turn as well: whether it
-    /// should end there. One without text is scored on that alone in any case.
+    /// Whether the score of a candidate that ends the answer includes the tokens that close its
+    /// turn, that is, whether it should end there. A candidate without text is scored on those
+    /// alone in any case.
     pub score_end: bool,
     /// How much a member's strength counts in the vote from the first round on: starting weights
     /// are proportional to strength^trust (see [`Query::trust`](crate::Query::trust)); 0 to 4. With
     /// 0 all start equal, as in the paper.
     pub trust: f64,
-    /// What feedback rewards: the mean of the others' shares, or how often they prefer a candidate
+    /// Reward of the feedback: the mean of the others' shares, or how often they prefer a candidate
     /// (the paper's).
     #[cfg_attr(feature = "ts", ts(inline))]
     pub reward: Reward,
     /// α of the learning rate; 0 (no feedback) to 100.
     pub alpha: f64,
-    /// The learning rate of round k among N members: α/(k√N) as the authors' code, α/(N√k) as the
-    /// paper prints it, or the first with a share of each weight spread evenly.
+    /// Learning rate of round k among N members: α/(k√N) as in the authors' code, α/(N√k) as
+    /// printed in the paper, or the first with a fraction of each weight spread evenly.
     #[cfg_attr(feature = "ts", ts(inline))]
     pub rate: Rate,
-    /// λ, the share that `fixed-share` spreads; 0 to 1. The other rates ignore it.
+    /// λ, the fraction that `fixed-share` spreads; 0 to 1. The other rates ignore it.
     pub fixed_share: f64,
     /// Whether the weights change before or after the selection of the same round.
     #[cfg_attr(feature = "ts", ts(inline))]
     pub update: Update,
-    /// Whether a member's vote for its own candidate counts in the selection. Feedback never
-    /// counts it.
+    /// Whether a member's vote for its own candidate counts in the selection. Feedback never counts
+    /// it.
     pub self_votes: bool,
-    /// Whether a verifier's shares are divided by its largest in the selection, so that all say as
-    /// much for what they like best, however sure they are of it. Of two members with equal weights
-    /// it changes no winner.
+    /// Whether a verifier's shares are divided by its largest in the selection, so that every
+    /// verifier gives its favourite the same, however sure it is. Between two members with equal
+    /// weights it changes no winner.
     pub level: bool,
-    /// How much more a verifier is heard that is sure of the finished answer it has drafted itself:
-    /// its weight is multiplied by (½ + u)^−confidence with u its surprise at that answer in nats,
-    /// at least 0.8, with 1 more for a base model, and 2 for who has not finished; 0 to 8, where 0
-    /// hears all alike. While the strongest member's candidate is not at its end, nobody is heard
-    /// the more for having finished.
+    /// How much more a verifier counts that is sure of its own finished answer: its weight is
+    /// multiplied by (½ + u)^−confidence with u its surprise at that answer in nats, at least 0.8,
+    /// plus 1 for a base model, and 2 for an unfinished answer; 0 to 8, where 0 treats all alike.
+    /// While the strongest member's candidate does not end the answer, no member counts more for
+    /// having finished.
     pub confidence: f64,
-    /// Whether candidates that say the same in another form share their votes in the selection
-    /// (see [`mod@crate::agreement`]).
+    /// Whether candidates that say the same in another form share their votes in the selection (see
+    /// [`mod@crate::agreement`]).
     pub agree: bool,
-    /// The total of a candidate that only repeats what was said (see [`mod@crate::repetition`]), or
-    /// that ends unsure of itself ([`sure`](Self::sure)), is multiplied by this; 0 to 1, where 1
-    /// minds neither.
+    /// Factor of the total of a candidate that only repeats (see [`mod@crate::repetition`]), or
+    /// that ends unsure of itself ([`sure`](Self::sure)); 0 to 1, where 1 turns both off.
     pub discount: f64,
-    /// A candidate that ends the answer, while a member at least as strong goes on, is to surprise
-    /// its own drafter by at most so many nats, or it is discounted; 0 to 1000. A short answer is
-    /// known or guessed: members that know it end sure of themselves, and one that is asked for an
-    /// explanation and has none ends unsure.
+    /// Largest surprise in nats of a drafter at its own candidate that ends the answer while an
+    /// equally strong or stronger member continues; above it the candidate is discounted; 0 to
+    /// 1000. A short answer is known or guessed: members that know it end sure of themselves, and
+    /// one that is asked for an explanation and has none ends unsure.
     pub sure: f64,
     /// Model exit; without it every member stays to the end.
     pub exit: Option<Exit>,
-    /// A member with more than this part of the vote, whose candidate has won and goes on, drafts
-    /// the next segments alone, while the members' weighted mean surprise at them is at most 4
-    /// nats; 0 to 1, where 1 lets all draft in every round. Nobody could outvote it but where it is
-    /// unsure.
+    /// Share of the vote above which a member whose candidate has won and does not end the answer
+    /// drafts the next segments alone, while the members' weighted mean surprise at them is at most
+    /// 4 nats; 0 to 1, where 1 lets all draft in every round. The others could outvote such a
+    /// member only where it is unsure.
     pub lead: f64,
-    /// Leader drafts from the first round on; without them all draft, but for [`lead`](Self::lead).
+    /// Leader drafts from the first round on; without them all draft, except under
+    /// [`lead`](Self::lead).
     pub leader: Option<Leader>,
-    /// Fast mode: a candidate that ends the answer is accepted at once, unverified; of those that
-    /// a round begins with, so a leader's, but none that others draft once it is doubted.
+    /// Fast mode: a candidate that ends the answer is accepted at once, unverified. It applies to
+    /// the first drafts of a round, including a leader's, but not to the drafts of others after it
+    /// is doubted.
     pub fast: bool,
-    /// The most rounds of an answer; 1 to 10 000.
+    /// Maximum rounds of an answer; 1 to 10 000.
     pub max_rounds: usize,
     /// The answer ends with the segment that brings it to this many characters (Unicode scalar
     /// values); 1 to 1 000 000. Segments are never cut for it.
@@ -283,7 +284,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// All switches as `rule` has them.
+    /// Settings of `rule`.
     ///
     /// ```
     /// use conclave_ensemble::{Rule, Scoring, Settings};
@@ -298,7 +299,7 @@ impl Settings {
                 leader: Some(Leader::default()),
                 ..Self::default()
             },
-            // All that the method is made of, whatever becomes of the defaults.
+            // Every setting is explicit, so that later defaults don't change it.
             Rule::Paper => Self {
                 segment_tokens: 10,
                 scoring: Scoring::Logit,
@@ -323,7 +324,7 @@ impl Settings {
         }
     }
 
-    /// Whether verifiers look at log-probabilities, which take the whole output matrix a token.
+    /// Whether verifiers need log-probabilities, which take the whole output matrix for each token.
     pub fn needs_logprobs(&self) -> bool {
         self.scoring != Scoring::Logit || self.leader.is_some() || self.lead < 1.0
     }
@@ -333,7 +334,7 @@ impl Settings {
         self.discount < 1.0
     }
 
-    /// Whether the words of conversation and answer count in the selection.
+    /// Whether the selection uses the words of conversation and answer.
     pub(crate) fn reads(&self) -> bool {
         self.agree || self.discounts()
     }
@@ -346,7 +347,7 @@ impl Settings {
         }
     }
 
-    /// The range of every number, by its name in JSON.
+    /// Range of every number, by its name in JSON.
     pub fn ranges() -> BTreeMap<&'static str, SettingRange> {
         NUMBERS
             .into_iter()
@@ -374,24 +375,24 @@ impl Settings {
     }
 }
 
-/// What a number may be, ends included.
+/// Range of a number, ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct SettingRange {
-    /// The smallest value allowed.
+    /// Smallest allowed value.
     pub low: f64,
-    /// The largest value allowed.
+    /// Largest allowed value.
     pub high: f64,
 }
 
-/// A number's name in JSON, its range, and what it is, where it is there.
+/// A number's name in JSON, its range, and its getter, `None` where it is absent.
 type Number = (&'static str, SettingRange, fn(&Settings) -> Option<f64>);
 
 const fn range(low: f64, high: f64) -> SettingRange {
     SettingRange { low, high }
 }
 
-/// Every number of the settings.
+/// All numbers of the settings.
 const NUMBERS: [Number; 14] = [
     ("segmentTokens", range(1.0, 64.0), |s| {
         Some(s.segment_tokens as f64)
@@ -423,7 +424,7 @@ const NUMBERS: [Number; 14] = [
     }),
 ];
 
-/// A setting that the method can't run under.
+/// Invalid setting.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
     /// Too few or too many members.
@@ -432,23 +433,23 @@ pub enum SettingsError {
     /// A number out of its range.
     #[error("{setting} is {value}: choose a value from {low} to {high}")]
     Range {
-        /// The setting's name in JSON.
+        /// Name in JSON.
         setting: &'static str,
-        /// The value that was given.
+        /// Its value.
         value: String,
-        /// The smallest value allowed.
+        /// Smallest allowed value.
         low: String,
-        /// The largest value allowed.
+        /// Largest allowed value.
         high: String,
     },
-    /// A name that the switch doesn't have.
+    /// An unknown value of a switch.
     #[error("{setting} can't be \"{value}\": choose one of {known}")]
     Unknown {
-        /// The setting's name in JSON.
+        /// Name in JSON.
         setting: &'static str,
-        /// The name that was given.
+        /// The unknown value.
         value: String,
-        /// The names it has.
+        /// Known values.
         known: String,
     },
 }
@@ -488,7 +489,7 @@ mod tests {
         assert!(serde_json::from_str::<Settings>(r#"{"segmentToken": 9}"#).is_err());
     }
 
-    /// Another default is no other paper.
+    /// A changed default must not change the paper's rule.
     #[test]
     fn the_paper_keeps_its_own_settings() {
         let paper = serde_json::to_value(Settings::of(Rule::Paper)).unwrap();
@@ -551,7 +552,7 @@ mod tests {
             for within in [low, high] {
                 assert_eq!(with(within).unwrap().validate(), Ok(()), "{name}");
             }
-            // No count is below nothing to begin with.
+            // Counts can't go below 0.
             for beyond in [low - 1.0, high + 1.0].map(with).iter().flatten() {
                 assert_eq!(out_of_range(beyond), Some(name));
             }
@@ -575,7 +576,7 @@ mod tests {
             spoil(&mut settings);
             assert_eq!(out_of_range(&settings), Some(name));
         }
-        // A number without a range would be checked by nobody.
+        // A number without a range would never be checked.
         let mut numbers = 0;
         for (name, value) in json.as_object().unwrap() {
             let inner = value.as_object().into_iter().flatten();

@@ -1,16 +1,15 @@
-//! The strength of a member before it has said anything.
+//! Prior strength of a member.
 //!
-//! A vote counts by how far its voter can be trusted. Judges that are right independently of each
-//! other, each at a rate p, are to be heard by ln(p / (1 − p)) (Nitzan and Paroush 1982). Votes
-//! here are levelled shares, not yes or no, and members are not independent; weights in proportion
-//! to the odds p / (1 − p) did as well as any where it was measured, and for models of which nobody
-//! has measured anything their size stands for them.
+//! A vote counts by its voter's reliability. Independent judges that are right at a rate p should
+//! be weighted by ln(p / (1 − p)) (Nitzan and Paroush 1982). Votes here are levelled shares, not
+//! yes or no, and members are not independent; weights in proportion to the odds p / (1 − p) did as
+//! well as any in our measurements. For models without measurements their size is the estimate.
 
-/// The strength of a model of so many `parameters`: with m of them in millions, half of that for a
-/// base model, which has learnt to continue texts and not to answer (`chats` is false), m + 400·m /
-/// (m + 20). Strengths of models above a billion are as their sizes; the smaller ones are closer to
-/// each other, since one of 135 million knows nearly as many plain facts as one of 500; a toy of a
-/// million has next to none.
+/// Strength of a model of `parameters`, m of them in millions: m + 400·m / (m + 20), half of that
+/// for a base model (`chats` is false), which has learnt to continue texts and not to answer. Above
+/// a billion, strengths are proportional to size; smaller ones are closer to each other, since a
+/// model of 135 million knows nearly as many plain facts as one of 500; a toy of a million has next
+/// to none.
 ///
 /// ```
 /// use conclave_ensemble::strength::prior;
@@ -26,8 +25,8 @@ pub fn prior(parameters: u64, chats: bool) -> f64 {
     millions + 400.0 * millions / (millions + 20.0)
 }
 
-/// The strength of a member that answered `right` of so many questions `asked`: the odds of its
-/// being right, (right + ½) / (wrong + ½). Comparable with that of others that were asked the same.
+/// Strength of a member that answered `right` of `asked` questions correctly: the odds of a correct
+/// answer, (right + ½) / (wrong + ½). Comparable among members with the same questions.
 ///
 /// ```
 /// use conclave_ensemble::strength;

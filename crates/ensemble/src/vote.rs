@@ -7,37 +7,37 @@
 /// One round's shares with the drafters of its candidates.
 #[derive(Debug, Clone, Copy)]
 pub struct Vote<'a> {
-    /// Shares, `[verifiers][candidates]`; the row of one that abstains is empty.
+    /// Shares, `[verifiers][candidates]`; the row of a verifier that abstains is empty.
     pub shares: &'a [Vec<f64>],
-    /// Who drafted each candidate, as a row: `[candidates]`, ascending.
+    /// Drafter of each candidate, as a row: `[candidates]`, ascending.
     pub drafters: &'a [usize],
 }
 
 impl<'a> Vote<'a> {
-    /// The rows that are not empty.
+    /// Rows that are not empty.
     pub fn judges(&self) -> impl Iterator<Item = usize> + use<'a> {
         let rows = self.shares.iter().enumerate();
         rows.filter(|(_, row)| !row.is_empty())
             .map(|(verifier, _)| verifier)
     }
 
-    /// Those that judge candidate `j` and have not drafted it.
+    /// Members that judge candidate `j` and have not drafted it.
     pub fn others(&self, j: usize) -> impl Iterator<Item = usize> + use<'a> {
         let drafter = self.drafters[j];
         self.judges().filter(move |&verifier| verifier != drafter)
     }
 
-    /// The sum of what the others give candidate `j`, and how many they are. `None` where it says
-    /// nothing: nobody else judges it, or it is the only candidate.
+    /// Sum of the others' shares of candidate `j`, and number of these others. `None` if no other
+    /// member judges it, or if it is the only candidate.
     pub fn given(&self, j: usize) -> Option<(f64, usize)> {
         let count = self.others(j).count();
         let sum = self.others(j).map(|i| self.shares[i][j]).sum();
         (count > 0 && self.drafters.len() > 1).then_some((sum, count))
     }
 
-    /// A number for each member, of `told` (`[candidates]`) for its drafter. Members of whom
-    /// nothing is told have the mean of the others: neither ahead nor behind. `None` where nothing
-    /// is told.
+    /// A number for each member: the entry of `told` (`[candidates]`) for its candidate, or the
+    /// mean of the others, which leaves its standing unchanged, if there is none. `None` if `told`
+    /// has no entry.
     pub fn by_member(&self, told: &[Option<f64>]) -> Option<Vec<f64>> {
         let count = told.iter().flatten().count();
         if count == 0 {

@@ -1,4 +1,4 @@
-//! The authors' printed numbers, reproduced through the code that runs.
+//! The authors' printed numbers, reproduced by the code in use.
 
 use conclave_ensemble::{
     Exit, Query, Rule, Score, Settings, Update,
@@ -52,7 +52,7 @@ fn the_printed_normalisation_and_its_winner() {
     let shares = query.normalise(&scores(&golden.raw)).unwrap();
     for (row, printed) in shares.iter().zip(&golden.normalised) {
         for (share, printed) in row.iter().zip(printed) {
-            // Three decimals; the source cut some of them off instead of rounding.
+            // Three decimals; the source truncated some of them instead of rounding.
             assert!((share - printed).abs() < 1e-3, "{share} against {printed}");
         }
     }
@@ -60,7 +60,7 @@ fn the_printed_normalisation_and_its_winner() {
     assert_eq!(winner, golden.winner_with_equal_weights);
 }
 
-/// The definition of the counts, written out on its own: who else prefers j to what else.
+/// The definition of the counts, independently: which others prefer j to which other candidates.
 fn counts_by_definition(scores: &[[usize; 3]; 3]) -> [usize; 3] {
     let mut counts = [0; 3];
     for (verifier, row) in scores.iter().enumerate() {
@@ -75,8 +75,8 @@ fn counts_by_definition(scores: &[[usize; 3]; 3]) -> [usize; 3] {
     counts.map(|count| count.max(1))
 }
 
-/// Scores of three verifiers that lead to counts with the differences of `counts`: a constant
-/// more or less on every count changes no weight.
+/// Scores of three verifiers whose counts differ as `counts` do: a constant added to all counts
+/// changes no weight.
 fn scores_with(counts: [usize; 3]) -> ([[usize; 3]; 3], [usize; 3]) {
     for more in 0..=3 {
         let wanted = counts.map(|count| count + more);
@@ -129,7 +129,7 @@ fn the_39_printed_weights() {
 
 #[test]
 fn the_printed_form_does_not_reproduce_them() {
-    // Why the code form is the default.
+    // The reason why the code form is the default.
     let golden: Weights = serde_json::from_str(WEIGHTS).unwrap();
     let settings = Settings {
         rate: conclave_ensemble::Rate::Printed,
@@ -153,8 +153,8 @@ fn the_printed_form_does_not_reproduce_them() {
     assert!(worst > 0.03, "{worst}");
 }
 
-/// Score matrices whose totals under equal weights are the printed ones, while every verifier,
-/// the writer of the noise too, puts `vanity` more on its own candidate.
+/// Score matrices whose totals under equal weights are the printed ones, while every verifier, the
+/// writer of the noise too, puts `vanity` more on its own candidate.
 fn noisy_rounds(totals: &[Vec<f64>], vanity: f64) -> Vec<Vec<Vec<f64>>> {
     let n = totals[0].len();
     let own = |i: usize, j: usize| if i == j { vanity } else { 0.0 };
@@ -216,7 +216,7 @@ fn noise_never_wins() {
                 }
             }
         }
-        // With model exit it is the noise that leaves, and nobody else.
+        // With model exit only the noise leaves.
         let settings = Settings {
             exit: Some(Exit::default()),
             ..Settings::of(Rule::Paper)

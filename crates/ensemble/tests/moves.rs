@@ -1,8 +1,8 @@
 //! The rounds as moves: scripted members play every case of `tests/rounds/cases.json`, which the
 //! drivers play as well (`crates/rounds/tests/cases.rs`, `web/src/worker/round.test.ts`).
 //!
-//! `CONCLAVE_WRITE=1` writes the events and moves of each case, which the TypeScript driver is held
-//! to without the machine.
+//! `CONCLAVE_WRITE=1` writes the events and moves of each case, against which the TypeScript driver
+//! is tested without the machine.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -33,10 +33,10 @@ struct Case {
     accepted: Vec<String>,
     /// Calls of members, in their order.
     calls: Vec<String>,
-    /// Rounds and leavings, a line each.
+    /// Rounds and departures, a line each.
     told: Vec<String>,
     text: String,
-    /// Why it ended, or who failed last.
+    /// Reason of the end, or the last member that failed.
     end: String,
     #[serde(default)]
     moves: Vec<[Value; 2]>,
@@ -45,18 +45,18 @@ struct Case {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Script {
-    /// Texts drafted, in order; the last repeats. One that ends in a full stop ends the answer; null
-    /// abstains.
+    /// Drafted texts, in order; the last repeats. A text with a full stop at its end ends the
+    /// answer; null abstains.
     drafts: Vec<Option<String>>,
-    /// Nats by which candidates surprise it, 2 if not listed.
+    /// Nats of its surprise at candidates, 2 if not listed.
     #[serde(default)]
     surprises: BTreeMap<String, f64>,
     #[serde(default)]
     judges_only: bool,
-    /// It abstains from the verifications of these numbers, from 1.
+    /// Numbers of the verifications from which it abstains, from 1.
     #[serde(default)]
     silent: Vec<usize>,
-    /// What goes wrong: `"draft 2"` says in which call, from 1.
+    /// Failures by call: `"draft 2"` is the second draft.
     #[serde(default)]
     fails: BTreeMap<String, Failure>,
     /// The call in which the caller stops the answer.
@@ -64,7 +64,7 @@ struct Script {
     stops: Option<String>,
 }
 
-/// A member that does as its script says.
+/// A member that follows its script.
 struct Scripted<'a> {
     index: usize,
     script: &'a Script,
@@ -159,7 +159,7 @@ fn each<'a, 'b, T>(
     made
 }
 
-/// What happened in a case.
+/// Events of a case.
 struct Played {
     calls: Vec<String>,
     told: Vec<String>,
@@ -278,7 +278,7 @@ fn play(case: &Case) -> Played {
     }
 }
 
-/// The same to six digits, which all machines agree on.
+/// Rounded to six digits, on which all machines agree.
 fn rounded(value: Value) -> Value {
     match value {
         Value::Number(number) if number.is_f64() => {
@@ -320,7 +320,7 @@ impl serde::Serialize for Wire {
     }
 }
 
-/// The table as JSON, a field a line, and a move.
+/// The table as JSON, one line per field and per move.
 fn table(cases: &[Value]) -> String {
     let fields = [
         "name",

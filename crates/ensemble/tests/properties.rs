@@ -1,4 +1,4 @@
-//! Properties that hold whatever the members say.
+//! Properties that hold for any scores.
 
 use conclave_ensemble::{
     Candidate, Exit, Query, Rate, Reward, Rule, Score, Scoring, Settings, Stop, Update, cut,
@@ -101,7 +101,7 @@ fn among(matrix: &[Vec<f64>], members: &[usize]) -> Vec<Vec<f64>> {
 fn sums_to_one(values: &[f64]) -> Result<(), TestCaseError> {
     let sum: f64 = values.iter().sum();
     prop_assert!((sum - 1.0).abs() < 1e-9, "{values:?}");
-    // Weights that nearly all lie on one member round to a hair above 1.
+    // If nearly all the weight is with one member, rounding may put the sum slightly above 1.
     let within = 0.0..=1.0 + 1e-12;
     prop_assert!(
         values.iter().all(|value| within.contains(value)),
@@ -118,8 +118,8 @@ fn close(a: &[f64], b: &[f64]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// The method as it is where all draft and all judge, in the order of its operations: what
-/// [`feedback`] and [`select`] compute is held to it bit for bit.
+/// The method for rounds in which all draft and judge, in its order of operations: the results of
+/// [`feedback`] and [`select`] must equal it bit for bit.
 mod square {
     use conclave_ensemble::{Rate, Reward, Settings};
 
@@ -256,7 +256,7 @@ proptest! {
             for (i, (row, raw)) in shares.iter().zip(raw).enumerate() {
                 prop_assert_eq!(row, &score::normalise(settings.scoring, i, raw).unwrap());
             }
-            // To say that all have drafted says nothing new.
+            // An explicit list of all drafters changes nothing.
             if round % 2 == 1 {
                 query.drafted(&(0..members).collect::<Vec<_>>(), &[]).unwrap();
             }
@@ -303,7 +303,7 @@ proptest! {
             let feedback = query.feedback(&shares).unwrap();
             sums_to_one(&feedback.weights)?;
             prop_assert_eq!(feedback.counts.len(), drafters.len());
-            // Those that drafted nothing keep their weights to each other.
+            // Members without a draft keep their weights relative to each other.
             let idle: Vec<usize> = (0..active.len()).filter(|p| !drafters.contains(p)).collect();
             if query.settings().rate != Rate::FixedShare {
                 for (&a, &b) in idle.iter().zip(idle.iter().skip(1)) {
@@ -333,7 +333,7 @@ proptest! {
             vec(vec(vec(-30.0..30.0, n), n), 1..8),
         )),
     ) {
-        // Member order[p] of the one is member p of the other.
+        // Member order[p] of one is member p of the other.
         let settings = Settings { exit: None, ..settings };
         let mut one = Query::new(order.len(), settings.clone()).unwrap();
         let mut other = Query::new(order.len(), settings).unwrap();
@@ -441,7 +441,7 @@ proptest! {
             let inside = last.is_ascii_alphanumeric() && next.is_ascii_alphanumeric();
             prop_assert!(!inside, "{text:?} cut to {segment:?}");
         }
-        // What a cut takes away is at most the last word and the spaces around it.
+        // A cut removes at most the last word and the spaces around it.
         let rest = text[segment.len()..].trim();
         prop_assert!(!rest.contains(char::is_whitespace), "{text:?} cut to {segment:?}");
     }
@@ -451,7 +451,7 @@ proptest! {
         script in "(\\PC|[ \n]|[a-z]{1,7} |[\u{e00}-\u{e4f}]|[\u{4e00}-\u{4eff}]|👩\u{200d}👧|e\u{301}){0,60}",
         lengths in vec(1usize..14, 1..8),
     ) {
-        // A drafter that knows the answer and continues, after what was accepted, by so many
+        // A drafter that knows the answer and continues after the accepted text, by so many
         // characters.
         let mut shown = String::new();
         let mut rounds = 0;

@@ -1,5 +1,5 @@
-//! A query's bookkeeping: errors, fast mode, stopping, members that leave, and how often exit is
-//! right.
+//! Bookkeeping of a query: errors, fast mode, stopping, members that leave, and the error rate of
+//! exit.
 
 use conclave_ensemble::{
     Candidate, Exit, Leader, Query, RoundError, Rule, Score, Settings, SettingsError, Stop,
@@ -182,7 +182,7 @@ fn the_learning_rate_falls_with_the_rounds_of_the_query() {
     }
 }
 
-/// A generator of uniform numbers, enough for a simulation.
+/// A generator of uniform numbers, sufficient for a simulation.
 struct Noise(u64);
 
 impl Noise {
@@ -195,8 +195,8 @@ impl Noise {
     }
 }
 
-/// How many per cent of 400 queries of 12 rounds lost member 0, whose candidates score `handicap`
-/// of 10 lower than the others'.
+/// Per cent of 400 queries of 12 rounds that lost member 0, whose candidates score `handicap` of 10
+/// lower than the others'.
 fn exits(members: usize, exit: Exit, handicap: f64) -> f64 {
     let mut noise = Noise(0x9e37_79b9_7f4a_7c15);
     let mut lost = 0;
@@ -209,7 +209,7 @@ fn exits(members: usize, exit: Exit, handicap: f64) -> f64 {
         let mut gone = Vec::new();
         for _ in 0..12 {
             let active = query.active().to_vec();
-            // How good each candidate is this round, and how each verifier sees it.
+            // Quality of each candidate this round, and each verifier's view of it.
             let good: Vec<f64> = active
                 .iter()
                 .map(|&j| 10.0 + 2.0 * noise.next() - if j == 0 { handicap } else { 0.0 })
@@ -236,7 +236,7 @@ fn exits(members: usize, exit: Exit, handicap: f64) -> f64 {
     lost as f64 / 4.0
 }
 
-/// As the settings say of [`Exit::temperature`].
+/// The numbers in the docs of [`Exit::temperature`].
 #[test]
 fn exit_keeps_equals_and_drops_the_weak() {
     let colder = Exit {
@@ -255,7 +255,7 @@ fn exit_keeps_equals_and_drops_the_weak() {
     }
 }
 
-/// What a candidate surprises a verifier by, as a score of it.
+/// A verifier's surprise at a candidate, as a score.
 fn surprising(nats: f64) -> Score {
     Score {
         mean_logprob: Some(-1.0),
@@ -272,7 +272,7 @@ fn the_first_leads_until_another_wins_and_the_first_again_once_that_one_is_gone(
 
     let mut query = Query::new(3, Settings::of(Rule::Leader)).unwrap();
     assert_eq!(query.leader(), Some(0));
-    // Nobody doubts the leader: weights and leader stay.
+    // No doubt: weights and leader stay.
     assert_eq!(query.stop(&candidate(" a", false)), None);
     assert_eq!(
         (query.leader(), query.weights()),
@@ -284,13 +284,13 @@ fn the_first_leads_until_another_wins_and_the_first_again_once_that_one_is_gone(
     assert_eq!(query.select(&shares).unwrap().winner, 2);
     query.stop(&candidate(" b", false));
     assert_eq!(query.leader(), Some(2));
-    // The strongest leads first; of some that are about as strong, the first.
+    // The strongest leads first; among about equally strong ones, the first.
     for (strengths, leader) in [([1.0, 1.05, 0.5], 0), ([1.0, 2.0, 2.1], 1)] {
         let mut query = Query::new(3, Settings::of(Rule::Leader)).unwrap();
         query.trust(&strengths, &[true; 3]).unwrap();
         assert_eq!(query.leader(), Some(leader));
     }
-    // By member, not by place.
+    // By member, not by position.
     query.leave(&[0]).unwrap();
     assert_eq!(query.leader(), Some(1));
     query.leave(&[2]).unwrap();
@@ -333,7 +333,8 @@ fn one_verifier_that_is_surprised_is_enough_to_doubt_a_leader() {
             })
         );
     }
-    // Who abstains, or has no log-probabilities, has no say; the leader's own is not enough.
+    // A member that abstains, or has no log-probabilities, has no say; the leader's own is not
+    // enough.
     let (calm, wild) = (Some(surprising(1.0)), Some(surprising(9.0)));
     let chats = Some(Score {
         preference: Some(1.0),
@@ -374,7 +375,7 @@ fn columns_follow_the_drafters_until_the_round_is_over() {
     assert!(query.select(&three).is_err());
     query.stop(&candidate(" a", false));
     assert_eq!(query.select(&three).unwrap().winner, 2, "all draft again");
-    // And where one leaves, in the round that begins anew.
+    // Also after a member leaves, in the restarted round.
     query.drafted(&[0], &[]).unwrap();
     query.leave(&[1]).unwrap();
     assert_eq!(query.select(&[row(0.4, 0.6), vec![]]).unwrap().winner, 1);
@@ -397,7 +398,7 @@ fn the_writer_of_the_winner_leads_by_member_not_by_column() {
 
 #[test]
 fn rows_of_different_kinds_meet_as_shares() {
-    let mut query = query(3); // looks at logits
+    let mut query = query(3); // uses logits
     let logits = [2.0, 6.0].map(|number| Score {
         mean_logit: Some(number),
         ..Score::default()
@@ -413,8 +414,8 @@ fn rows_of_different_kinds_meet_as_shares() {
     assert_eq!(shares[0], [0.25, 0.75]);
     assert!((shares[1][0] - 1.0 / (1.0 + (-1f64).exp())).abs() < 1e-12);
     assert_eq!(shares[2], [0.75, 0.25]);
-    // Under the harmonic rule what a server tells is as good as a member's own, and logits are
-    // nothing.
+    // Under the harmonic rule a server's numbers are as good as a member's own, and logits are
+    // ignored.
     let mut harmonic = Query::new(3, Settings::default()).unwrap();
     harmonic.drafted(&[0, 1], &[]).unwrap();
     let refused = |verifier, candidate| {
@@ -445,7 +446,7 @@ fn rows_of_different_kinds_meet_as_shares() {
     assert!((shares[0][0] - scores[0] / (scores[0] + scores[1])).abs() < 1e-12);
 }
 
-/// A query to two members, the second twice as strong, and what it makes of their candidates.
+/// Query to two members, the second twice as strong, and their scores of the candidates.
 fn voted(candidates: [(&str, bool); 2], surprises: [[f64; 2]; 2], settings: Settings) -> usize {
     let mut query = Query::new(2, settings).unwrap();
     query.trust(&[1.0, 2.0], &[true; 2]).unwrap();
@@ -457,7 +458,7 @@ fn voted(candidates: [(&str, bool); 2], surprises: [[f64; 2]; 2], settings: Sett
     query.select(&shares).unwrap().winner
 }
 
-/// The default, in which nobody is heard more for being sure.
+/// The default without extra votes for confidence.
 fn calm() -> Settings {
     Settings {
         confidence: 0.0,
@@ -467,7 +468,8 @@ fn calm() -> Settings {
 
 #[test]
 fn the_stronger_member_is_heard_more_and_most_while_it_goes_on() {
-    // The weaker dislikes the other's by three times, the stronger by less than twice.
+    // The weaker rates the other's candidate three times lower than its own, the stronger less than
+    // twice.
     let surprises = [[0.8, 2.8], [3.2, 1.8]];
     let ended = [("Bark.", true), ("Fish.", true)];
     let equal = Settings {
@@ -489,7 +491,7 @@ fn the_stronger_member_is_heard_more_and_most_while_it_goes_on() {
 
 #[test]
 fn members_that_say_the_same_stand_together() {
-    // Each finds the other's form far-fetched; the first is surer of its own.
+    // Each finds the other's form unlikely; the first is surer of its own.
     let surprises = [[0.3, 3.0], [6.0, 1.0]];
     let alike = [("Bark", true), ("A beaver eats bark.", true)];
     let apart = [("Bark", true), ("A beaver eats fish.", true)];
@@ -498,7 +500,7 @@ fn members_that_say_the_same_stand_together() {
         agree,
         ..calm()
     };
-    // Agreement changes no winner here: the form that is liked best is kept.
+    // Agreement changes no winner here: the best liked form is kept.
     assert_eq!(
         voted(alike, surprises, equal(true)),
         voted(alike, surprises, equal(false))
@@ -522,19 +524,19 @@ fn what_repeats_or_ends_unsure_counts_for_less() {
         discount,
         ..calm()
     };
-    // An earlier turn surprises nobody.
+    // An earlier turn surprises no verifier.
     let again = [("The beaver.", true), ("Bark.", true)];
     let surprises = [[0.5, 1.0], [0.9, 0.6]];
     assert_eq!(voted(again, surprises, all(1.0)), 0);
     assert_eq!(voted(again, surprises, all(0.5)), 1);
-    // One candidate ends unsure while the other goes on.
+    // One candidate ends unsure while the other continues.
     let early = [("Things.", true), ("A beaver eats", false)];
     for (own, winner) in [(2.5, 0), (2.7, 1)] {
         let surprises = [[own, 6.0], [4.0, 3.0]];
         assert_eq!(voted(early, surprises, all(0.5)), winner, "{own} nats");
         assert_eq!(voted(early, surprises, all(1.0)), 0);
     }
-    // A stronger member that ends has no need to be sure.
+    // A stronger member that ends need not be sure.
     let late = [("A beaver eats", false), ("Things.", true)];
     let surprises = [[3.0, 4.0], [6.0, 2.7]];
     assert_eq!(
@@ -564,7 +566,7 @@ fn who_holds_most_of_the_vote_and_goes_on_drafts_alone_until_it_is_unsure() {
     let mut query = begin(Settings::default());
     assert_eq!(query.leader(), None, "all draft first");
     assert_eq!(vote(&mut query, false), Some(1));
-    // Its weight is 3^1.5 : 1, so that its own surprise counts 0.84, the other's 0.16.
+    // Weights are 3^1.5 : 1, so that its own surprise counts 0.84, the other's 0.16.
     let lone = [candidate(" bark", false)];
     query.drafted(&[1], &lone).unwrap();
     for (other, own, taken) in [
@@ -580,7 +582,7 @@ fn who_holds_most_of_the_vote_and_goes_on_drafts_alone_until_it_is_unsure() {
     assert_eq!(query.leader(), Some(1), "it leads on");
     query.leave(&[1]).unwrap();
     assert_eq!(query.leader(), None);
-    // Not where it is over, where the vote is divided, nor under the paper's rule.
+    // Not if it is over, if the vote is divided, nor under the paper's rule.
     assert_eq!(vote(&mut begin(Settings::default()), true), None);
     let equal = Settings {
         trust: 0.0,
@@ -609,12 +611,12 @@ fn who_is_sure_of_its_own_answer_is_heard_more() {
         confidence,
         ..Settings::default()
     };
-    // The second likes its own twice as much, but is not sure of it; the first is.
+    // The second prefers its own by a factor of two, but is not sure of it; the first is.
     let surprises = [[0.9, 1.8], [6.0, 2.5]];
     let ended = [("Bark.", true), ("Fish.", true)];
     assert_eq!(voted(ended, surprises, settings(0.0)), 1);
     assert_eq!(voted(ended, surprises, settings(2.0)), 0);
-    // A base model is surer of a word, which says little.
+    // A base model is always surer of a word.
     let base = |chats| {
         let mut query = Query::new(2, settings(2.0)).unwrap();
         query.trust(&[1.0, 1.0], &[chats, true]).unwrap();
@@ -625,13 +627,13 @@ fn who_is_sure_of_its_own_answer_is_heard_more() {
         query.select(&shares).unwrap().totals[0]
     };
     assert!(base(false) < base(true));
-    // Surer than sure is no more.
+    // Surprise below the least counts as the least.
     let shy = [[0.0, 0.7], [6.0, 0.8]];
     assert_eq!(
         voted(ended, shy, settings(0.0)),
         voted(ended, shy, settings(2.0))
     );
-    // Nobody is heard more for having finished while the strongest goes on.
+    // No member counts more for having finished while the strongest continues.
     let open = [("Bark.", true), ("It eats", false)];
     assert_eq!(
         voted(open, surprises, settings(0.0)),

@@ -1,4 +1,4 @@
-//! Replays: what is read, what is refused, and that they follow the live query.
+//! Replays: parsing, errors, and agreement with the live query.
 
 use conclave_ensemble::{
     Exit, Rate, Rule, Scoring, Settings, Update,
@@ -31,7 +31,8 @@ fn one_round_by_hand() {
 
 #[test]
 fn before_or_after_decides_by_which_weights_the_winner_is_chosen() {
-    // The others like candidate 2 least, so verifier 2 loses weight; candidate 1 lives by its vote.
+    // The others like candidate 2 least, so verifier 2 loses weight; candidate 1 depends on its
+    // vote.
     let scores = json!([[3.0, 2.9, 1.0], [3.0, 2.8, 1.0], [2.7, 3.0, 2.8]]);
     let value =
         json!({"members": [1, 2, 3], "rounds": [{"scores": scores.clone()}, {"scores": scores}]});
@@ -116,7 +117,7 @@ fn scores_that_were_not_recorded_are_missed_only_where_needed() {
             scoring: Scoring::Likelihood
         })
     );
-    // What JSON makes of NaN.
+    // JSON's form of NaN.
     let value = json!({"members": ["a", "b"], "rounds": [{"scores": [[1.0, 1.0], [null, 1.0]]}]});
     assert!(matches!(
         play(value),
@@ -222,7 +223,7 @@ fn members_that_leave_the_replay_are_passed_over_in_later_rounds() {
 
 #[test]
 fn the_writer_of_the_winner_stays_and_a_weak_first_member_leaves() {
-    // Member 0 is the weak one, and wins round 2 by praising itself out of all proportion.
+    // Member 0 is the weak one, and wins round 2 by extreme self-praise.
     let weak = json!([[2.0, 9.0, 8.5], [2.0, 9.0, 8.0], [2.0, 9.0, 8.5]]);
     let vain = json!([[1000.0, 1.0, 1.0], [2.0, 2.1, 2.0], [2.0, 2.1, 2.0]]);
     let settings = Settings {
@@ -263,7 +264,7 @@ fn members_that_had_left_the_recorded_run_leave_the_replay() {
     assert_eq!(replayed.rounds[2].winner, 1);
 }
 
-/// JSON that has the parts of a run in the wrong places.
+/// JSON with the parts of a run in the wrong places.
 fn hostile() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -363,7 +364,7 @@ fn members_that_abstain_or_only_judge_are_replayed_as_they_were() {
     assert!((judge[0] - 0.9).abs() < 1e-12, "{judge:?}");
     assert_eq!(replayed.rounds[1].winner, 0);
 
-    // Whose drafters have all left says nothing; nor does a drafter that was not there.
+    // A round whose drafters have all left is skipped; a drafter that was not active is an error.
     let gone = json!({"active": [0, 1], "scores": [[1, 1], [1, 1]]});
     let theirs = json!({"active": [0, 1, 2], "drafters": [2], "scores": [[1], [1], [1]]});
     let value = json!({"members": ["a", "b", "c"], "rounds": [gone, theirs]});
