@@ -1,4 +1,4 @@
-//! A whole answer: everybody reads the conversation, then round after round until it is over.
+//! A complete answer: all members read the conversation, then rounds run until it is over.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +16,14 @@ use crate::taking_part::{MoveError, TakePart};
 /// [`Answer::stopped`] of an answer that its [`Watch`] stopped.
 pub const STOPPED: &str = "stopped";
 
-/// What is to be answered.
+/// Input of an answer.
 #[derive(Debug, Clone, Copy)]
 pub enum Question<'a> {
     /// A conversation that ends with a question.
     Conversation(&'a [Message]),
     /// A conversation, with the beginning of its answer.
     Begun(&'a [Message], &'a str),
-    /// A bare text to continue, without anybody's template around it.
+    /// A bare text to continue, without chat templates.
     Text(&'a str),
 }
 
@@ -38,77 +38,76 @@ impl<'a> Question<'a> {
     }
 }
 
-/// What the members are asked, and how they answer.
+/// A request to the members, with its options.
 #[derive(Debug, Clone)]
 pub struct Ask<'a> {
-    /// What is to be answered.
+    /// Input.
     pub question: Question<'a>,
-    /// The method's.
+    /// Settings of the method.
     pub settings: &'a Settings,
-    /// How members draw; each has a stream of numbers of its own.
+    /// Sampling; each member has its own random stream.
     pub sampling: Sampling,
-    /// What ends the answer beside the method.
+    /// Limits beside the method's.
     pub limits: Limits,
-    /// What the answer is to be as a whole; words if `None`.
+    /// Form of the whole answer; free text if `None`.
     pub form: Option<Form<'a>>,
 }
 
-/// Hears of an answer as it goes, and stops it.
+/// Observer of an answer, which can stop it.
 pub trait Watch {
-    /// A member has read so many tokens of the conversation, of so many.
+    /// A member has read `done` of `total` tokens of the conversation.
     fn reading(&mut self, _member: &str, _done: usize, _total: usize) {}
 
-    /// A member has thought this, behind what it thought before.
+    /// A member has thought `text`, which follows its earlier thoughts.
     fn thinking(&mut self, _member: &str, _text: &str) {}
 
-    /// A round is over; `text` is what is certain now to be in the answer, behind what was told
-    /// before.
+    /// A round is over; `text` is now final and follows the text reported before.
     fn round(&mut self, _round: &Round, _text: &str) {}
 
     /// A member failed, and left the answer to the others.
     fn left(&mut self, _member: &str, _left: &Left) {}
 
-    /// Whether to go on: asked while members read and think, and before each of their moves.
+    /// Whether to continue: asked while members read and think, and before each of their moves.
     fn go_on(&mut self) -> bool {
         true
     }
 }
 
-/// A member that failed in mid-answer, and left it to the others.
+/// A member that failed during the answer, and left it to the others.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Left {
     /// Its index.
     pub member: usize,
-    /// The round that it did not come through.
+    /// Round in which it failed.
     pub round: usize,
-    /// Why.
+    /// Error message.
     pub error: String,
 }
 
-/// A whole answer.
+/// A complete answer.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Answer {
-    /// The accepted segments joined, up to a text that it was to end before.
+    /// The accepted segments joined, up to the first stop text.
     pub text: String,
-    /// Why it ended: a rule of the method (`ended`, `rounds`, `length`, `silence`), a limit
-    /// (`tokens`, `stop`), `context` where the context of the last member is full, or [`STOPPED`].
+    /// Reason of the end: a rule of the method (`ended`, `rounds`, `length`, `silence`), a limit
+    /// (`tokens`, `stop`), `context` if the context of the last member is full, or [`STOPPED`].
     pub stopped: &'static str,
     /// Tokens of the conversation, in the member that has the most.
     pub prompt_tokens: usize,
-    /// Tokens of the accepted segments, each in its writer's own.
+    /// Tokens of the accepted segments, each in its writer's own tokenisation.
     pub answer_tokens: usize,
-    /// What each member thought before it.
+    /// Each member's thoughts before the answer.
     pub thoughts: Vec<Thought>,
-    /// Members that failed on the way.
+    /// Members that failed during the answer.
     pub left: Vec<Left>,
-    /// Its rounds.
+    /// Rounds.
     pub rounds: Vec<Round>,
 }
 
 impl Answer {
-    /// Lets a member leave, which failed with this error.
+    /// Removes a member that failed with this error.
     pub(crate) fn leave<M: TakePart>(
         &mut self,
         members: &mut [M],
@@ -133,34 +132,34 @@ impl Answer {
     }
 }
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AnswerError {
-    /// A member failed, and no other was left to go on.
+    /// The last member failed.
     #[error("{member}: {source}")]
     Of {
         /// Its name.
         member: String,
-        /// What failed.
+        /// Its error.
         source: Box<MoveError>,
     },
-    /// Settings that the method can't run under.
+    /// Invalid settings.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// Scores that the method can't judge by.
+    /// Invalid scores.
     #[error(transparent)]
     Round(#[from] RoundError),
-    /// An answer in a form, and nobody who can be held to it.
+    /// An answer in a form, but no member that can be constrained to it.
     #[error(
         "members behind servers can't be held to a schema, and no other is asked; add a member whose model runs here, or ask for words"
     )]
     NoForm,
 }
 
-/// The members' answer to what is asked; `watch` hears of it as it goes.
+/// The members' answer to the request; `watch` observes it.
 ///
 /// # Errors
-/// What a member or the method reports; text of earlier rounds has been told.
+/// Errors of a member or of the method; text of earlier rounds has been reported.
 pub async fn answer<M: TakePart>(
     members: &mut [M],
     ask: &Ask<'_>,
@@ -207,7 +206,7 @@ pub async fn answer<M: TakePart>(
 }
 
 /// Members that can't read the conversation, with their errors, as long as one that drafts can.
-/// Whether it fits is known at once; to read may take minutes.
+/// Whether the conversation fits is known at once; reading it may take minutes.
 async fn measure<M: TakePart>(
     members: &mut [M],
     ask: &Ask<'_>,
@@ -237,8 +236,8 @@ async fn measure<M: TakePart>(
     Ok(unable)
 }
 
-/// Everybody that has not left reads the conversation and thinks, until `watch` stops it: whether
-/// it came to the end.
+/// Lets all remaining members read the conversation and think, until `watch` stops them; returns
+/// whether they finished.
 async fn begin<M: TakePart>(
     members: &mut [M],
     ask: &Ask<'_>,
@@ -296,7 +295,7 @@ async fn begin<M: TakePart>(
     Ok(true)
 }
 
-/// A member's failure, under its name.
+/// Maps a member's failure to an error with its name.
 pub(crate) fn named(member: &str) -> impl FnOnce(MoveError) -> AnswerError {
     let member = member.to_owned();
     |error| AnswerError::Of {

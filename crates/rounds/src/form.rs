@@ -1,25 +1,25 @@
-//! Answers in a form: what holds the members to JSON documents of a schema.
+//! Answers in a form: constrains the members to JSON documents of a schema.
 
 use std::cell::OnceCell;
 
 use conclave_grammar::{Document, Vocabulary};
 use conclave_member::{Constraint, Member, MemberError};
 
-/// What a member's tokens show as, ready for grammars. It is made for the member's first answer in
-/// a form, from all its tokens, and serves as long as the member does.
+/// Spellings of a member's tokens, prepared for grammars. Built from all its tokens for the
+/// member's first answer in a form, and reused as long as the member lives.
 #[derive(Debug, Default)]
 pub struct Lexicon(OnceCell<Vocabulary>);
 
-/// What an answer is held to: a JSON document of a schema.
+/// Form of an answer: a JSON document of a schema.
 #[derive(Debug, Clone, Copy)]
 pub struct Form<'a> {
-    /// The schema, JSON text that [`check_schema`](crate::check_schema) has let pass.
+    /// JSON text of the schema, which [`check_schema`](crate::check_schema) has accepted.
     pub schema: &'a str,
-    /// One of each member that is asked, in their order.
+    /// One per member, in their order.
     pub lexicons: &'a [Lexicon],
 }
 
-/// The same for one of the members.
+/// Form for one of the members.
 #[derive(Debug, Clone, Copy)]
 pub struct FormOf<'a> {
     schema: &'a str,
@@ -37,10 +37,10 @@ impl<'a> Form<'a> {
 }
 
 impl FormOf<'_> {
-    /// What holds a member's drafts to it, for the one answer that begins next.
+    /// Constraint on the member's drafts in the next answer.
     ///
     /// # Errors
-    /// [`MemberError::Constraint`] where it can't be held to it.
+    /// [`MemberError::Constraint`] if the form can't constrain it.
     pub(crate) fn constraint(&self, member: &Member) -> Result<Box<dyn Constraint>, MemberError> {
         let fresh = Lexicon::default();
         let Lexicon(known) = self.lexicon.unwrap_or(&fresh);

@@ -1,13 +1,13 @@
 //! Drives the rounds of one answer natively, as `web/src/worker/round.ts` does in the page: members
-//! make the moves that `conclave_ensemble::Rounds` names.
+//! make the moves that `conclave_ensemble::Rounds` returns.
 //!
 //! | to | see |
 //! |---|---|
 //! | ask members | [`answer`], with an [`Ask`] |
-//! | hear of it as it goes, and stop it | [`Watch`] |
-//! | end it by tokens, or before a text | [`Limits`] |
-//! | hold it to a JSON schema | [`check_schema`], [`Form`] |
-//! | let something else than a local model take part | [`TakePart`], [`AnyMember`] |
+//! | observe the answer, and stop it | [`Watch`] |
+//! | limit its tokens, or end it before a text | [`Limits`] |
+//! | constrain it to a JSON schema | [`check_schema`], [`Form`] |
+//! | add a kind of member other than a local model | [`TakePart`], [`AnyMember`] |
 
 mod answer;
 mod form;

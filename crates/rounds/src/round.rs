@@ -1,4 +1,4 @@
-//! The rounds, driven: members make the moves that [`Rounds`] names. The same as
+//! Driver of the rounds: members make the moves that [`Rounds`] returns. Counterpart of
 //! `web/src/worker/round.ts`.
 
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use crate::answer::{Answer, AnswerError, Left, Watch, named};
 use crate::taking_part::{MoveError, TakePart};
 use crate::together::together;
 
-/// One round, as `--record` writes it and `--show-votes` shows it. Rows and weights go by `active`,
-/// columns and the winner by `drafters`.
+/// One round, as written by `--record` and shown by `--show-votes`. Rows and weights go by
+/// `active`, columns and the winner by `drafters`.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Round {
@@ -22,24 +22,24 @@ pub struct Round {
     pub drafters: Vec<usize>,
     /// Their segments.
     pub candidates: Vec<Candidate>,
-    /// Tokens of each segment, in its drafter's own; in a record the scores have them.
+    /// Tokens of each segment, in its drafter's own tokenisation; a record has them in its scores.
     #[serde(skip)]
     pub tokens: Vec<usize>,
-    /// Raw scores, a row a verifier, a column a candidate; empty if a fast end was accepted
+    /// Raw scores, a row per verifier, a column per candidate; empty if a fast end was accepted
     /// unverified. The row of a verifier that abstained is empty.
     pub scores: Vec<Vec<VerifiedScore>>,
-    /// False where a fast end was accepted.
+    /// False if a fast end was accepted.
     pub verified: bool,
-    /// Shares, a row a verifier; empty, as totals and counts, where there was no vote.
+    /// Shares, a row per verifier; empty, like totals and counts, if there was no vote.
     pub normalised: Vec<Vec<f64>>,
     /// Y of each candidate.
     pub totals: Vec<f64>,
     /// Index of the winner into the candidates.
     pub winner: usize,
-    /// Candidates of the winner's text that end alike, the winner among them.
+    /// Candidates with the winner's text and end, the winner among them.
     #[serde(skip)]
     pub writers: Vec<usize>,
-    /// Verifiers, by row, whose vote alone turned what all others agreed on.
+    /// Verifiers, by row, whose vote alone overturned the choice of all others.
     pub turned_by: Vec<usize>,
     /// c of each candidate.
     pub counts: Vec<usize>,
@@ -47,7 +47,7 @@ pub struct Round {
     pub weights: Vec<f64>,
     /// Members (indices) that left after the round.
     pub exited: Vec<usize>,
-    /// Members that were late, and had no candidate or no say for that.
+    /// Members that were late, and therefore had no candidate or no vote.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub abstained: Vec<Left>,
 }
@@ -167,8 +167,7 @@ pub(crate) async fn drive<M: TakePart>(
 /// Results of members' moves, with their indices.
 type Made<T> = Vec<(usize, Result<T, MoveError>)>;
 
-/// Results of a move of each of these members: side by side, or one after the other until one
-/// fails.
+/// Results of each member's move: in parallel, or one after the other until one fails.
 async fn each<M, T>(
     members: &mut [M],
     who: &[usize],
@@ -194,7 +193,7 @@ async fn each<M, T>(
     made
 }
 
-/// The event of a move: what members made, or the failures, whose errors are kept by member.
+/// Event of a move: its results, or the failures, whose errors are kept by member.
 fn outcome<T>(
     made: Made<T>,
     errors: &mut BTreeMap<usize, MoveError>,
@@ -217,7 +216,7 @@ fn outcome<T>(
     }
 }
 
-/// Members that are late in the round under way: they abstain, and it goes on.
+/// Members that are late in the current round: they abstain, and it continues.
 #[derive(Default)]
 struct Late {
     round: usize,
@@ -225,14 +224,14 @@ struct Late {
 }
 
 impl Late {
-    /// Drafts, `None` of the late ones. A member may be asked again where all were late.
+    /// Drafts, `None` for late members. A member may be asked again if all were late.
     fn drafted<T>(&mut self, made: Made<T>) -> Made<Option<T>> {
         let asked: Vec<usize> = made.iter().map(|&(index, _)| index).collect();
         self.members.retain(|late| !asked.contains(&late.member));
         self.abstaining(made, Some, || None)
     }
 
-    /// Rows of scores, empty of the late ones.
+    /// Rows of scores, empty for late members.
     fn verified<T>(&mut self, made: Made<Vec<T>>) -> Made<Vec<T>> {
         self.abstaining(made, |row| row, Vec::new)
     }

@@ -1,5 +1,5 @@
-//! Who takes part in rounds. What a round asks of a member is these moves, wherever its model runs;
-//! a new kind of member is a variant of [`AnyMember`] here, and of [`MoveError`].
+//! Participants of rounds. A round asks these moves of a member, wherever its model runs; a new
+//! kind of member is a variant of [`AnyMember`] here, and of [`MoveError`].
 
 use conclave_ensemble::{Candidate, Failure, Settings};
 use conclave_member::{
@@ -11,32 +11,32 @@ use conclave_remote::{ChatMessage, Drafted, Drawing, Remote, RemoteError};
 
 use crate::form::FormOf;
 
-/// Why a member could not make its move.
+/// Failure of a member's move.
 #[derive(Debug, thiserror::Error)]
 pub enum MoveError {
-    /// One whose model runs here.
+    /// A member whose model runs here.
     #[error(transparent)]
     Local(#[from] MemberError),
-    /// One whose model runs behind a server.
+    /// A member whose model runs on a server.
     #[error(transparent)]
     Remote(#[from] RemoteError),
-    /// It doesn't know this move.
+    /// A move that this kind of member lacks.
     #[error("it can't {0}; ask another member, or the ensemble without it")]
     Unknown(&'static str),
 }
 
 impl MoveError {
-    /// Whether it may go well in the next round: until then the member abstains.
+    /// Whether the next round may succeed: until then the member abstains.
     pub fn abstains(&self) -> bool {
         matches!(self, Self::Remote(error) if error.passes())
     }
 
-    /// Whether it only has no room for more.
+    /// Whether its context is full.
     pub fn context_full(&self) -> bool {
         self.failure() == Failure::ContextFull
     }
 
-    /// How the rounds take it.
+    /// Kind of failure for the rounds.
     pub fn failure(&self) -> Failure {
         match self {
             Self::Local(MemberError::Model(ModelError::ContextFull { .. })) => Failure::ContextFull,
@@ -46,7 +46,7 @@ impl MoveError {
     }
 }
 
-/// The moves of a member. Each is what [`Member`] says of the function of the same name.
+/// Moves of a member. Each is specified at the function of [`Member`] with the same name.
 #[expect(
     async_fn_in_trait,
     reason = "members stay on one thread, so no caller wants `Send`"
@@ -55,7 +55,7 @@ pub trait TakePart {
     /// Its name.
     fn name(&self) -> &str;
 
-    /// How strong it is ([`conclave_ensemble::Query::trust`]); NaN where nothing is known of it.
+    /// Its strength ([`conclave_ensemble::Query::trust`]); NaN if unknown.
     fn strength(&self) -> f64 {
         f64::NAN
     }
@@ -65,39 +65,39 @@ pub trait TakePart {
         true
     }
 
-    /// Tokens of a conversation as it reads it; nothing is run.
+    /// Number of tokens of a conversation in its tokenisation; runs nothing.
     ///
     /// # Errors
-    /// A conversation that it has no room for, or that its template refuses.
+    /// A conversation that does not fit, or that its template refuses.
     async fn measure(&self, messages: &[Message]) -> Result<usize, MoveError>;
 
-    /// A conversation as its template writes it, up to where the answer begins.
+    /// Renders a conversation by its template, up to the start of the answer.
     ///
     /// # Errors
-    /// One that its template refuses; [`MoveError::Unknown`] of a member whose template nobody here
-    /// has.
+    /// A conversation that its template refuses; [`MoveError::Unknown`] for a member whose template
+    /// is not available here.
     fn render(&self, _messages: &[Message]) -> Result<String, MoveError> {
         Err(MoveError::Unknown("render a conversation"))
     }
 
-    /// Holds what it drafts for the answer that begins next to a form; `None`: to nothing. A member
-    /// that can't be held to any only judges that answer.
+    /// Constrains its drafts of the next answer to a form; `None` removes the constraint. A member
+    /// that can't be constrained to any form only judges that answer.
     ///
     /// # Errors
-    /// Where it can't be held to this one.
+    /// If it can't be constrained to this one.
     fn hold(&mut self, form: Option<FormOf<'_>>) -> Result<(), MoveError>;
 
-    /// Says whether it thinks aloud before it answers, from the next conversation on.
+    /// Sets whether it thinks aloud before it answers, from the next conversation on.
     fn set_thinking(&mut self, _thinking: Thinking) {}
 
-    /// Says what the answer to the next conversation begins with; an empty text begins nothing.
+    /// Sets the beginning of the answer to the next conversation; empty for none.
     fn begin_with(&mut self, _text: &str) {}
 
-    /// Takes in a conversation; `go_on` hears how many of its tokens are read and of how many, and
-    /// says whether to go on.
+    /// Reads a conversation; `go_on` gets the number of tokens read and their total, and returns
+    /// whether to continue.
     ///
     /// # Errors
-    /// As [`measure`](Self::measure), and what reading reports.
+    /// Those of [`measure`](Self::measure), and of running the model.
     async fn begin_while(
         &mut self,
         messages: &[Message],
@@ -106,10 +106,10 @@ pub trait TakePart {
         go_on: impl AsyncFnMut(usize, usize) -> bool,
     ) -> Result<Begun, MoveError>;
 
-    /// Takes in a bare text to continue instead, without a template around it.
+    /// Reads a bare text to continue instead, without a template.
     ///
     /// # Errors
-    /// As [`begin_while`](Self::begin_while); [`MoveError::Unknown`] of a member that only
+    /// Those of [`begin_while`](Self::begin_while); [`MoveError::Unknown`] for a member that only
     /// converses.
     async fn begin_text_while(
         &mut self,
@@ -121,12 +121,11 @@ pub trait TakePart {
         Err(MoveError::Unknown("continue a bare text"))
     }
 
-    /// How probable each token of a bare text is, in its own tokens; `judged` is of the text
-    /// before.
+    /// Probability of each token of a bare text, in its own tokenisation; `judged` gets the text up
+    /// to there.
     ///
     /// # Errors
-    /// What running reports; [`MoveError::Unknown`] of a member whose log-probabilities nobody
-    /// knows.
+    /// Those of running the model; [`MoveError::Unknown`] for a member without log-probabilities.
     async fn judge_text(
         &mut self,
         _text: &str,
@@ -135,50 +134,50 @@ pub trait TakePart {
         Err(MoveError::Unknown("judge a bare text"))
     }
 
-    /// Thinks before it answers, where it can and may; `go_on` hears what came and says whether to
-    /// go on.
+    /// Thinks before it answers, if it can and may; `go_on` gets the new text and returns whether
+    /// to continue.
     ///
     /// # Errors
-    /// What running reports.
+    /// Those of running the model.
     async fn think_while(
         &mut self,
         go_on: impl AsyncFnMut(&str) -> bool,
     ) -> Result<Thought, MoveError>;
 
-    /// Whether it drafts; one that only judges is never asked to.
+    /// Whether it drafts; one that only judges is never asked for a draft.
     fn drafts(&self) -> bool {
         true
     }
 
-    /// A segment of at most `limit` of its tokens, not yet cut to whole words.
+    /// Drafts a segment of at most `limit` of its tokens, not yet cut to whole words.
     ///
     /// # Errors
-    /// What running reports; [`Failure::ContextFull`] where there is no room.
+    /// Those of running the model; [`Failure::ContextFull`] if there is no room.
     async fn draft(&mut self, limit: usize) -> Result<Draft, MoveError>;
 
-    /// Scores all candidates, `[candidates]`; empty of one that only drafts.
+    /// Scores all candidates, `[candidates]`; empty for a member that only drafts.
     ///
     /// # Errors
-    /// As [`draft`](Self::draft).
+    /// Those of [`draft`](Self::draft).
     async fn verify(
         &mut self,
         candidates: &[Candidate],
         settings: &Settings,
     ) -> Result<Vec<VerifiedScore>, MoveError>;
 
-    /// Makes this candidate of the last [`verify`](Self::verify) part of its text.
+    /// Appends this candidate of the last [`verify`](Self::verify) to its text.
     ///
     /// # Errors
-    /// What running reports.
+    /// Those of running the model.
     async fn keep(&mut self, winner: usize) -> Result<(), MoveError>;
 
-    /// Tokens of the conversation where they are only known once it has drafted; else 0, and
-    /// [`begin_while`](Self::begin_while) has told them.
+    /// Tokens of the conversation if they are known only after the first draft; else 0, and
+    /// [`begin_while`](Self::begin_while) has reported them.
     fn prompt_tokens(&self) -> usize {
         0
     }
 
-    /// Leaves the query, and frees what it held for it.
+    /// Leaves the query, and releases its resources.
     fn release(&mut self);
 }
 
@@ -278,13 +277,12 @@ impl TakePart for Remote {
         self.name()
     }
 
-    /// Its server counts them, when it is asked for the first draft.
+    /// Its server counts them, for the first draft.
     async fn measure(&self, _messages: &[Message]) -> Result<usize, MoveError> {
         Ok(0)
     }
 
-    /// Its tokens are drawn where nobody asks for a mask, and what it drafts could break the
-    /// document.
+    /// The server draws its tokens without our mask, so that its drafts could break the document.
     fn hold(&mut self, form: Option<FormOf<'_>>) -> Result<(), MoveError> {
         self.only_judge(form.is_some());
         Ok(())
@@ -319,7 +317,7 @@ impl TakePart for Remote {
         })
     }
 
-    /// Its server is told that it must not, and what it does none the less is no part of a draft.
+    /// Its server is asked not to think; thoughts that it writes anyway are no part of a draft.
     async fn think_while(
         &mut self,
         _go_on: impl AsyncFnMut(&str) -> bool,
@@ -374,9 +372,9 @@ impl TakePart for Remote {
 
 /// A member of any kind, for ensembles of several.
 pub enum AnyMember {
-    /// One whose model runs here.
+    /// A member whose model runs here.
     Local(Box<Member>),
-    /// One whose model runs behind a server.
+    /// A member whose model runs on a server.
     Remote(Box<Remote>),
 }
 
@@ -392,7 +390,7 @@ impl From<Member> for AnyMember {
     }
 }
 
-/// What the member inside does of a move, whatever its kind.
+/// Calls a method of the member inside, whatever its kind.
 macro_rules! its {
     ($member:expr, $inside:ident => $move:expr) => {
         match $member {

@@ -1,12 +1,12 @@
-//! One task for every member, side by side: on a GPU they queue their work one behind another and
-//! wait for it once.
+//! One task per member, concurrently: on a GPU they queue their work one after another and wait for
+//! it once.
 
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 
-/// Results of the tasks, in their order. All of them end before any is returned: a call that is
-/// dropped half-way would leave its member between two states.
+/// Results of the tasks, in their order. All tasks end before any result is returned: a call
+/// dropped half-way would leave its member in an inconsistent state.
 pub async fn together<T>(tasks: impl IntoIterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let mut tasks: Vec<Task<_>> = tasks.into_iter().map(Task::running).collect();
     poll_fn(|context| {
@@ -53,7 +53,7 @@ mod tests {
 
     use super::*;
 
-    /// Lets the others go on so many times.
+    /// Yields this many times.
     async fn wait(mut turns: usize) {
         poll_fn(|context| {
             context.waker().wake_by_ref();
@@ -68,7 +68,7 @@ mod tests {
         .await;
     }
 
-    /// Runs tasks that wait so many turns; what was done in which order, and what they come to.
+    /// Runs tasks that yield this many times; returns the order of their steps, and their results.
     fn run(turns: &[usize], fails: &[usize]) -> (Vec<String>, Vec<Result<usize, usize>>) {
         let done = RefCell::new(Vec::new());
         let tasks = turns.iter().enumerate().map(|(task, &turns)| {

@@ -1,6 +1,6 @@
-//! The driver against every case of `tests/rounds/cases.json`, with scripted members. What the
-//! rounds make of them is tested in `crates/ensemble/tests/moves.rs`; that they are driven by the
-//! machine's moves and no others, here.
+//! The driver against every case of `tests/rounds/cases.json`, with scripted members. The rounds'
+//! decisions are tested in `crates/ensemble/tests/moves.rs`; here, that members make exactly the
+//! moves of the state machine.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -86,7 +86,7 @@ impl Scripted<'_> {
                 needed: 2,
                 context: 1,
             })),
-            // The native driver takes it that all members share one.
+            // The native driver assumes that all members share one.
             Some(Failure::Device) if self.case.on_one_device => {
                 let reason = "scripted".to_owned();
                 Err(model(ModelError::Gpu(GpuError::OutOfMemory { reason })))
@@ -101,7 +101,7 @@ impl TakePart for Scripted<'_> {
         ["0", "1", "2", "3"][self.index]
     }
 
-    /// All alike.
+    /// Equal for all.
     fn strength(&self) -> f64 {
         1.0
     }

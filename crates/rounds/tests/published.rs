@@ -1,8 +1,8 @@
 //! Two published models, SmolLM2-135M-Instruct and Gemma 3 270M, answer by a schema: alone, and
-//! together, each in its own tokens. Gemma's are 262,144.
+//! together, each in its own tokens. Gemma has 262,144 tokens.
 //!
-//! The models are no part of the repository. `cargo xtask test --only real` fetches them and runs
-//! these tests; a plain `cargo test` leaves them out.
+//! The models are not in the repository. `cargo xtask test --only real` fetches them and runs these
+//! tests; a plain `cargo test` skips them.
 
 use std::path::PathBuf;
 
@@ -68,7 +68,7 @@ fn ask(members: &mut [AnyMember], lexicons: &[Lexicon], seed: u64) -> Answer {
     pollster::block_on(answer(members, &ask, &mut Silent)).unwrap()
 }
 
-/// Fails where an answer is no document of [`SCHEMA`].
+/// Panics if an answer is not a document of [`SCHEMA`].
 fn assert_document(said: &Answer) {
     let text = &said.text;
     assert_eq!(said.stopped, "ended", "{text}");

@@ -1,7 +1,8 @@
-//! Members behind llama.cpp's own server, which the tests start, and the same models here: they
-//! score the same, answer the same, and what goes wrong on the way costs no answer.
+//! Members on llama.cpp's own server, which the tests start, and the same models here: they give
+//! equal scores and answers, and failures on the way lose no answer.
 //!
-//! `cargo xtask test --only remote` installs the server, says where its Python is, and runs these.
+//! `cargo xtask test --only remote` installs the server, sets the path of its Python, and runs
+//! these.
 
 mod proxy;
 mod server;
@@ -57,12 +58,12 @@ fn candidate(text: &str, ended: bool) -> Candidate {
     }
 }
 
-/// Hears of an answer's rounds.
+/// Records an answer's rounds.
 #[derive(Default)]
 struct Heard {
     abstained: Vec<Left>,
     left: Vec<Left>,
-    /// Does something once a round is over.
+    /// Called after each round.
     then: Option<Box<dyn FnMut(usize)>>,
     rounds: usize,
 }
@@ -109,12 +110,12 @@ fn short() -> Settings {
 
 const SUM: &str = "What is 347 + 85?";
 
-/// How a model here and one behind llama.cpp's server differ over three rounds of an answer.
+/// Differences between a model here and the same on llama.cpp's server over three rounds.
 #[derive(Debug, Default)]
 struct Apart {
-    /// Their scores of the same candidates, at most, in nats.
+    /// Largest difference of scores of the same candidates, in nats.
     scores: f64,
-    /// Drafts that are not the same.
+    /// Number of drafts that differ.
     drafts: usize,
 }
 
@@ -143,7 +144,7 @@ fn apart(here: &Path, served: &Llama, question: &str) -> Apart {
             let wanted = here.verify(&candidates, &settings).await.unwrap();
             let row = TakePart::verify(&mut there, &candidates, &settings).await;
             for ((found, wanted), candidate) in row.unwrap().iter().zip(&wanted).zip(&candidates) {
-                // What closes a turn is no token of the text.
+                // The tokens that close a turn are not part of the text.
                 let ends = usize::from(candidate.ended);
                 assert_eq!(found.tokens, wanted.tokens - ends, "{candidate:?}");
                 assert_eq!(found.score.mean_logit, None);
@@ -183,8 +184,8 @@ const ASKED: [&str; 5] = [
 fn the_published_model_here_and_there_scores_and_drafts_the_same() {
     let published = published(SMOLLM2);
     let plain = plain(&published);
-    // Where its server has the file as it is published it multiplies by what it has rounded to 8
-    // bits, as no other engine does: how far that leads is told.
+    // With the file as published, its server multiplies by activations rounded to 8 bits, as no
+    // other engine does: the resulting difference is printed.
     for (name, here, there, held) in [
         ("F32 here and there", &plain, &plain, Some(2e-3)),
         ("Q4_1 here, F32 there", &published, &plain, Some(5e-3)),
@@ -218,7 +219,7 @@ fn the_same_model_here_and_there_answers_the_same() {
         assert_eq!((&found.text, found.stopped), (&wanted.text, wanted.stopped));
         assert!(!found.text.is_empty() && heard.abstained.is_empty());
         assert_eq!(found.prompt_tokens, wanted.prompt_tokens);
-        // Together they are the same as here alone.
+        // Together they give the same answer as here alone.
         let [here] = here;
         let [there] = there;
         let both = ask(&mut [here, there], question, &settings, &mut heard).unwrap();
@@ -331,7 +332,7 @@ fn a_round_that_all_are_late_in_is_begun_anew() {
     };
     let said = ask(&mut members, SUM, &short(), &mut late_in_the_second()).unwrap();
     assert_eq!(said.text, wanted.text, "nothing is lost");
-    // Late again and again, it leaves, and there is nobody else.
+    // Late again and again, it leaves, and it was the last.
     proxy.set(Mode::Wait(Duration::from_secs(12)));
     let error = ask(&mut members, SUM, &short(), &mut Heard::default()).unwrap_err();
     assert!(error.to_string().contains("3 rounds in a row"), "{error}");
@@ -433,7 +434,7 @@ fn one_that_only_chats_judges_by_letters() {
             .iter()
             .filter_map(|score| score.score.preference)
             .collect();
-        // Candidates of the same words are shown as one, and have its share each.
+        // Candidates with the same words are shown as one, each with its share.
         let alike = shares == [1.0, 1.0];
         let sum: f64 = shares.iter().sum();
         assert!(
@@ -442,7 +443,7 @@ fn one_that_only_chats_judges_by_letters() {
         );
         assert!(row.iter().all(|score| score.score.harmonic.is_none()));
     }
-    // Alone it has nothing to answer with.
+    // Alone it cannot answer.
     let [_, _, judge] = members;
     let error = ask(&mut [judge], SUM, &short(), &mut Heard::default()).unwrap_err();
     assert!(error.to_string().contains("can't draft"), "{error}");
@@ -461,8 +462,7 @@ fn facts() -> Vec<(String, String)> {
     lines.lines().filter_map(read).collect()
 }
 
-/// What is said of the right candidate, and of the one that is said most of, over some rounds:
-/// means.
+/// Mean scores of the right candidate, and of the favourite, over some rounds.
 #[derive(Debug, Default)]
 struct Said {
     right: f64,
@@ -516,7 +516,7 @@ fn the_published_models_liking_of_a_letter_is_measured_and_corrected() {
             known.bias(3)
         );
         println!("    rounds 1 to {LAST}: {first:.2?}; the last {LAST}: {last:.2?}");
-        // Who names one letter whatever stands there says nothing: a third each. Who knows may say
+        // A judge that always names the same letter gives a third each. One with knowledge may give
         // more.
         let answers = 2.0 * ROUNDS as f64;
         let liking = (named.iter().copied().fold(0.0, f64::max) - 1.0) / answers;

@@ -1,17 +1,17 @@
-//! Stands before a real server, and lets it be slow, busy or closed to somebody.
+//! A proxy of a real server that can delay requests, or refuse them as busy or forbidden.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What it does with a request.
+/// Treatment of a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Mode {
     Pass,
-    /// Passes it on after so long.
+    /// Forwards it after this delay.
     Wait(Duration),
-    /// Answers with this status so many times, then passes on.
+    /// Answers with this status so many times, then forwards.
     Status(u16, usize),
 }
 
@@ -22,7 +22,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Before the server at `url`.
+    /// A proxy of the server at `url`.
     pub fn before(url: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let own = listener.local_addr().unwrap();
@@ -36,7 +36,7 @@ impl Proxy {
         std::thread::spawn(move || {
             for connection in listener.incoming().flatten() {
                 let (modes, paths, there) = (Arc::clone(&modes), Arc::clone(&paths), there.clone());
-                // One that the client has left is nobody's loss.
+                // A connection that the client has closed is ignored.
                 std::thread::spawn(move || pass(connection, &there, &modes, &paths));
             }
         });
@@ -57,7 +57,7 @@ impl Proxy {
     }
 }
 
-/// One request and its answer.
+/// Forwards one request and its answer.
 fn pass(
     mut client: TcpStream,
     there: &str,
@@ -112,7 +112,7 @@ fn pass(
     client.write_all(&body)
 }
 
-/// A message's head without what is said of the connection, and the length of its body.
+/// A message's head without the headers of the connection, and the length of its body.
 fn head_of(reader: &mut impl BufRead) -> std::io::Result<(String, usize)> {
     let (mut head, mut length) = (String::new(), 0);
     loop {

@@ -43,7 +43,7 @@ fn python() -> std::ffi::OsString {
         .expect("CONCLAVE_LLAMA_PYTHON names a Python that has llama.cpp's server")
 }
 
-/// A running server; it ends with this.
+/// A running server, stopped on drop.
 pub struct Llama {
     process: Child,
     /// `http://127.0.0.1:PORT/v1`.
@@ -95,7 +95,7 @@ impl Llama {
             .expect("it has a port")
     }
 
-    /// Ends it at once, whatever it is doing.
+    /// Kills it at once.
     pub fn stop(&mut self) {
         // It may have ended by itself.
         let _ = self.process.kill();
