@@ -1,6 +1,8 @@
-//! What building a tokenizer takes of the heap, in megabytes, beside the model's own files:
+//! Heap use of building a tokenizer, in megabytes, beside the model's own files:
 //!
-//!     cargo run -p conclave-text --example heap -- MODEL.gguf|FOLDER
+//! ```sh
+//! cargo run -p conclave-text --example heap -- MODEL.gguf|FOLDER
+//! ```
 
 #[path = "../../weights/tests/allocation/mod.rs"]
 mod allocation;
@@ -38,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let before = allocated();
     let (tokenizer, most) = measured(build);
     let tokenizer = tokenizer?;
-    // The files went with the closure.
+    // The closure has dropped the files.
     let resident = allocated() + files - before;
     println!(
         "{} tokens; files {} MB, peak beside them {} MB, resident {} MB",

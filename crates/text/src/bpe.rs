@@ -1,9 +1,9 @@
-//! Byte-pair encoding of one word: characters become tokens, and of all neighbours that may be
-//! joined the pair of highest priority is, again and again, as the tokenizers library does it.
+//! Byte-pair encoding of one word: characters become tokens, then the neighbouring pair of highest
+//! priority is merged until no pair can be, as in the tokenizers library.
 //!
-//! That library's own model keeps every token's text twice and every merge in a map of pairs. Of a
-//! vocabulary of Gemma's size (262,144 tokens, 514,906 merges) it makes 57 MB, and takes 278 MB
-//! while it does; here it is 19 MB, and 21 (`examples/heap.rs`).
+//! That library's own model keeps every token's text twice and every merge in a map of pairs: 57 MB
+//! for a vocabulary of Gemma's size (262,144 tokens, 514,906 merges), with a peak of 278 MB while
+//! building; here 19 MB and 21 MB (`examples/heap.rs`).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,48 +15,48 @@ use crate::vocabulary::{Kind, Vocabulary};
 /// Priority of a merge.
 #[derive(Debug)]
 pub(crate) enum Priorities {
-    /// The file lists the merges, the first is the most urgent.
+    /// The file lists the merges, by descending priority.
     Merges(Merges),
-    /// SentencePiece: any two tokens whose joint text is a token may be joined; the joint token's
-    /// score decides.
+    /// SentencePiece: any two tokens whose joint text is a token may be merged; the joint token's
+    /// score is the priority.
     Scores(Vec<f32>),
 }
 
-/// The model of a tokenizer.
+/// Model of a tokenizer.
 #[derive(Debug)]
 pub(crate) struct Bpe {
     pub vocabulary: Arc<Vocabulary>,
     pub priorities: Priorities,
-    /// Stands for characters that no token covers; without one they are left out.
+    /// Replaces characters that no token covers; without it they are dropped.
     pub unknown: Option<u32>,
-    /// Neighbouring unknown characters are one unknown token.
+    /// Neighbouring unknown characters become one unknown token.
     pub fuse_unknown: bool,
     /// Tokens for single bytes, used for characters that no token covers.
     pub bytes: Option<Box<[u32; 256]>>,
     /// A word that is itself a token is that token, whatever the merges say.
     pub whole_words: bool,
-    /// Put before every character of a word but the first.
+    /// Prepended to every character of a word but the first.
     pub prefix: String,
-    /// Put after the last character of a word.
+    /// Appended to the last character of a word.
     pub suffix: String,
 }
 
-/// A token of the word in the making: a link of a chain.
+/// A token of the current word, in a linked list.
 struct Symbol {
     id: u32,
-    /// Its text within the word; empty once it has been joined to its left neighbour.
+    /// Its text within the word; empty once it has been merged into its left neighbour.
     start: usize,
     end: usize,
     previous: Option<usize>,
     next: Option<usize>,
 }
 
-/// How urgent a pair is; smaller is sooner. Merges have their number. Scores order by the highest,
-/// among equals the longer left part, then the longer right one, then the order of the vocabulary,
-/// as transformers turns scores into merges.
+/// Priority of a pair; smaller is sooner. Merges use their number. Scores sort by the highest, then
+/// the longer left part, then the longer right one, then the order of the vocabulary, as
+/// transformers converts scores to merges.
 type Urgency = (Score, Reverse<usize>, Reverse<usize>, u32, u32, u32);
 
-/// A score that sorts from the highest to the lowest, without exceptions for what is no number.
+/// A score with a total order from the highest to the lowest, NaN included.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Score(u32);
 
@@ -73,7 +73,7 @@ impl Score {
 }
 
 impl Bpe {
-    /// The token for each single byte (`<0x41>`), if the vocabulary has them all.
+    /// Token for each single byte (`<0x41>`), if the vocabulary has them all.
     pub(crate) fn byte_tokens(vocabulary: &Vocabulary) -> Option<Box<[u32; 256]>> {
         let mut tokens = Box::new([0; 256]);
         for (byte, token) in tokens.iter_mut().enumerate() {
@@ -100,7 +100,7 @@ impl Bpe {
         );
     }
 
-    /// The word's characters as tokens, or as the bytes or the unknown token that stand for them.
+    /// The word's characters as tokens, or as their fallback: bytes or the unknown token.
     fn characters(&self, word: &str) -> Vec<Symbol> {
         let mut symbols: Vec<Symbol> = Vec::with_capacity(word.len());
         let mut add = |id: u32, start: usize, end: usize| {
@@ -154,7 +154,7 @@ impl Bpe {
         symbols
     }
 
-    /// Joins neighbours until none may be.
+    /// Merges neighbours until no pair can be.
     fn join(&self, word: &str, symbols: &mut [Symbol]) {
         let mut queue: BinaryHeap<Reverse<(Urgency, usize, u32)>> = BinaryHeap::new();
         let offer = |queue: &mut BinaryHeap<_>, symbols: &[Symbol], left: Option<usize>| {
@@ -176,7 +176,7 @@ impl Bpe {
             let Some(right) = symbols[left].next else {
                 continue;
             };
-            // An offered pair may have been merged with its neighbours since.
+            // A queued pair may have been merged with its neighbours since.
             match self.pair(word, &symbols[left], &symbols[right]) {
                 Some((_, now)) if now == joint => {}
                 _ => continue,
@@ -194,7 +194,7 @@ impl Bpe {
         }
     }
 
-    /// How urgently two neighbours are joined, and to what.
+    /// Priority of merging two neighbours, and the joint token.
     fn pair(&self, word: &str, left: &Symbol, right: &Symbol) -> Option<(Urgency, u32)> {
         match &self.priorities {
             Priorities::Merges(merges) => {
@@ -203,7 +203,7 @@ impl Bpe {
                 Some(((Score(0), same, same, rank, 0, 0), joint))
             }
             Priorities::Scores(scores) => {
-                // Bytes of one character cover the same text and are never joined.
+                // Bytes of one character cover the same text and are never merged.
                 if left.end != right.start {
                     return None;
                 }
@@ -232,7 +232,7 @@ impl Bpe {
         }
     }
 
-    /// Whether a token stands for text that is not its own: a byte, or the unknown token.
+    /// Whether a token is a fallback (a byte or the unknown token), whose text is not its own.
     fn is_stand_in(&self, symbol: &Symbol, word: &str) -> bool {
         self.vocabulary.text(symbol.id) != Some(&word[symbol.start..symbol.end])
     }

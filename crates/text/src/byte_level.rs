@@ -1,5 +1,5 @@
 //! `gpt2` tokenizers in GGUF: byte-level BPE. Text becomes bytes, each byte one of 256 letters, and
-//! pairs of letters are merged in the order the file lists.
+//! pairs of letters are merged in the order of the file's list.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::pre_tokeniser::PreTokeniser;
 use crate::vocabulary::Vocabulary;
 use crate::words::Words;
 
-/// Builds the tokenizer, and says whether prompts begin with BOS by default.
+/// Builds the tokenizer, and returns whether prompts begin with BOS by default.
 pub(crate) fn build(
     metadata: &Metadata,
     vocabulary: &Arc<Vocabulary>,

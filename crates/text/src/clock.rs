@@ -1,8 +1,8 @@
-//! The date and time that templates write, as Python's `datetime.now().strftime(…)` does.
+//! Date and time in templates, as by Python's `datetime.now().strftime(…)`.
 
 use std::fmt::Write;
 
-/// Seconds since 1970 on the clock on the wall.
+/// Local time in seconds since 1970.
 pub(crate) fn local_seconds() -> u64 {
     let now = web_time::SystemTime::now().duration_since(web_time::SystemTime::UNIX_EPOCH);
     let seconds = now.map_or(0, |since| since.as_secs());
@@ -33,7 +33,7 @@ fn offset(seconds: u64) -> i64 {
         return 0;
     };
     let mut local = std::mem::MaybeUninit::<libc::tm>::zeroed();
-    // SAFETY: both pointers are valid for the call, and a `tm` of zeros is a `tm`.
+    // SAFETY: both pointers are valid for the call, and an all-zero `tm` is valid.
     unsafe {
         libc::localtime_r(&raw const seconds, local.as_mut_ptr());
         local.assume_init().tm_gmtoff.into()
@@ -70,8 +70,7 @@ const DAYS: [&str; 7] = [
     "Saturday",
 ];
 
-/// The C library's `strftime` in the C locale, as far as dates and times go, of a time without a
-/// zone.
+/// The C library's `strftime` in the C locale, for dates and times without a zone.
 pub(crate) fn strftime(format: &str, seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = date(days);

@@ -1,4 +1,4 @@
-//! Finding tokens that are recognised by their text before any splitting into words: user-defined
+//! Finds tokens that are recognised by their text before any splitting into words: user-defined
 //! ones in every text, control tokens only where a template wrote them.
 
 use std::ops::Range;
@@ -7,30 +7,30 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 
 use crate::TextError;
 
-/// How a token is recognised beside its text.
+/// Matching options of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Manner {
-    /// It takes the white space before it.
+    /// It absorbs the white space before it.
     pub lstrip: bool,
-    /// It takes the white space after it.
+    /// It absorbs the white space after it.
     pub rstrip: bool,
-    /// It is none where a letter, a digit or `_` touches it.
+    /// It does not match next to a letter, a digit or `_`.
     pub single_word: bool,
 }
 
-/// Finds tokens by their text, the leftmost first, of those the longest.
+/// Finds tokens by their text: the leftmost, and of several there the longest.
 #[derive(Debug, Default)]
 pub(crate) struct Finder {
     automaton: Option<AhoCorasick>,
     tokens: Vec<(u32, Manner)>,
-    /// Tokens that it no longer finds: those from this one on.
+    /// First token that it no longer finds.
     end: Option<u32>,
 }
 
 /// A token in a text.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// The bytes of its own text.
+    /// Byte range of its own text.
     pub place: Range<usize>,
     pub id: u32,
     manner: Manner,
@@ -59,7 +59,7 @@ impl Found {
 }
 
 impl Finder {
-    /// A finder of the tokens: id, text and manner of each.
+    /// A finder of the tokens: id, text and matching options of each.
     pub(crate) fn new<T: AsRef<str>>(
         tokens: impl IntoIterator<Item = (u32, T, Manner)>,
     ) -> Result<Self, TextError> {
@@ -76,7 +76,7 @@ impl Finder {
         }
         let automaton = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
-            // The default for few tokens is a table for every byte in every state.
+            // The default for few tokens is a table of every byte in every state.
             .kind(Some(AhoCorasickKind::ContiguousNFA))
             .build(texts.iter().map(AsRef::as_ref))
             .map_err(|error| TextError::Tokenizer {
@@ -89,22 +89,22 @@ impl Finder {
         })
     }
 
-    /// Finds no more tokens from `end` on.
+    /// Stops finding tokens from `end` on.
     pub(crate) fn end_at(&mut self, end: u32) {
         self.end = Some(end);
     }
 
-    /// Whether it looks for nothing.
+    /// Whether it has no tokens.
     pub(crate) fn is_empty(&self) -> bool {
         self.automaton.is_none()
     }
 
-    /// Whether it looks for the token `id`.
+    /// Whether it finds the token `id`.
     pub(crate) fn contains(&self, id: u32) -> bool {
         self.tokens.iter().any(|&(token, _)| token == id)
     }
 
-    /// The first such token in `text` at or after byte `from`.
+    /// First such token in `text` at or after byte `from`.
     pub(crate) fn find(&self, text: &str, from: usize) -> Option<Found> {
         let automaton = self.automaton.as_ref()?;
         let mut from = from;

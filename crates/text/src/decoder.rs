@@ -1,21 +1,21 @@
-//! Token ids back to text, one at a time, whole characters only.
+//! Token ids back to text, one at a time, complete characters only.
 
 use std::sync::Arc;
 
 use crate::spelling::Spelling;
 use crate::vocabulary::Vocabulary;
 
-/// The bytes each token shows as; control tokens show as none.
+/// Bytes that each token shows as; none for control tokens.
 #[derive(Debug)]
 pub(crate) struct Pieces {
     pub vocabulary: Arc<Vocabulary>,
     pub spelling: Spelling,
 }
 
-/// Turns the tokens of one text into characters as they come.
+/// Decodes the tokens of one text incrementally.
 ///
-/// A character may be spread over several tokens (up to four bytes); what is incomplete is held
-/// back until the rest comes. All pushes joined, and [`Decoder::flush`] at the end, are exactly
+/// A character may be spread over several tokens (up to four bytes); an incomplete one is withheld
+/// until its rest comes. All pushes joined, and [`Decoder::flush`] at the end, are exactly
 /// [`crate::Tokenizer::decode`] of all ids.
 #[derive(Debug, Clone)]
 pub struct Decoder {
@@ -31,8 +31,8 @@ impl Decoder {
         }
     }
 
-    /// Takes one token and returns the text that is complete now, which may be empty. Bytes that
-    /// can never become a character show as U+FFFD.
+    /// Adds one token and returns the text that is complete now, which may be empty. Bytes that can
+    /// never become a character show as U+FFFD.
     pub fn push(&mut self, id: u32) -> String {
         self.pieces
             .spelling
@@ -63,12 +63,12 @@ impl Decoder {
         text
     }
 
-    /// The bytes held back: the beginning of a character whose end has not come. At most three.
+    /// Withheld bytes: the beginning of an incomplete character, at most three.
     pub fn held_back(&self) -> &[u8] {
         &self.held
     }
 
-    /// Ends the text: gives up what is held back, as U+FFFD, and returns it.
+    /// Ends the text: returns the withheld bytes as U+FFFD.
     pub fn flush(&mut self) -> String {
         String::from_utf8_lossy(&std::mem::take(&mut self.held)).into_owned()
     }

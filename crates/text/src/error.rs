@@ -1,63 +1,62 @@
-//! What can go wrong between text and token ids.
+//! Errors between text and token ids.
 
 use conclave_weights::GgufError;
 
-/// A fault in a tokenizer, a chat template or a call that uses them.
+/// An error in a tokenizer, a chat template or a call that uses them.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum TextError {
     /// A metadata key is missing or of the wrong type.
     #[error(transparent)]
     Metadata(#[from] GgufError),
-    /// A kind of tokenizer that cannot be built.
+    /// An unsupported kind of tokenizer.
     #[error(
         "`tokenizer.ggml.model` is \"{model}\", which is not supported; choose a model with one of: {known}"
     )]
     UnknownModel {
-        /// The kind the file names.
+        /// Kind in the file.
         model: String,
-        /// The kinds that can be built.
+        /// Supported kinds.
         known: String,
     },
-    /// A way of splitting text into words that is not known. Guessing would give other ids than
-    /// the model was trained on.
+    /// An unknown pre-tokeniser. A guess would give other ids than the model was trained on.
     #[error(
         "`tokenizer.ggml.pre` is \"{pre}\", which is not supported; choose a model with one of: {known}"
     )]
     UnknownPre {
-        /// The pre-tokeniser the file names.
+        /// Pre-tokeniser in the file.
         pre: String,
-        /// The known ones.
+        /// Known ones.
         known: String,
     },
-    /// The vocabulary, its merges or its scores contradict themselves.
+    /// The vocabulary, its merges or its scores are inconsistent.
     #[error("`{key}`: {reason}; the file is damaged or was converted wrongly, get it anew")]
     Vocabulary {
-        /// The metadata key at fault.
+        /// Metadata key.
         key: &'static str,
-        /// What is wrong with it.
+        /// Reason.
         reason: String,
     },
-    /// A file of a Hugging Face folder is missing, damaged or not as it should be.
+    /// A file of a Hugging Face folder is missing, damaged or invalid.
     #[error("`{file}`: {reason}; get the folder anew, or choose another model")]
     File {
         /// The file.
         file: &'static str,
-        /// What is wrong with it.
+        /// Reason.
         reason: String,
     },
-    /// A kind of model, normaliser, pre-tokeniser or decoder that cannot be built.
+    /// An unsupported kind of model, normaliser, pre-tokeniser or decoder.
     #[error(
         "`tokenizer.json`: the {part} is of the kind \"{kind}\", which is not supported; choose a model with one of: {known}"
     )]
     UnknownPart {
-        /// The part of the file.
+        /// Part of the file.
         part: &'static str,
-        /// The kind it names.
+        /// Its kind.
         kind: String,
-        /// The kinds that can be built.
+        /// Supported kinds.
         known: &'static str,
     },
-    /// The tokenizers library refused what the file holds, or a text.
+    /// The tokenizers library refused the file's content, or a text.
     #[error("the tokenizer failed: {reason}")]
     Tokenizer {
         /// The library's message.
@@ -70,7 +69,7 @@ pub enum TextError {
     TemplateSyntax {
         /// Line of the template, from 1.
         line: usize,
-        /// What the parser says.
+        /// The parser's message.
         reason: String,
     },
     /// The chat template failed on these messages.
@@ -80,7 +79,7 @@ pub enum TextError {
     TemplateFailed {
         /// Line of the template, from 1.
         line: usize,
-        /// What the interpreter says.
+        /// The interpreter's message.
         reason: String,
     },
     /// The chat template itself refused the messages (`raise_exception`).

@@ -1,10 +1,9 @@
 //! Templates for models without one.
 //!
-//! Most such models are base models: they continue texts and were never shown a conversation. Asked
+//! Most such models are base models: they continue texts and have never seen a conversation. Asked
 //! as `User: …` they repeat the question as often as they answer it; after a few questions with
-//! their answers they answer. The examples say what no question of a user should need them for;
-//! of 60 plain questions Gemma 3 270M answers 13 as `User: …` and 29 after them
-//! (tests/eval-log.md).
+//! answers they answer. The examples are of facts that no user should need to ask; of 60 plain
+//! questions Gemma 3 270M answers 13 correctly as `User: …` and 29 after them (tests/eval-log.md).
 
 /// ChatML, if the vocabulary has its tokens.
 pub(crate) const CHATML: &str = "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";

@@ -1,5 +1,5 @@
-//! A tokenizer of the files in a Hugging Face folder: `tokenizer.json`, with what
-//! `tokenizer_config.json` and `generation_config.json` add to it.
+//! A tokenizer from the files of a Hugging Face folder: `tokenizer.json`, extended by
+//! `tokenizer_config.json` and `generation_config.json`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -94,8 +94,8 @@ pub(crate) fn build(files: &HuggingFace) -> Result<Tokenizer, TextError> {
     Tokenizer::new(words, spelling, add_bos, &manners)
 }
 
-/// The tokens that `tokenizer_config.json` gives a role, by the role's key. The roles are special
-/// tokens, whatever `tokenizer.json` says, and templates know them by these names.
+/// Tokens with a role in `tokenizer_config.json`, by the role's key. They are special tokens,
+/// whatever `tokenizer.json` says, and templates refer to them by these names.
 pub(crate) fn named_tokens(config: &Value) -> HashMap<&str, String> {
     const KEYS: [&str; 7] = [
         "bos_token",
@@ -175,8 +175,8 @@ fn manner(token: &AddedToken) -> Manner {
 
 type Assembled = (Strings, Vec<Kind>, Vec<(u32, Manner)>);
 
-/// All tokens in the order of their ids, with holes as unused ones; and how added tokens are
-/// recognised, by id. `bytes`: no id is as high as the file is long.
+/// All tokens in the order of their ids, with gaps as unused ones, and the matching options of
+/// added tokens, by id. `bytes`: no id exceeds the file's length.
 fn assemble(
     vocab: Vocab,
     added: &[AddedToken],
@@ -203,7 +203,7 @@ fn assemble(
         *slot = source;
     }
     let in_vocab = |source: u32| vocab.texts.get(source as usize);
-    // An added token that the vocabulary has too has the vocabulary's id.
+    // An added token that is also in the vocabulary has the vocabulary's id.
     let by_id = |token: &AddedToken| {
         let id = token.id?;
         let text = in_vocab(*sources.get(id as usize)?)?;
@@ -269,8 +269,8 @@ fn assemble(
     Ok((texts, kinds, manners))
 }
 
-/// Some makers leave tokens that steer a model unmarked (Qwen its `<|fim_prefix|>`, Gemma 1 its
-/// `<start_of_turn>`); llama.cpp's converter takes those that look like it for control tokens too.
+/// Whether a token looks like a control token. Some makers leave theirs unmarked (Qwen its
+/// `<|fim_prefix|>`, Gemma 1 its `<start_of_turn>`); llama.cpp's converter has the same heuristic.
 fn looks_special(text: &str) -> bool {
     (text.starts_with("<|") && text.ends_with("|>"))
         || (text.starts_with("<｜") && text.ends_with("｜>"))
@@ -281,7 +281,7 @@ fn looks_special(text: &str) -> bool {
         )
 }
 
-/// The ids that end an answer by the configurations.
+/// Ids that end an answer according to the configurations.
 fn ends(files: &HuggingFace, tokens: usize) -> Vec<u32> {
     let given = |config: &Value| {
         let ids = config.get("eos_token_id").filter(|id| !id.is_null())?;
@@ -293,7 +293,7 @@ fn ends(files: &HuggingFace, tokens: usize) -> Vec<u32> {
         .unwrap_or_default()
 }
 
-/// One id or a list of them, as far as there are such tokens.
+/// One id or a list of them; unknown ids are dropped.
 fn ids(value: &Value, tokens: usize) -> Vec<u32> {
     let one = std::slice::from_ref(value);
     let all = value.as_array().map_or(one, Vec::as_slice);
@@ -303,7 +303,7 @@ fn ids(value: &Value, tokens: usize) -> Vec<u32> {
         .collect()
 }
 
-/// The text of the token that a post-processor puts before a text.
+/// Text of the token that a post-processor puts before a text.
 fn first_added(part: &Value) -> Option<&str> {
     let processors = part.get("processors").and_then(Value::as_array);
     if let Some(processors) = processors {
@@ -311,7 +311,7 @@ fn first_added(part: &Value) -> Option<&str> {
     }
     let first = part.get("single")?.get(0)?;
     let id = first.get("SpecialToken")?.get("id")?.as_str()?;
-    // The template's name of the token stands for one of its own table.
+    // The template's name of the token refers to its own table.
     let tokens = part
         .get("special_tokens")
         .and_then(|table| table.get(id)?.get("tokens")?.get(0)?.as_str());

@@ -1,4 +1,4 @@
-//! Merges: which two tokens become which third, and in what order.
+//! Merges: pairs of tokens with their joint token, and their order.
 
 use conclave_weights::Metadata;
 
@@ -6,7 +6,7 @@ use crate::TextError;
 use crate::table::Table;
 use crate::vocabulary::{Kind, Vocabulary};
 
-/// The merges of a vocabulary, numbered in their file's order.
+/// Merges of a vocabulary, numbered in their file's order.
 #[derive(Debug, Default)]
 pub(crate) struct Merges {
     /// Left, right and joint token of each.
@@ -17,7 +17,7 @@ pub(crate) struct Merges {
 const MERGES: &str = "tokenizer.ggml.merges";
 
 impl Merges {
-    /// The merges that a GGUF file lists, each of two tokens that make a third.
+    /// Merges listed in a GGUF file, each of two tokens that make a third.
     pub(crate) fn from_gguf(
         metadata: &Metadata,
         vocabulary: &Vocabulary,
@@ -42,7 +42,7 @@ impl Merges {
         Ok(merges.finish())
     }
 
-    /// The number and the joint token of the merge of `left` and `right`.
+    /// Number and joint token of the merge of `left` and `right`.
     pub(crate) fn find(&self, left: u32, right: u32) -> Option<(u32, u32)> {
         let number = self.table.find((left, right), |number| {
             self.all[number as usize][..2] == [left, right]
@@ -51,10 +51,10 @@ impl Merges {
     }
 }
 
-/// Merges in the making.
+/// Builder of [`Merges`].
 pub(crate) struct Collected<'a> {
     vocabulary: &'a Vocabulary,
-    /// Length of what is left out of the right part when it is joined.
+    /// Length of the prefix that the right part loses when merged.
     prefix: usize,
     all: Vec<[u32; 3]>,
     joint: String,
@@ -71,8 +71,8 @@ impl<'a> Collected<'a> {
         }
     }
 
-    /// Adds the merge of two tokens by their text; the fault if they are none or make none. The
-    /// fault does not repeat the text.
+    /// Adds the merge of two tokens by their text. Errors if a text or their joint text is not a
+    /// token; the message does not repeat the text.
     pub(crate) fn push(&mut self, left: &str, right: &str) -> Result<(), &'static str> {
         const LACKS: &str = "uses or makes a token that the vocabulary lacks";
         self.joint.clear();
@@ -81,7 +81,7 @@ impl<'a> Collected<'a> {
             .push_str(right.get(self.prefix..).unwrap_or_default());
         let id = |text: &str| self.vocabulary.find_any(text).ok_or(LACKS);
         let (left, right, joint) = (id(left)?, id(right)?, id(&self.joint)?);
-        // Nobody's text may become a control token: such a merge keeps its number and is no merge.
+        // No text may become a control token: such a merge keeps its number and is never applied.
         let allowed = ![left, right, joint]
             .into_iter()
             .any(|id| matches!(self.vocabulary.kind(id), Kind::Control | Kind::Unused));
@@ -90,12 +90,12 @@ impl<'a> Collected<'a> {
         Ok(())
     }
 
-    /// How many there are.
+    /// Number of merges.
     pub(crate) fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// The merges; of two of the same tokens the later counts, as in the tokenizers library.
+    /// The merges; of two merges of the same tokens the later counts, as in the tokenizers library.
     pub(crate) fn finish(mut self) -> Merges {
         self.all.shrink_to_fit();
         let mut table = Table::with_room(self.all.len());

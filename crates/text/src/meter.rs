@@ -1,28 +1,28 @@
-//! Work limit of a template: counts the bytes that its operations take in.
+//! Work limit of a template: counts the input bytes of its operations.
 
 use minijinja::value::{Rest, Value, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State, filters};
 
-/// The filter that weighs a value with all that is in it. No template can spell its name.
+/// Filter that weighs a value with everything in it. Templates can't spell its name.
 pub const WEIGH: &str = "=weigh";
 
-/// The one that counts its items, or its bytes where it is a string.
+/// Filter that counts a value's items, or its bytes if it is a string.
 pub const SHALLOW: &str = "=shallow";
 
-/// Bytes that one rendering may work through: a hundred times a long conversation.
+/// Bytes that one rendering may process: a hundred times a long conversation.
 pub const BUDGET: usize = 1 << 27;
 
-/// Bytes of a value beside what it holds.
+/// Bytes of a value beside its content.
 const ITEM: usize = 32;
 
-/// Values within values.
+/// Maximum nesting of values.
 const DEEPEST: usize = 64;
 
 /// Rest of [`BUDGET`] in a rendering.
 struct Left(usize);
 
-/// Sets up the meters of [`metered`](crate::metered::metered) templates, and replaces the filters
-/// whose result may be longer than all that goes in.
+/// Installs the meters of [`metered`](crate::metered::metered) templates, and replaces the filters
+/// whose result may be longer than their input.
 pub fn add(environment: &mut Environment<'static>) {
     environment.add_filter(WEIGH, |state: &mut State, value: Value| {
         weigh(state, &value).map(|()| value)
@@ -64,8 +64,8 @@ pub fn add(environment: &mut Environment<'static>) {
     }
 }
 
-/// Charges a method of Python's before it is called: its receiver is counted and its arguments are
-/// weighed already.
+/// Charges a Python method before its call: its receiver has been counted and its arguments
+/// weighed.
 pub fn charge_method(
     state: &mut State,
     value: &Value,
@@ -84,10 +84,10 @@ pub fn charge_method(
     charge(state, cost)
 }
 
-/// Takes `bytes` from what is left.
+/// Subtracts `bytes` from the rest.
 ///
 /// # Errors
-/// As when the interpreter's steps are used up.
+/// As if the interpreter's steps were used up.
 fn charge(state: &mut State, bytes: usize) -> Result<(), Error> {
     let left = state.get_or_insert_extension_with(|| Left(BUDGET));
     left.0 = left.0.checked_sub(bytes).ok_or(ErrorKind::OutOfFuel)?;
@@ -106,7 +106,7 @@ fn shallow(value: &Value) -> usize {
     }
 }
 
-/// Charges a value with everything in it, once for each place where it stands.
+/// Charges a value with everything in it, once per occurrence.
 fn weigh(state: &mut State, value: &Value) -> Result<(), Error> {
     let mut left = left(state);
     let before = left;
@@ -147,7 +147,7 @@ fn spend(value: &Value, depth: usize, left: &mut usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// `text|replace(old, new)`: what the new ones add.
+/// `text|replace(old, new)`: bytes that the new texts add.
 fn replaced(args: &[Value]) -> usize {
     let texts: Vec<&str> = args.iter().take(3).filter_map(Value::as_str).collect();
     let [text, old, new] = texts[..] else {
@@ -176,13 +176,13 @@ fn torn(args: &[Value]) -> usize {
     ITEM.saturating_mul(pieces + 1)
 }
 
-/// `items|list` and others that go through their items: the letters, where they are a string's.
+/// `items|list` and other filters that iterate: the letters, if the items are a string's.
 fn spelt(args: &[Value]) -> usize {
     let text = args.first().and_then(Value::as_str);
     text.map_or(0, |text| ITEM.saturating_mul(text.len()))
 }
 
-/// `items|join(between)`: what stands between them.
+/// `items|join(between)`: the separators.
 fn joined(args: &[Value]) -> usize {
     let between = args.get(1).map_or(0, printed);
     let items = match args.first() {
@@ -193,7 +193,7 @@ fn joined(args: &[Value]) -> usize {
     items.saturating_mul(between)
 }
 
-/// `text|format(…)`: each specification may write any argument, as wide as any number in it says.
+/// `text|format(…)`: each specification may write any argument, as wide as any number in it.
 fn formatted(args: &[Value]) -> usize {
     let Some((text, values)) = args.split_first() else {
         return 0;
@@ -212,8 +212,8 @@ fn formatted(args: &[Value]) -> usize {
     specifications.saturating_mul(widest)
 }
 
-/// `text|indent(width)`, `items|batch(size, filling)`, `items|slice(count)`: as wide as any number
-/// among the arguments says, for each line.
+/// `text|indent(width)`, `items|batch(size, filling)`, `items|slice(count)`: for each line, as wide
+/// as any number among the arguments.
 fn padded(args: &[Value]) -> usize {
     let lines = args.first().and_then(Value::as_str);
     let lines = lines.map_or(1, |text| 1 + text.matches('\n').count());
@@ -230,7 +230,7 @@ fn padded(args: &[Value]) -> usize {
     ITEM.saturating_mul(lines).saturating_mul(widest)
 }
 
-/// The numbers and the lengths of strings among keyword arguments.
+/// Numbers and lengths of strings among keyword arguments.
 fn object_numbers(value: &Value) -> usize {
     let object = value.as_object();
     let pairs = object.and_then(|object| object.try_iter_pairs());
@@ -245,7 +245,7 @@ fn object_numbers(value: &Value) -> usize {
         .fold(0, usize::saturating_add)
 }
 
-/// `items|sum`: strings are added one by one, each time anew.
+/// `items|sum`: strings are appended one by one, with a copy each time.
 fn summed(args: &[Value]) -> usize {
     let Some(items) = args.first() else { return 0 };
     let items = items.try_iter().into_iter().flatten();
@@ -256,8 +256,8 @@ fn summed(args: &[Value]) -> usize {
     })
 }
 
-/// Bytes of a value as it is printed, at most; what goes into an operation has been weighed, so
-/// that this comes to an end.
+/// Upper bound of a value's bytes when printed; operands have been weighed, so that this
+/// terminates.
 fn printed(value: &Value) -> usize {
     let mut left = BUDGET;
     match spend(value, DEEPEST, &mut left) {

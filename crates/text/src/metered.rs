@@ -1,10 +1,9 @@
-//! A template's syntax tree once more, with a meter on everything that can grow.
+//! Rewrites a template's syntax tree with a meter on everything that can grow.
 //!
 //! The interpreter counts steps, not bytes: forty steps that double a string would take a terabyte.
-//! So the values that go into each such operation pass the filters of [`meter`](crate::meter),
-//! which end the rendering when they have seen too many bytes. Operations whose result is longer
-//! than all that went in (`replace`, `join` …) are metered by themselves, also where they are
-//! called by name.
+//! So the operands of each such operation pass the filters of [`meter`](crate::meter), which abort
+//! the rendering after too many bytes. Operations whose result is longer than all operands
+//! (`replace`, `join` …) have their own meter, also when called by name.
 
 use minijinja::Value;
 use minijinja::machinery::{Span, ast::*};
@@ -12,7 +11,7 @@ use minijinja::machinery::{Span, ast::*};
 use crate::meter::{SHALLOW, WEIGH};
 use crate::template_functions::PERCENT;
 
-/// Filters that hand their input on or look at its items only.
+/// Filters that return their input or look only at its items.
 const OF_ITEMS: &[&str] = &[
     "length",
     "count",
@@ -28,7 +27,7 @@ const OF_ITEMS: &[&str] = &[
     "reverse",
 ];
 
-/// Tests that look at a value's kind only.
+/// Tests that look only at a value's kind.
 const OF_KINDS: &[&str] = &[
     "defined",
     "undefined",
@@ -54,7 +53,7 @@ const OF_KINDS: &[&str] = &[
     "sameas",
 ];
 
-/// The same template, metered.
+/// Returns the template with meters.
 pub fn metered<'a>(template: &Stmt<'a>) -> Stmt<'a> {
     statement(template)
 }
@@ -71,7 +70,7 @@ fn statement<'a>(stmt: &Stmt<'a>) -> Stmt<'a> {
         Stmt::EmitExpr(s) => Stmt::EmitExpr(again(s, |e| EmitExpr {
             expr: weighed(&e.expr),
         })),
-        // Within a block that is captured, text of the template grows like any other.
+        // In a captured block the template's text grows like any other.
         Stmt::EmitRaw(s) => {
             let value = Value::from(s.raw);
             let text = Expr::Const(Spanned::new(Const { value }, s.span()));
@@ -249,9 +248,9 @@ fn binary<'a>(node: &Spanned<BinOp<'a>>) -> Expr<'a> {
     match node.op {
         BinOpKind::ScAnd | BinOpKind::ScOr => with(expression),
         BinOpKind::Add => with(counted),
-        // The interpreter ends a product at 100 MB; the meter sees it before there is another.
+        // The interpreter limits a product to 100 MB; the meter stops it before there is another.
         BinOpKind::Mul => filtered(SHALLOW, Some(with(counted)), node.span()),
-        // Python formats strings with it.
+        // Python's string formatting.
         BinOpKind::Rem => {
             let inner = Filter {
                 name: PERCENT,
@@ -267,7 +266,7 @@ fn binary<'a>(node: &Spanned<BinOp<'a>>) -> Expr<'a> {
 
 fn call<'a>(called: &Call<'a>) -> Call<'a> {
     let receiver = match &called.expr {
-        // `self.name()` is a block's, and no method.
+        // `self.name()` calls a block, not a method.
         Expr::GetAttr(s) if !matches!(&s.expr, Expr::Var(var) if var.id == "self") => {
             Expr::GetAttr(again(s, |g| GetAttr {
                 expr: counted(&g.expr),
@@ -292,7 +291,7 @@ fn arguments<'a>(args: &[CallArg<'a>]) -> Vec<CallArg<'a>> {
     args.iter().map(argument).collect()
 }
 
-/// All of what an expression gives is weighed. A short constant needs no scales.
+/// Weighs the whole value of an expression. A short constant needs no meter.
 fn weighed<'a>(expr: &Expr<'a>) -> Expr<'a> {
     filtered(WEIGH, Some(expression(expr)), expr.span())
 }
@@ -307,7 +306,7 @@ fn target<'a>(expr: &Expr<'a>) -> Expr<'a> {
     }
 }
 
-/// Only its items are counted, or its bytes where it is a string.
+/// Counts only the items of a value, or its bytes if it is a string.
 fn counted<'a>(expr: &Expr<'a>) -> Expr<'a> {
     filtered(SHALLOW, Some(expression(expr)), expr.span())
 }

@@ -1,5 +1,5 @@
-//! How byte-level tokenizers split text into words before merging, by the names that GGUF files
-//! use for them (`tokenizer.ggml.pre`). Each line is what the family's own `tokenizer.json` says.
+//! Splitting of text into words before merging in byte-level tokenizers, by the names in GGUF files
+//! (`tokenizer.ggml.pre`). Each row follows the family's own `tokenizer.json`.
 //!
 //! The expressions are compiled by `fancy-regex` here and by Oniguruma in Python. Both were run
 //! over a line of text around each of 922,496 code points (all but private use and the inner part
@@ -21,11 +21,11 @@ use crate::words::Steps;
 pub(crate) struct PreTokeniser {
     names: &'static [&'static str],
     splits: Splits,
-    /// Text is brought to Unicode's composed form first.
+    /// Text is first normalised to NFC.
     composed: bool,
     /// A word that is itself a token is that token, whatever the merges say.
     pub whole_words: bool,
-    /// Whether a prompt begins with the BOS token where the file does not say.
+    /// Whether a prompt begins with the BOS token if the file does not say.
     pub bos: bool,
 }
 
@@ -36,13 +36,13 @@ enum Splits {
     DigitsThenGpt2,
     /// Punctuation, GPT-2's expression, runs of digits, then of three digits.
     Falcon,
-    /// Expressions, each over what those before have left whole.
+    /// Expressions, each applied to what those before have left whole.
     Regex(&'static [&'static str]),
     /// Expressions, then every digit alone.
     RegexThenDigits(&'static [&'static str]),
 }
 
-/// The rules that most families share in all but the splitting.
+/// Rules that most families share except for the splitting.
 const PLAIN: PreTokeniser = PreTokeniser {
     names: &[],
     splits: Splits::Gpt2,
@@ -181,7 +181,7 @@ const DEEPSEEK_HAN: &str = "[一-龥ࠀ-一가-\u{d7ff}]+";
 const DEEPSEEK3: &str = r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"##;
 
 impl PreTokeniser {
-    /// The rules called `name`.
+    /// Rules called `name`.
     pub(crate) fn named(name: &str) -> Result<&'static Self, TextError> {
         KNOWN
             .iter()
@@ -197,7 +197,7 @@ impl PreTokeniser {
             })
     }
 
-    /// The splitting steps; the last turns bytes into the letters that stand for them.
+    /// Splitting steps; the last maps bytes to their letters.
     fn build(&self) -> Result<PreTokenizerWrapper, TextError> {
         let bytes = |gpt2| PreTokenizerWrapper::from(ByteLevel::new(false, true, gpt2));
         let digits = |individual| PreTokenizerWrapper::from(Digits::new(individual));
@@ -225,7 +225,7 @@ impl PreTokeniser {
         Ok(Sequence::new(steps).into())
     }
 
-    /// The steps before merging.
+    /// Steps before merging.
     pub(crate) fn steps(&self) -> Result<Steps, TextError> {
         Ok(Steps {
             normalisers: if self.composed {
@@ -239,7 +239,7 @@ impl PreTokeniser {
     }
 }
 
-/// Every match of an expression is a word, and so is what lies between.
+/// Every match of an expression is a word, and so is the text between matches.
 fn split(expression: &str) -> Result<PreTokenizerWrapper, TextError> {
     let pattern = SplitPattern::Regex(expression.to_owned());
     Split::new(pattern, SplitDelimiterBehavior::Isolated, false)

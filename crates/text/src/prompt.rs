@@ -1,4 +1,4 @@
-//! A conversation, and the text a template made of it.
+//! A conversation, and its text as rendered by a template.
 
 use std::ops::Range;
 
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct Message {
-    /// Who speaks: `system`, `user` or `assistant`.
+    /// Role of the speaker: `system`, `user` or `assistant`.
     #[cfg_attr(feature = "ts", ts(type = "\"system\" | \"user\" | \"assistant\""))]
     pub role: String,
-    /// What is said.
+    /// Its text.
     pub content: String,
     /// Name of the speaker, for templates that write one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -20,7 +20,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message of `role` saying `content`.
+    /// A message with `role` and `content`.
     pub fn new(role: impl Into<String>, content: impl Into<String>) -> Self {
         Self {
             role: role.into(),
@@ -30,8 +30,8 @@ impl Message {
     }
 }
 
-/// Joins consecutive messages of one role. With `fold`, all roles but `assistant` become `user`, and
-/// the user speaks first.
+/// Joins consecutive messages of one role. With `fold`, all roles but `assistant` become `user`,
+/// and the user speaks first.
 pub(crate) fn alternating(messages: &[Message], fold: bool) -> Vec<Message> {
     let mut turns: Vec<Message> = Vec::with_capacity(messages.len());
     for message in messages {
@@ -57,8 +57,8 @@ pub(crate) fn alternating(messages: &[Message], fold: bool) -> Vec<Message> {
     turns
 }
 
-/// A rendered conversation: its text, and where in it the text of control tokens came from a
-/// message and not from the template. Those places are tokenised as plain text.
+/// A rendered conversation: its text, and the ranges in which a message, not the template, wrote
+/// the text of a control token. These are tokenised as plain text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
     text: String,
@@ -67,7 +67,7 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// A prompt all of which is trusted: every control token's text in it becomes that token.
+    /// A trusted prompt: every control token's text in it becomes that token.
     pub fn trusted(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -76,7 +76,7 @@ impl Prompt {
         }
     }
 
-    /// `whole`: nothing is to be put before it, not even a BOS token that it lacks.
+    /// `whole`: nothing is to be prepended, not even a missing BOS token.
     pub(crate) fn new(text: String, plain: Vec<Range<usize>>, whole: bool) -> Self {
         Self { text, plain, whole }
     }
@@ -85,7 +85,7 @@ impl Prompt {
         self.whole
     }
 
-    /// The text, as transformers' `apply_chat_template(…, tokenize=False)` gives it.
+    /// Its text, as from transformers' `apply_chat_template(…, tokenize=False)`.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -109,7 +109,7 @@ impl Prompt {
         })
     }
 
-    /// Whether a control token found at `place` was written by a message.
+    /// Whether a message wrote the control token found at `place`.
     pub(crate) fn is_plain(&self, place: &Range<usize>) -> bool {
         self.plain
             .iter()
@@ -117,7 +117,7 @@ impl Prompt {
     }
 }
 
-/// A text that is in a model already: what of it were control tokens, and what only spelt them.
+/// Text that a model has already run, with the ranges of its control tokens.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Shown {
     pub(crate) text: String,
@@ -126,12 +126,12 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// Adds plain text: what it spells of control tokens is none.
+    /// Appends plain text: the text of a control token in it is not that token.
     pub fn push(&mut self, text: &str) {
         self.text.push_str(text);
     }
 
-    /// Whether nothing is shown.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }

@@ -1,6 +1,6 @@
-//! `llama` tokenizers in GGUF: SentencePiece BPE. A space is written `▁`, there are no words, and
-//! the pair whose joint token has the highest score is merged first; of `gemma4`, the one that its
-//! list of merges has first. Characters that no token covers fall back to byte tokens.
+//! `llama` tokenizers in GGUF: SentencePiece BPE. A space is written `▁`, text is not split into
+//! words, and the pair whose joint token has the highest score is merged first (in `gemma4`, the
+//! pair that is first in its list of merges). Characters that no token covers become byte tokens.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::words::{Steps, Words};
 
 const SCORES: &str = "tokenizer.ggml.scores";
 
-/// Builds the tokenizer; `lead`: a text and what comes after a special token begins with a space.
+/// Builds the tokenizer; `lead`: a text, and text after a special token, begins with a space.
 pub(crate) fn build(
     metadata: &Metadata,
     vocabulary: &Arc<Vocabulary>,
@@ -32,7 +32,7 @@ pub(crate) fn build(
     words(vocabulary, lead, Priorities::Scores(scores.to_vec()))
 }
 
-/// Builds the tokenizer of Gemma 4, which lists its merges and puts no space first.
+/// Builds the tokenizer of Gemma 4, which lists its merges and prepends no space.
 pub(crate) fn build_merged(
     metadata: &Metadata,
     vocabulary: &Arc<Vocabulary>,

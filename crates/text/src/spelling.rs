@@ -1,13 +1,13 @@
-//! How tokens spell text: the bytes that each shows as.
+//! Spelling of tokens: the bytes that each shows as.
 
 use crate::vocabulary::{Kind, Vocabulary};
 
-/// The way back from a token to bytes.
+/// Mapping from a token to its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Spelling {
     /// Every letter is a byte, by GPT-2's alphabet.
     ByteLevel,
-    /// Text with something in the place of spaces, and tokens for single bytes.
+    /// Text with replacements for spaces, and tokens for single bytes.
     Text {
         /// Pairs of text and replacement, in order.
         replaced: Vec<(String, String)>,
@@ -36,8 +36,8 @@ impl Spelling {
         matches!(self, Self::Text { lead: true, .. })
     }
 
-    /// Appends the bytes of token `id`; none for control tokens, nor for ids beyond the
-    /// vocabulary, which models have where their embedding is padded.
+    /// Appends the bytes of token `id`; none for control tokens, nor for ids beyond the vocabulary,
+    /// which models with a padded embedding have.
     pub(crate) fn append(&self, vocabulary: &Vocabulary, id: u32, to: &mut Vec<u8>) {
         let kind = vocabulary.kind(id);
         let Some(text) = vocabulary.text(id) else {
@@ -82,15 +82,15 @@ impl Spelling {
     }
 }
 
-/// The byte that `<0x41>` stands for.
+/// The byte written as `<0x41>`.
 fn byte_of_token(text: &str) -> Option<u8> {
     let digits = text.strip_prefix("<0x")?.strip_suffix('>')?;
     let wide = digits.len() == 2 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     wide.then(|| u8::from_str_radix(digits, 16).ok())?
 }
 
-/// Appends the bytes that a token's letters stand for. A token with any other letter stands for
-/// its own text, as in the tokenizers library.
+/// Appends the bytes of a token's letters. A token with any other letter is appended as its own
+/// text, as in the tokenizers library.
 fn append_letters(text: &str, to: &mut Vec<u8>) {
     let start = to.len();
     for letter in text.chars() {

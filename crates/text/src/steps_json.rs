@@ -1,5 +1,5 @@
-//! The normaliser, pre-tokeniser and decoder of a `tokenizer.json`, checked before the tokenizers
-//! crate sees them: it panics on some that make no sense, and a panic ends a page's worker.
+//! Normaliser, pre-tokeniser and decoder of a `tokenizer.json`, checked before the tokenizers crate
+//! reads them: it panics on some invalid ones, and a panic aborts a page's worker.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,10 +10,10 @@ use crate::TextError;
 use crate::spelling::Spelling;
 use crate::words::{Place, Steps};
 
-/// Bytes of what a normaliser puts into a text at once; `▁` has three.
+/// Maximum bytes that a normaliser inserts at once; `▁` has three.
 const LONGEST_CONTENT: usize = 16;
 
-/// Normalisers in a row; the longest row in use has nine.
+/// Maximum number of normalisers; the longest sequence in use has nine.
 const MOST_NORMALISERS: usize = 32;
 
 const NORMALISERS: &str = "Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Nmt, Replace, Prepend, BertNormalizer, ByteLevel";
@@ -21,7 +21,7 @@ const PRE_TOKENISERS: &str = "Sequence, Split, ByteLevel, Metaspace, Digits, Pun
 const DECODERS: &str =
     "Sequence, ByteLevel, Replace, ByteFallback, Fuse, Strip, Metaspace, BPEDecoder";
 
-/// Returns the steps of text at `place`, from the file's two parts.
+/// Steps of text at `place`, from the file's two parts.
 pub(crate) fn steps(
     normaliser: &Value,
     pre_tokeniser: &Value,
@@ -68,7 +68,7 @@ pub(crate) fn steps(
     })
 }
 
-/// Checks a pre-tokeniser and takes away what puts a space before text that is not at its start.
+/// Checks a pre-tokeniser, and removes the space that it prepends unless the text is at its start.
 fn place_pre_tokeniser(part: &mut Value, place: Place) -> Result<(), TextError> {
     let kind = kind(part).to_owned();
     if !named(PRE_TOKENISERS, &kind) {
@@ -105,7 +105,7 @@ fn place_pre_tokeniser(part: &mut Value, place: Place) -> Result<(), TextError> 
     Ok(())
 }
 
-/// Whether some step of a pre-tokeniser or normaliser turns bytes into letters.
+/// Whether some step of a pre-tokeniser or normaliser maps bytes to letters.
 pub(crate) fn is_byte_level(part: &Value) -> bool {
     let within = |key| {
         part.get(key)
@@ -115,13 +115,13 @@ pub(crate) fn is_byte_level(part: &Value) -> bool {
     kind(part) == "ByteLevel" || within("pretokenizers") || within("normalizers")
 }
 
-/// How tokens spell text, by the file's decoder.
+/// Spelling of tokens according to the file's decoder.
 pub(crate) fn spelling(decoder: &Value, byte_level: bool) -> Result<Spelling, TextError> {
     if decoder.is_null() {
         return Ok(if byte_level {
             Spelling::ByteLevel
         } else {
-            // The library joins such tokens by spaces.
+            // The library joins such tokens with spaces.
             Spelling::Text {
                 replaced: Vec::new(),
                 bytes: false,
@@ -191,7 +191,7 @@ fn named(known: &str, kind: &str) -> bool {
     known.split(", ").any(|known| known == kind)
 }
 
-/// The steps of a part, sequences within sequences taken apart.
+/// Steps of a part, with nested sequences flattened.
 fn flat<'a>(part: &'a Value, key: &str) -> Vec<&'a Value> {
     match part {
         Value::Null => Vec::new(),

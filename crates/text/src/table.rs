@@ -1,6 +1,6 @@
-//! A hash index in four bytes a slot: it holds numbers only, and who asks knows what they stand
-//! for. Vocabularies have up to 262,144 tokens and 514,906 merges, and a page that loads a model
-//! has little room to spare.
+//! A hash index with four bytes per slot: it stores only numbers, whose meaning the caller knows.
+//! Vocabularies have up to 262,144 tokens and 514,906 merges, and a page that loads a model has
+//! little memory to spare.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash};
@@ -32,7 +32,7 @@ impl Table {
     }
 
     /// Inserts `number` under `key`, replacing the one that `is` matches; returns the old one.
-    /// There is room as promised to [`Table::with_room`]; beyond that, nothing is put.
+    /// Entries beyond the room of [`Table::with_room`] are ignored.
     pub(crate) fn put(
         &mut self,
         key: impl Hash,
@@ -51,7 +51,7 @@ impl Table {
         None
     }
 
-    /// The slot where `key` is, or where it would be.
+    /// Slot of `key`, or the free one for it.
     fn slot(&self, key: impl Hash, is: impl Fn(u32) -> bool) -> Option<(usize, bool)> {
         let mask = self.slots.len().checked_sub(1)?;
         #[expect(
@@ -88,7 +88,7 @@ mod tests {
         }
         assert_eq!(table.find("other", |_| false), None);
         assert_eq!(Table::default().find("other", |_| true), None);
-        // Full to the promise and beyond, searches still end.
+        // Searches end even in a full table.
         let mut small = Table::with_room(0);
         assert_eq!(small.put(1, 1, |_| false), None);
         assert_eq!(small.find(1, |_| true), None);

@@ -1,10 +1,10 @@
-//! Chat templates: the Jinja source in `tokenizer.chat_template`, rendered as transformers'
-//! `apply_chat_template` renders it.
+//! Chat templates: the Jinja source in `tokenizer.chat_template`, rendered like transformers'
+//! `apply_chat_template`.
 //!
-//! A template comes with the model file and is not trusted: steps, recursion, output and the memory
-//! of what it builds for itself are limited ([`crate::metered`]), and it sees nothing but the
-//! messages. A *message* is not trusted either: the text of a control token in it is
-//! marked before rendering, so that the tokenizer can tell it from what the template wrote.
+//! A template comes with the model file and is not trusted: steps, recursion, output and memory are
+//! limited ([`crate::metered`]), and it sees only the messages. A *message* is not trusted either:
+//! the text of a control token in it is marked before rendering, so that the tokenizer can
+//! distinguish it from the template's own.
 
 use std::collections::BTreeMap;
 
@@ -24,37 +24,37 @@ use crate::{Message, Prompt, TextError, Tokenizer};
 
 const NAME: &str = "chat_template";
 
-/// Steps of the interpreter. The longest template in use (Llama 3.1's) takes some hundred a
-/// message.
+/// Maximum steps of the interpreter. The longest template in use (Llama 3.1's) takes some hundred
+/// per message.
 const STEPS: u64 = 2_000_000;
 
-/// Macros within macros; the interpreter's own stack is about a kilobyte a level.
+/// Maximum nesting of macros; a level takes about a kilobyte of the interpreter's stack.
 const RECURSION: usize = 64;
 
-/// Bytes a prompt may have beside ten times the messages themselves.
+/// Maximum bytes of a prompt beyond ten times the messages.
 const OUTPUT: usize = 1 << 20;
 
 /// A model's chat template, ready to render.
 pub struct ChatTemplate {
     environment: Environment<'static>,
-    /// Tokens that templates know by name: `bos_token`, `eos_token` …
+    /// Tokens that templates refer to by name: `bos_token`, `eos_token` …
     tokens: Vec<(String, String)>,
     thinking: Option<bool>,
     own: bool,
     /// Its output is the whole prompt.
     whole: bool,
-    /// The control tokens' finder lives in the tokenizer; the template keeps what it needs of it.
+    /// Finder of control tokens, shared with the tokenizer.
     controls: std::sync::Arc<crate::controls::Finder>,
     source: String,
-    /// The source as the interpreter reads it.
+    /// Source as given to the interpreter.
     plain: String,
 }
 
 impl ChatTemplate {
-    /// The template in `tokenizer.chat_template`; a plain one where the file has none.
+    /// The template in `tokenizer.chat_template`; a fallback if the file has none.
     ///
     /// # Errors
-    /// [`TextError::TemplateSyntax`] with the line, where it is no valid Jinja.
+    /// [`TextError::TemplateSyntax`] with the line, if it is no valid Jinja.
     pub fn from_gguf(metadata: &Metadata, tokenizer: &Tokenizer) -> Result<Self, TextError> {
         let unnamed = metadata.opt_str("tokenizer.chat_template")?;
         let named = metadata.iter().filter_map(|(key, value)| {
@@ -68,9 +68,9 @@ impl ChatTemplate {
         Self::new(own, gguf_tokens(tokenizer), false, tokenizer)
     }
 
-    /// The template of a Hugging Face folder: `chat_template.jinja`, or else what
-    /// `tokenizer_config.json` has, or else what the folder has elsewhere; of several the one named
-    /// "default", or else the first that is not for tools. A plain one where there is none.
+    /// The template of a Hugging Face folder: `chat_template.jinja`, else the one in
+    /// `tokenizer_config.json`, else one elsewhere in the folder; of several the one named
+    /// "default", else the first that is not for tools. A fallback if there is none.
     ///
     /// # Errors
     /// As [`ChatTemplate::from_gguf`].
@@ -105,7 +105,7 @@ impl ChatTemplate {
         }
     }
 
-    /// The template of a model, whatever files it came in.
+    /// The template of a model in any file format.
     ///
     /// # Errors
     /// As [`ChatTemplate::from_gguf`].
@@ -130,7 +130,7 @@ impl ChatTemplate {
             None => fallback::QUESTIONS,
         });
         let mut environment = Environment::new();
-        // As transformers sets up Jinja.
+        // Jinja's options in transformers.
         environment.set_undefined_behavior(UndefinedBehavior::Lenient);
         environment.set_fuel(Some(STEPS));
         environment.set_recursion_limit(RECURSION);
@@ -175,18 +175,18 @@ impl ChatTemplate {
         template_functions::add_clock(&mut self.environment, move || seconds);
     }
 
-    /// Asks a model that can think aloud before it answers to do so or not (`enable_thinking`,
-    /// which Qwen 3, SmolLM 3 and others know); with `None`, its template decides.
+    /// Sets whether a model that can think aloud before it answers does so (`enable_thinking`, in
+    /// Qwen 3, SmolLM 3 and others); with `None`, its template decides.
     pub fn set_thinking(&mut self, thinking: Option<bool>) {
         self.thinking = thinking;
     }
 
-    /// Renders a conversation; `add_generation_prompt` ends it with the opening of the
-    /// assistant's answer.
+    /// Renders a conversation; `add_generation_prompt` ends it with the opening of the assistant's
+    /// answer.
     ///
     /// # Errors
-    /// [`TextError::TemplateRefused`] where the template calls `raise_exception`,
-    /// [`TextError::TemplateEndless`] where it exceeds its limits, [`TextError::TemplateFailed`]
+    /// [`TextError::TemplateRefused`] if the template calls `raise_exception`,
+    /// [`TextError::TemplateEndless`] if it exceeds its limits, [`TextError::TemplateFailed`]
     /// otherwise.
     pub fn render(
         &self,
@@ -262,7 +262,7 @@ impl ChatTemplate {
         outcome
     }
 
-    /// `text` with every control token's text in it replaced by a mark.
+    /// `text` with the text of each control token replaced by a mark.
     fn mark(&self, text: &str, marks: &Marks, replaced: &mut Vec<String>) -> String {
         let mut marked = String::with_capacity(text.len());
         let mut start = 0;
@@ -342,9 +342,9 @@ fn is_of_go(source: &str) -> bool {
     })
 }
 
-/// Marks that stand for control tokens' text while a template runs: a number between two private
+/// Marks that replace control tokens' text while a template runs: a number between two private
 /// characters that occur neither in the messages nor in the template. They are neither space nor
-/// punctuation, so that trimming and comparing treat them like the text they stand for.
+/// punctuation, so that trimming and comparing treat them like the text.
 struct Marks {
     open: char,
     close: char,
@@ -373,8 +373,8 @@ impl Marks {
         format!("{}{number}{}", self.open, self.close)
     }
 
-    /// Puts the text back in place of the marks and notes where it is. Of a mark that the template
-    /// has torn apart nothing is left.
+    /// Restores the text of the marks and records its ranges. A mark that the template has cut is
+    /// removed.
     fn resolve(&self, text: &str, replaced: &[String], whole: bool) -> Prompt {
         let mut resolved = String::with_capacity(text.len());
         let mut plain = Vec::new();
@@ -410,16 +410,16 @@ fn compile(source: &str) -> Result<Compiled<'_>, Error> {
     Ok(code.finish())
 }
 
-/// The line breaks and spaces around blocks as transformers has them removed.
+/// Removal of line breaks and spaces around blocks, as in transformers.
 fn syntax() -> SyntaxConfig {
     let mut syntax = SyntaxConfig::builder();
     syntax.trim_blocks(true).lstrip_blocks(true);
-    // Only delimiters can be refused, and they are Jinja's own.
+    // Only delimiters can be refused, and these are Jinja's own.
     syntax.build().unwrap_or_default()
 }
 
-/// transformers' `{% generation %}` blocks mark what an assistant said, for training; here they are
-/// no more than a block that is always taken.
+/// Replaces transformers' `{% generation %}` blocks, which mark an assistant's text for training,
+/// by blocks that are always taken.
 fn without_generation_tags(source: &str) -> String {
     let mut plain = String::with_capacity(source.len());
     let mut rest = source;
@@ -450,7 +450,7 @@ fn reason(error: &Error) -> String {
     )
 }
 
-/// The interpreter's error as one of ours, by what is at the bottom of it.
+/// Maps the interpreter's error to ours by its root cause.
 fn failure(error: &Error) -> TextError {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(current) = cause {

@@ -7,12 +7,12 @@ use minijinja_contrib::{globals, pycompat};
 
 use crate::{clock, meter, template_json};
 
-/// The error at the bottom of `raise_exception`.
+/// Root cause of a `raise_exception`.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Refusal(pub String);
 
-/// Filter in place of Python's `%`; its name can't be written in a template.
+/// Filter that replaces Python's `%`; templates can't spell its name.
 pub(crate) const PERCENT: &str = "=percent";
 
 pub(crate) fn add(environment: &mut Environment<'static>) {
@@ -44,7 +44,7 @@ pub(crate) fn add(environment: &mut Environment<'static>) {
         words.filter(|word| !word.is_empty()).count()
     });
     environment.add_function("cycler", |items: Rest<Value>| globals::cycler(items.0));
-    // As Jinja has them: nothing can't be gone through, strings and dictionaries are sequences.
+    // As in Jinja: none is not iterable; strings and dictionaries are sequences.
     environment.add_test("iterable", |value: Value| {
         !value.is_none() && (value.as_str().is_some() || value.try_iter().is_ok())
     });
@@ -54,7 +54,7 @@ pub(crate) fn add(environment: &mut Environment<'static>) {
     add_clock(environment, clock::local_seconds);
 }
 
-/// `strftime_now` by the given clock: seconds since 1970 in local time.
+/// `strftime_now` by this clock: seconds since 1970 in local time.
 pub(crate) fn add_clock(
     environment: &mut Environment<'static>,
     clock: impl Fn() -> u64 + Send + Sync + 'static,
@@ -106,7 +106,7 @@ fn method(state: &mut State, value: &Value, name: &str, args: &[Value]) -> Resul
         .as_str()
         .map(|text| (text, args.first().and_then(Value::as_str)));
     Ok(match (name, pairs) {
-        // Python begins a word after anything that is no letter, not only after a space.
+        // In Python a word begins after any character that is no letter, not only after a space.
         ("title", Some((text, _))) if args.is_empty() => Value::from(title(text)),
         ("removeprefix", Some((text, Some(end)))) => text.strip_prefix(end).unwrap_or(text).into(),
         ("removesuffix", Some((text, Some(end)))) => text.strip_suffix(end).unwrap_or(text).into(),
@@ -179,7 +179,7 @@ fn justified(text: &str, name: &str, args: &[Value]) -> Result<String, Error> {
             format!("{sign}{}{digits}", pad(room, "0"))
         }
         _ => {
-            // Python puts an odd one left where the width is odd.
+            // In Python an odd space goes left if the width is odd.
             let left = room / 2 + (room & width & 1);
             format!("{}{text}{}", pad(left, fill), pad(room - left, fill))
         }

@@ -1,4 +1,4 @@
-//! `tojson` as Python's `json.dumps` writes it (Jinja's own escapes HTML).
+//! `tojson` like Python's `json.dumps` (Jinja's own escapes HTML).
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use minijinja::{Error, ErrorKind};
 
 use crate::meter;
 
-/// Values within values; Python's own limit is about a thousand.
+/// Maximum nesting of values; Python's own limit is about a thousand.
 const DEEPEST: usize = 64;
 
 /// Options of `json.dumps`.
@@ -50,7 +50,7 @@ impl Style {
             let why = "the value is nested too deeply";
             return Err(Error::new(ErrorKind::BadSerialization, why));
         }
-        // Indented, it may be much longer than the value.
+        // Indentation may make it much longer than the value.
         if json.len() > meter::BUDGET {
             return Err(ErrorKind::OutOfFuel.into());
         }
@@ -139,7 +139,7 @@ impl Style {
     }
 }
 
-/// Returns a value without quotes, as Python writes it.
+/// A value without quotes, as Python writes it.
 fn simple(value: &Value) -> Option<String> {
     match value.kind() {
         ValueKind::None => Some("null".to_owned()),
@@ -150,7 +150,7 @@ fn simple(value: &Value) -> Option<String> {
     }
 }
 
-/// Formats a number as Python's `repr`: shortest digits, an exponent from 1e16 on and below 1e-4.
+/// Formats a number like Python's `repr`: shortest digits, an exponent from 1e16 on and below 1e-4.
 fn float(number: f64) -> String {
     if !number.is_finite() {
         let text = if number > 0.0 {

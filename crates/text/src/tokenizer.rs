@@ -1,4 +1,4 @@
-//! The tokenizer of a model, built from its GGUF metadata or its Hugging Face files.
+//! Tokenizer of a model, built from its GGUF metadata or its Hugging Face files.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use crate::{Prompt, Shown, TextError, Turn, byte_level, hugging_face, sentencepi
 
 const KNOWN_MODELS: &str = "gpt2, llama, gemma4";
 
-/// Turns text into the ids a model was trained on, and ids into text.
+/// Converts text to the ids a model was trained on, and ids to text.
 ///
-/// Control tokens never come out of plain text: [`Tokenizer::encode`] knows none, and
-/// [`Tokenizer::encode_prompt`] only those that a template wrote. The normalising and splitting is
-/// the `tokenizers` crate's; the tokens recognised by their text are found here, because that crate
-/// decides for a whole tokenizer, not for a text, whether control tokens count.
+/// Plain text never gives control tokens: [`Tokenizer::encode`] has none, and
+/// [`Tokenizer::encode_prompt`] only those that a template wrote. The `tokenizers` crate normalises
+/// and splits; tokens recognised by their text are found here, because in that crate the use of
+/// control tokens is an option of the tokenizer, not of a text.
 #[derive(Debug)]
 pub struct Tokenizer {
     words: Words,
@@ -33,11 +33,11 @@ pub struct Tokenizer {
 }
 
 impl Tokenizer {
-    /// Builds the tokenizer that the `tokenizer.ggml.*` keys describe.
+    /// Builds the tokenizer of the `tokenizer.ggml.*` keys.
     ///
     /// # Errors
-    /// [`TextError::UnknownModel`] and [`TextError::UnknownPre`] for kinds that are not known,
-    /// [`TextError::Vocabulary`] for contradictions, [`TextError::Metadata`] for missing keys.
+    /// [`TextError::UnknownModel`] and [`TextError::UnknownPre`] for unknown kinds,
+    /// [`TextError::Vocabulary`] for inconsistencies, [`TextError::Metadata`] for missing keys.
     pub fn from_gguf(metadata: &Metadata) -> Result<Self, TextError> {
         let vocabulary = Arc::new(Vocabulary::from_gguf(metadata)?);
         let (words, spelling, add_bos) = match metadata.str("tokenizer.ggml.model")? {
@@ -69,7 +69,7 @@ impl Tokenizer {
         let add_bos = metadata
             .opt_bool("tokenizer.ggml.add_bos_token")?
             .unwrap_or(add_bos);
-        // Converters omit that Phi 3's control tokens take the white space after them.
+        // Converters omit that Phi 3's control tokens absorb the white space after them.
         let takes_space = spelling != Spelling::ByteLevel
             && metadata.opt_str("general.architecture")? == Some("phi3");
         let manners: Vec<_> = vocabulary
@@ -90,17 +90,17 @@ impl Tokenizer {
         Self::new(words, spelling, add_bos, &manners)
     }
 
-    /// Builds the tokenizer of a Hugging Face folder: that of `tokenizer.json`, with what the
-    /// configurations add to it.
+    /// Builds the tokenizer of a Hugging Face folder: that of `tokenizer.json`, extended by the
+    /// configurations.
     ///
     /// # Errors
-    /// [`TextError::File`] for contradictions, [`TextError::UnknownPart`] for kinds of tokenizers
-    /// that are not known.
+    /// [`TextError::File`] for inconsistencies, [`TextError::UnknownPart`] for unknown kinds of
+    /// tokenizers.
     pub fn from_hugging_face(files: &HuggingFace) -> Result<Self, TextError> {
         hugging_face::build(files)
     }
 
-    /// Builds the tokenizer of a model, whatever files it came in.
+    /// Builds the tokenizer of a model in any file format.
     ///
     /// # Errors
     /// As [`Tokenizer::from_gguf`] and [`Tokenizer::from_hugging_face`].
@@ -111,8 +111,8 @@ impl Tokenizer {
         }
     }
 
-    /// A tokenizer of its parts. `manners` are those of tokens that are not recognised by their
-    /// bare text; tokens that `words` looks for after normalising are not looked for here.
+    /// A tokenizer of its parts. `manners`: options of tokens that are not matched by their bare
+    /// text; tokens that `words` finds after normalising are not searched here.
     pub(crate) fn new(
         words: Words,
         spelling: Spelling,
@@ -150,20 +150,20 @@ impl Tokenizer {
         })
     }
 
-    /// The ids of a text that continues another: no BOS, no space put before it, and the text of
-    /// a control token is text. For candidates, and for anything that a user wrote.
+    /// Ids of a text that continues another: no BOS, no space before it, and the text of a control
+    /// token is plain text. For candidates, and for users' text.
     ///
     /// # Errors
-    /// [`TextError::Tokenizer`] where the tokenizers library fails.
+    /// [`TextError::Tokenizer`] if the tokenizers library fails.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, TextError> {
         let mut ids = Vec::new();
         self.encode_plain(text, Place::Within, &mut ids)?;
         Ok(ids)
     }
 
-    /// The ids of a text that stands alone, as transformers' `encode(text,
-    /// add_special_tokens=False)` gives them: no BOS, the family's leading space, and the text of a
-    /// control token is that token.
+    /// Ids of a text that stands alone, as from transformers' `encode(text,
+    /// add_special_tokens=False)`: no BOS, the family's leading space, and the text of a control
+    /// token is that token.
     ///
     /// # Errors
     /// As [`Tokenizer::encode`].
@@ -173,22 +173,22 @@ impl Tokenizer {
         Ok(ids)
     }
 
-    /// The ids of a text that continues another and is trusted as a template is: what spells a
-    /// control token is that token.
+    /// Ids of a text that continues another and is trusted like a template: the text of a control
+    /// token is that token.
     ///
     /// # Errors
     /// As [`Tokenizer::encode`].
     pub fn encode_written(&self, text: &str) -> Result<Vec<u32>, TextError> {
         let mut ids = Vec::new();
-        // Behind anything at all, it continues a text.
+        // Any character before it makes it a continuation.
         self.encode_controls(&Prompt::trusted(format!("\n{text}")), 1, &mut ids)?;
         Ok(ids)
     }
 
-    /// The ids of a rendered conversation: control tokens that the template wrote are tokens, those
-    /// in messages are text, and BOS comes first where the model wants it (once, if the template
-    /// has written it too; where the model came as a Hugging Face folder with a template, that
-    /// alone decides, as in transformers).
+    /// Ids of a rendered conversation: control tokens that the template wrote are tokens, those in
+    /// messages are text, and BOS comes first if the model wants it (once, if the template has
+    /// written it too; for a Hugging Face folder with a template, the template alone decides, as in
+    /// transformers).
     ///
     /// # Errors
     /// As [`Tokenizer::encode`].
@@ -204,7 +204,7 @@ impl Tokenizer {
         Ok(ids)
     }
 
-    /// A prompt as it is in a model that has run [`Tokenizer::encode_prompt`]'s ids of it.
+    /// A prompt as run by a model from the ids of [`Tokenizer::encode_prompt`].
     pub fn shown(&self, prompt: &Prompt) -> Shown {
         Shown {
             text: prompt.text().to_owned(),
@@ -212,9 +212,9 @@ impl Tokenizer {
         }
     }
 
-    /// The ids of what `prompt` has beyond `shown`, a text that is in the model already: no BOS,
-    /// and nothing is merged across the seam. `None` if `prompt` does not begin with `shown`, or
-    /// spells as text what is a control token there, or the other way round.
+    /// Ids of the rest of `prompt` after `shown`, a text that the model has already run: no BOS,
+    /// and no merge across the seam. `None` if `prompt` does not begin with `shown`, or differs
+    /// from it in what is a control token and what is text.
     ///
     /// # Errors
     /// As [`Tokenizer::encode`].
@@ -234,9 +234,9 @@ impl Tokenizer {
         Ok(Some(ids))
     }
 
-    /// The text of `ids`, all that is incomplete or invalid as U+FFFD, control tokens as nothing.
-    /// `decode(encode(text))` is `text`, but for what the model's own normalisation changes
-    /// (composed accents in the Qwen family, `▁` in SentencePiece).
+    /// Text of `ids`: incomplete or invalid characters as U+FFFD, control tokens as nothing.
+    /// `decode(encode(text))` is `text`, except for the model's own normalisation (composed accents
+    /// in the Qwen family, `▁` in SentencePiece).
     pub fn decode(&self, ids: &[u32]) -> String {
         let mut decoder = self.decoder();
         let mut text: String = ids.iter().map(|&id| decoder.push(id)).collect();
@@ -244,8 +244,8 @@ impl Tokenizer {
         text
     }
 
-    /// The text of `ids` that stand alone: the inverse of [`Tokenizer::encode_text`], without the
-    /// space that the family puts first.
+    /// Text of `ids` that stand alone: the inverse of [`Tokenizer::encode_text`], without the
+    /// family's leading space.
     pub fn decode_text(&self, ids: &[u32]) -> String {
         let text = self.decode(ids);
         match text.strip_prefix(' ') {
@@ -254,27 +254,26 @@ impl Tokenizer {
         }
     }
 
-    /// A decoder for the tokens of one text as they come.
+    /// An incremental decoder of the tokens of one text.
     pub fn decoder(&self) -> Decoder {
         Decoder::new(Arc::clone(&self.pieces))
     }
 
-    /// Appends the bytes that token `id` shows as, which may begin or end within a character: those
-    /// of all ids joined are what [`Tokenizer::decoder`] shows. None for control tokens, nor for
-    /// ids that are no token.
+    /// Appends the bytes of token `id`, which may begin or end within a character: those of all ids
+    /// joined are the output of [`Tokenizer::decoder`]. None for control tokens and invalid ids.
     pub fn spell(&self, id: u32, to: &mut Vec<u8>) {
         self.pieces.spelling.append(&self.vocabulary, id, to);
     }
 
-    /// The tokens that end an answer, ascending: the file's `eos`, `eot` and `eom` or the
-    /// generation configuration's, and those that are known by their text (`<|im_end|>`,
-    /// `<|eot_id|>`, `<end_of_turn>` …).
+    /// Tokens that end an answer, ascending: the file's `eos`, `eot` and `eom` or those of the
+    /// generation configuration, and those known by their text (`<|im_end|>`, `<|eot_id|>`,
+    /// `<end_of_turn>` …).
     pub fn end_ids(&self) -> &[u32] {
         &self.ends
     }
 
-    /// Adds the token that closes an assistant's `turn` to those that end an answer: a model's
-    /// other files may have forgotten it, and of a base model it is text, where it is one token.
+    /// Adds the token that closes an assistant's `turn` to those that end an answer, if it is one
+    /// token: a model's other files may lack it, and in a base model it is text.
     pub fn learn_end(&mut self, turn: &Turn) {
         if let &[id] = turn.end.as_slice()
             && (self.is_control(id) || !turn.stops.is_empty())
@@ -284,15 +283,15 @@ impl Tokenizer {
         }
     }
 
-    /// The control token that `text` begins with.
+    /// Control token at the start of `text`.
     pub(crate) fn leading_control(&self, text: &str) -> Option<u32> {
         let found = self.all_special.find(text, 0)?;
         (found.place.start == 0 && self.is_control(found.id)).then_some(found.id)
     }
 
-    /// Gives up tokens beyond a model's `vocabulary` (its embedding's rows): some tokenizers list a
-    /// few that only a larger sister of the model knows. Says whether all that text needs are
-    /// within.
+    /// Drops tokens beyond a model's `vocabulary` (its embedding's rows): some tokenizers list a
+    /// few that only a larger model of the family has. Returns whether all tokens that text needs
+    /// remain.
     #[must_use]
     pub fn limit_to(&mut self, vocabulary: usize) -> bool {
         if vocabulary >= self.len() {
@@ -315,12 +314,12 @@ impl Tokenizer {
         self.ends.binary_search(&id).is_ok()
     }
 
-    /// The token a prompt begins with, where the file names one.
+    /// Token that begins a prompt, if the file names one.
     pub fn bos(&self) -> Option<u32> {
         self.vocabulary.roles.bos
     }
 
-    /// The end-of-text token, where the file names one.
+    /// End-of-text token, if the file names one.
     pub fn eos(&self) -> Option<u32> {
         self.vocabulary.roles.eos
     }
@@ -330,12 +329,12 @@ impl Tokenizer {
         self.vocabulary.len()
     }
 
-    /// Whether there are no tokens; never so, as such files are refused.
+    /// Whether there are no tokens; always false, as such files are refused.
     pub fn is_empty(&self) -> bool {
         self.vocabulary.len() == 0
     }
 
-    /// A token's text as the file has it (`Ġthe`, `▁the`, `<|im_end|>`).
+    /// A token's text in the file (`Ġthe`, `▁the`, `<|im_end|>`).
     pub fn token(&self, id: u32) -> Option<&str> {
         self.vocabulary.text(id)
     }
@@ -348,13 +347,13 @@ impl Tokenizer {
             .map(|found| found.id)
     }
 
-    /// Finds the text of control tokens, for templates.
+    /// Finder of control tokens' text, for templates.
     pub(crate) fn control_finder(&self) -> Arc<Finder> {
         Arc::clone(&self.controls)
     }
 
-    /// Whether only a template may write the token. The unknown token counts as such: it is found
-    /// by its text in transformers too.
+    /// Whether only a template may write the token. The unknown token is included: transformers
+    /// finds it by its text too.
     fn is_control(&self, id: u32) -> bool {
         matches!(self.vocabulary.kind(id), Kind::Control | Kind::Unknown)
     }
@@ -382,12 +381,12 @@ impl Tokenizer {
         self.encode_plain(&text[start..], place, ids)
     }
 
-    /// The control tokens that the template wrote, in order.
+    /// Control tokens that the template wrote, in order.
     fn controls_of(&self, prompt: &Prompt) -> impl Iterator<Item = Found> {
         self.controls_from(prompt, 0)
     }
 
-    /// Those from byte `from` on.
+    /// Control tokens from byte `from` on.
     fn controls_from(&self, prompt: &Prompt, mut from: usize) -> impl Iterator<Item = Found> {
         let text = prompt.text();
         std::iter::from_fn(move || {

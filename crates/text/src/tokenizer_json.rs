@@ -1,8 +1,8 @@
 //! Reads `tokenizer.json`, the file of Hugging Face's tokenizers library: the vocabulary and the
-//! merges straight into their final form, all else as JSON of limited size.
+//! merges straight into their final form, the rest as JSON of limited size.
 //!
-//! Gemma's has 33 MB and is never a tree: it is gone through twice, once for the vocabulary and
-//! once for the merges, which become numbers by it.
+//! Gemma's has 33 MB and never becomes a tree: it is read twice, once for the vocabulary and once
+//! for the merges, which the vocabulary maps to numbers.
 
 use std::cell::Cell;
 use std::fmt;
@@ -16,11 +16,11 @@ use crate::TextError;
 use crate::merges::{Collected, Merges};
 use crate::vocabulary::Vocabulary;
 
-/// JSON values in one of the small parts. Llama 3's post-processor, the largest in use, has 40;
-/// pre-tokenisers with tables in them stay below a thousand.
+/// Maximum JSON values in one of the small parts. Llama 3's post-processor, the largest in use, has
+/// 40; pre-tokenisers with tables in them stay below a thousand.
 const LARGEST_PART: usize = 20_000;
 
-/// The file but for its merges.
+/// The file without its merges.
 #[derive(Debug, Deserialize)]
 pub(crate) struct File {
     #[serde(default)]
@@ -48,17 +48,17 @@ pub(crate) struct AddedToken {
     pub lstrip: bool,
     #[serde(default)]
     pub rstrip: bool,
-    /// Looked for in the text as the normaliser leaves it.
+    /// Searched for in the normalised text.
     #[serde(default)]
     pub normalized: bool,
     #[serde(default)]
     pub special: bool,
 }
 
-/// The model: the BPE in use, and as much of others as is needed to name them.
+/// The model: BPE, and enough of other kinds to name them in an error.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Model {
-    /// Absent in old files, where it is BPE.
+    /// Absent in old BPE files.
     #[serde(default, rename = "type")]
     pub kind: Option<String>,
     #[serde(default)]
@@ -141,14 +141,14 @@ impl<'de> Visitor<'de> for VocabVisitor {
         Ok(vocab)
     }
 
-    /// The vocabulary of a model that is none of ours.
+    /// The vocabulary of an unsupported model.
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vocab, A::Error> {
         while seq.next_element::<IgnoredAny>()?.is_some() {}
         Ok(Vocab::default())
     }
 }
 
-/// Appends one string without a copy of its own.
+/// Appends one string without a temporary copy.
 struct Pushed<'a>(&'a mut Strings);
 
 impl<'de> DeserializeSeed<'de> for Pushed<'_> {
@@ -172,7 +172,7 @@ impl Visitor<'_> for Pushed<'_> {
     }
 }
 
-/// Reads what an object has under one key.
+/// Reads the value under one key of an object.
 struct Within<S> {
     key: &'static str,
     seed: S,
@@ -295,7 +295,7 @@ impl<'de> Deserialize<'de> for Part {
     }
 }
 
-/// A JSON value that is made of at most so many values.
+/// A JSON value of at most so many values.
 struct Limited<'a>(&'a Cell<usize>);
 
 impl Limited<'_> {

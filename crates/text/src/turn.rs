@@ -1,4 +1,4 @@
-//! How a chat template opens and closes what an assistant says, read off the template itself.
+//! Opening and closing of an assistant's turn, derived from the chat template.
 
 use crate::fallback::{CLOSING, OPENINGS};
 use crate::{ChatTemplate, Message, TextError, Tokenizer};
@@ -20,12 +20,12 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// The turn of `template`, in the ids of its model's `tokenizer`. What the template does not
-    /// tell (one that refuses a conversation of three turns, say) is the tokenizer's end-of-text
-    /// token, or else its first end token.
+    /// The turn of `template`, in the ids of its model's `tokenizer`. If the template does not show
+    /// its end (it refuses a conversation of three turns, say), the end is the tokenizer's
+    /// end-of-text token, or else its first end token.
     ///
     /// # Errors
-    /// [`TextError::Tokenizer`] where the tokenizers library fails.
+    /// [`TextError::Tokenizer`] if the tokenizers library fails.
     pub fn of(template: &ChatTemplate, tokenizer: &Tokenizer) -> Result<Self, TextError> {
         let mut turn = Self {
             lead: lead(template).unwrap_or_default(),
@@ -51,16 +51,16 @@ impl Turn {
         Ok(turn)
     }
 
-    /// Where `text`, behind `before`, begins another turn: a byte of `text`, or 0 if the stop began
-    /// in `before` already.
+    /// Byte of `text`, which follows `before`, at which another turn begins; 0 if the stop already
+    /// began in `before`.
     pub fn stop_in(&self, before: &str, text: &str) -> Option<usize> {
         let (whole, begin) = self.seam(before, text)?;
         let found = self.stops.iter().filter_map(|stop| whole.find(stop));
         Some(found.min()?.saturating_sub(begin))
     }
 
-    /// How much of `text`, behind `before`, can be shown before what follows is known: the rest may
-    /// be the beginning of a stop. All of it where no stop begins.
+    /// Bytes of `text`, which follows `before`, that can be shown now: the rest may be the
+    /// beginning of a stop. All if no stop begins.
     pub fn settled_in(&self, before: &str, text: &str) -> usize {
         let Some((whole, begin)) = self.seam(before, text) else {
             return text.len();
@@ -74,15 +74,15 @@ impl Turn {
         found.map_or(text.len(), |at| at.saturating_sub(begin))
     }
 
-    /// `text` with so much of `before` that a stop across the seam is whole, and where `text`
-    /// begins in it; `None` where nothing is a stop.
+    /// `text` with enough of `before` to contain any stop across the seam, and the offset of `text`
+    /// in it; `None` without stops.
     fn seam(&self, before: &str, text: &str) -> Option<(String, usize)> {
         let longest = self.stops.iter().map(String::len).max()?;
         let mut from = before.len().saturating_sub(longest);
         while !before.is_char_boundary(from) {
             from -= 1;
         }
-        // An answer begins on a line of its own as far as stops go.
+        // For stops, an answer begins on its own line.
         let whole = match before.is_empty() {
             true => format!("\n{text}"),
             false => format!("{}{text}", &before[from..]),

@@ -1,4 +1,4 @@
-//! The vocabulary: every token's text, kind and special role, checked.
+//! The vocabulary: text, kind and role of every token, checked.
 
 use conclave_weights::{Metadata, Strings};
 
@@ -8,8 +8,8 @@ use crate::table::Table;
 pub(crate) const TOKENS: &str = "tokenizer.ggml.tokens";
 const TOKEN_TYPE: &str = "tokenizer.ggml.token_type";
 
-/// Tokens that end an answer in the families in use, by their text. A file's `eos` is only one
-/// of them: Llama 3 names `<|end_of_text|>` there, but ends its answers with `<|eot_id|>`.
+/// Texts of tokens that end an answer in the families in use. A file's `eos` is only one of them:
+/// Llama 3's is `<|end_of_text|>`, but its answers end with `<|eot_id|>`.
 const ENDS: [&str; 12] = [
     "<|im_end|>",
     "<|eot_id|>",
@@ -28,15 +28,15 @@ const ENDS: [&str; 12] = [
 /// Kind of a token, numbered as in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Reached by splitting and merging text.
+    /// Result of splitting and merging text.
     Normal,
-    /// Stands for text that no token covers.
+    /// Replaces text that no token covers.
     Unknown,
     /// Steers the model; shows as nothing, and only a template may write it.
     Control,
-    /// Found in any text before that is split into words.
+    /// Found in any text before it is split into words.
     UserDefined,
-    /// Fills the vocabulary up; never used.
+    /// Pads the vocabulary; never used.
     Unused,
     /// One byte, written `<0x41>`.
     Byte,
@@ -58,7 +58,7 @@ pub(crate) struct Roles {
     pub bos: Option<u32>,
     /// Ends a text.
     pub eos: Option<u32>,
-    /// Stands for what no token covers.
+    /// Replaces text that no token covers.
     pub unknown: Option<u32>,
     /// Tokens that end an answer, ascending.
     pub ends: Vec<u32>,
@@ -99,8 +99,8 @@ impl Vocabulary {
             unknown: special("tokenizer.ggml.unknown_token_id")?.or_else(first_unknown),
             ends: ends.into_iter().flatten().collect(),
         };
-        // Converters now and then leave a token that ends answers "normal"; it would then be shown
-        // as text, and anyone's text could end an answer.
+        // Converters sometimes leave a token that ends answers "normal"; it would then be shown as
+        // text, and any text could end an answer.
         let known = (0_u32..)
             .zip(texts.iter())
             .filter(|(_, text)| ENDS.contains(text));
@@ -114,7 +114,7 @@ impl Vocabulary {
         Ok(Self::new(texts.clone(), kinds, roles))
     }
 
-    /// Gives roles to tokens; `eos` and `ends` join those known to end answers.
+    /// Sets the roles of tokens; `eos` and `ends` are added to those known to end answers.
     pub(crate) fn give_roles(
         &mut self,
         bos: Option<u32>,
@@ -130,12 +130,12 @@ impl Vocabulary {
         roles.ends.dedup();
     }
 
-    /// A vocabulary of `texts` and as many `kinds`. `roles.ends` need not be complete: tokens known
-    /// to end answers by their text are added.
+    /// A vocabulary of `texts` and as many `kinds`. `roles.ends` may be incomplete: tokens known to
+    /// end answers by their text are added.
     pub(crate) fn new(texts: Strings, mut kinds: Vec<Kind>, mut roles: Roles) -> Self {
         for (id, text) in (0_u32..).zip(texts.iter()) {
-            // Files leave marks of channels and tools "user-defined" to have them shown; nobody but
-            // a template is to write one.
+            // Files mark tokens of channels and tools "user-defined" so that they are shown, but
+            // only a template may write one.
             let kind = &mut kinds[id as usize];
             if *kind == Kind::UserDefined && is_mark(text) {
                 *kind = Kind::Control;
@@ -151,7 +151,7 @@ impl Vocabulary {
         }
         roles.ends.sort_unstable();
         roles.ends.dedup();
-        // Of equal texts the last counts, as in llama.cpp, but one that text can reach before one
+        // Of equal texts the last counts, as in llama.cpp, but one that text can reach precedes one
         // that it can't.
         let mut by_text = Table::with_room(texts.len());
         for reachable in [false, true] {
@@ -173,7 +173,7 @@ impl Vocabulary {
         self.texts.len()
     }
 
-    /// A token's text as the file has it.
+    /// A token's text in the file.
     pub(crate) fn text(&self, id: u32) -> Option<&str> {
         self.texts.get(id as usize)
     }
@@ -191,8 +191,8 @@ impl Vocabulary {
             .map(|((id, text), &kind)| (id, text, kind))
     }
 
-    /// The token of this text that splitting and merging may reach. Control tokens are kept out,
-    /// so that no text whatever can be merged into one.
+    /// The token of this text for splitting and merging. Control tokens are excluded, so that no
+    /// text can be merged into one.
     pub(crate) fn find(&self, text: &str) -> Option<u32> {
         self.find_any(text)
             .filter(|&id| is_reachable(self.kind(id)))
@@ -204,7 +204,7 @@ impl Vocabulary {
     }
 }
 
-/// Whether a token is written as controls are: `<|…>`, `<…|>`, or both.
+/// Whether a token is written like a control token: `<|…>`, `<…|>`, or both.
 fn is_mark(text: &str) -> bool {
     text.starts_with('<')
         && text.ends_with('>')
@@ -216,7 +216,7 @@ fn is_reachable(kind: Kind) -> bool {
     !matches!(kind, Kind::Control | Kind::Unused)
 }
 
-/// The kinds in a GGUF file, one a token.
+/// Kinds in a GGUF file, one per token.
 fn kinds(metadata: &Metadata, tokens: usize) -> Result<Vec<Kind>, TextError> {
     let Some(types) = metadata.opt_i32s(TOKEN_TYPE)? else {
         return Ok(vec![Kind::Normal; tokens]);

@@ -1,7 +1,7 @@
 //! From text without special tokens to ids: normalise, split into words, merge within each.
 //!
-//! The steps are the `tokenizers` crate's own, so that every kind of normaliser and pre-tokeniser
-//! that makers use splits as theirs does; only the merging is ours ([`Bpe`]).
+//! The steps are the `tokenizers` crate's own, so that all kinds of normalisers and pre-tokenisers
+//! in use split exactly as there; only the merging is ours ([`Bpe`]).
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use crate::TextError;
 use crate::bpe::Bpe;
 use crate::controls::Finder;
 
-/// Bytes that normalising may make of one, and of none: decompositions grow up to eighteenfold.
+/// Maximum bytes that normalising may make of one byte, and of none: decompositions grow up to
+/// eighteenfold.
 const GROWTH: usize = 32;
 
 /// Position of a piece of text.
@@ -34,7 +35,7 @@ pub(crate) enum Place {
 pub(crate) struct Steps {
     pub normalisers: Vec<NormalizerWrapper>,
     pub pre_tokeniser: Option<PreTokenizerWrapper>,
-    /// User-defined tokens that are looked for after normalising.
+    /// User-defined tokens that are searched for after normalising.
     pub tokens: Finder,
 }
 
@@ -50,9 +51,8 @@ impl Steps {
                     reason: "its normaliser makes a text endlessly long".to_owned(),
                 });
             }
-            // Where its expression matches nothing, it leaves places beyond the text (tokenizers
-            // 0.23), on which the next step panics. Nobody asks where in the original text
-            // something was.
+            // If its expression matches nothing, it leaves positions beyond the text (tokenizers
+            // 0.23), on which the next step panics. Positions in the original text are not used.
             if matches!(normaliser, NormalizerWrapper::Replace(_)) {
                 normalised = NormalizedString::from(normalised.get());
             }
@@ -61,14 +61,14 @@ impl Steps {
     }
 }
 
-/// A tokenizer but for its special tokens.
+/// A tokenizer without its special tokens.
 #[derive(Debug)]
 pub(crate) struct Words {
-    /// At the start of a text: with the space that the family puts first, if it does.
+    /// At the start of a text: with the family's leading space, if it has one.
     pub start: Arc<Steps>,
     /// After a special token.
     pub after_token: Arc<Steps>,
-    /// Without anything put first.
+    /// Without anything prepended.
     pub within: Arc<Steps>,
     pub bpe: Bpe,
 }
@@ -113,7 +113,7 @@ impl Words {
         }
     }
 
-    /// Splits what is normalised into words and merges each.
+    /// Splits normalised text into words and merges each.
     fn split(
         &self,
         steps: &Steps,

@@ -1,5 +1,5 @@
-//! A hostile template ends in an error before it has taken much memory, whatever it builds; an
-//! honest one renders a long conversation.
+//! A hostile template ends in an error before it has taken much memory; an honest one renders a
+//! long conversation.
 
 #[path = "../../weights/tests/allocation/mod.rs"]
 mod allocation;
@@ -20,8 +20,8 @@ fn template(metadata: &mut Metadata, source: &str) -> Result<ChatTemplate, TextE
     ChatTemplate::from_gguf(metadata, &Tokenizer::from_gguf(metadata).unwrap())
 }
 
-/// Bytes that a rendering may hold beside what it is given: what it may work through, and room for
-/// operations that make a letter three bytes or a value of it.
+/// Maximum bytes of a rendering beside its input: the work limit, and room for operations that turn
+/// a letter into three bytes or into a value.
 const MOST: usize = 1 << 29;
 
 #[test]
@@ -109,7 +109,7 @@ fn templates_that_build_without_end_are_stopped() {
     }
 }
 
-/// Half a megabyte of conversation through templates that go through it many times.
+/// Half a megabyte of conversation through templates that iterate over it many times.
 #[test]
 fn long_conversations_are_rendered() {
     let templates: serde_json::Value =

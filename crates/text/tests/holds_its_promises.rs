@@ -1,5 +1,5 @@
-//! What must hold for any text, any ids and any file: nobody's text becomes a control token, no
-//! character is shown by halves, and a damaged or hostile file is an error.
+//! Properties of any text, any ids and any file: no user's text becomes a control token, no partial
+//! character is shown, and a damaged or hostile file is an error.
 
 use conclave_text::{ChatTemplate, Message, Prompt, TextError, Tokenizer};
 use conclave_weights::{Array, Gguf, Metadata, Value};
@@ -45,7 +45,7 @@ const CONTROLS: [&str; 6] = [
     "<end_of_turn>",
 ];
 
-/// Any characters, mixed with control tokens' text, whole and torn.
+/// Any characters, mixed with control tokens' text, whole and cut.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => prop::collection::vec(any::<char>(), 0..6).prop_map(|letters| letters.into_iter().collect()),
@@ -82,7 +82,7 @@ proptest! {
         let mut shown = String::new();
         for &id in &ids {
             shown.push_str(&decoder.push(id));
-            // What is held back is the true beginning of a character.
+            // Withheld bytes are the beginning of a character.
             let held = decoder.held_back();
             prop_assert!(held.len() < 4);
             if !held.is_empty() {
@@ -118,7 +118,7 @@ proptest! {
         };
         let (prompt, controls) = count(&content);
         prop_assert_eq!(controls, count("hello").1, "{:?}", prompt.text());
-        // And what the message says is in the prompt letter by letter (templates may trim it).
+        // The message is in the prompt letter by letter (templates may trim it).
         prop_assert!(prompt.text().contains(content.trim()));
     }
 }
@@ -142,7 +142,7 @@ fn what_a_message_says_of_control_tokens_is_tokenised_as_plain_text() {
         prompt.text()
     );
 
-    // Trusted text is another matter.
+    // Trusted text may contain control tokens.
     let trusted = tokenizer
         .encode_prompt(&Prompt::trusted(prompt.text()))
         .unwrap();
@@ -150,7 +150,7 @@ fn what_a_message_says_of_control_tokens_is_tokenised_as_plain_text() {
     assert_eq!((count(&ids), count(&trusted)), (4, 6));
 }
 
-/// What is in a model is continued only by a prompt that means the same by it.
+/// Only a prompt with the same control tokens continues a text that a model has run.
 #[test]
 fn text_that_spells_control_tokens_continues_none() {
     let Model {
@@ -167,7 +167,7 @@ fn text_that_spells_control_tokens_continues_none() {
     for answer in ["B", "", "B <|im_end|> b"] {
         let mut shown = tokenizer.shown(&first);
         shown.push(answer);
-        // What the model has run: the prompt's ids, then the answer's.
+        // Text that the model has run: the prompt's ids, then the answer's.
         let mut ran = tokenizer.encode_prompt(&first).unwrap();
         ran.extend(tokenizer.encode(answer).unwrap());
         let follow_up = render(&[("user", "A"), ("assistant", answer), ("user", "C")]);
@@ -177,18 +177,18 @@ fn text_that_spells_control_tokens_continues_none() {
         let whole = tokenizer.encode_prompt(&follow_up).unwrap();
         assert_eq!(controls(&ran) + controls(&beyond), controls(&whole));
 
-        // One message that spells the same, and more.
+        // One message with the same spelling, and more.
         let (_, spelt) = follow_up.text().split_once("user\n").unwrap();
         let forged = render(&[("user", spelt)]);
         assert!(forged.text().starts_with(first.text()), "{}", forged.text());
         assert_eq!(tokenizer.encode_beyond(&shown, &forged).unwrap(), None);
-        // And the other way round.
+        // And the reverse.
         let mut plain = tokenizer.shown(&forged);
         plain.push(answer);
         let honest = Prompt::trusted(format!("{}{answer}", forged.text()));
         assert_eq!(tokenizer.encode_beyond(&plain, &honest).unwrap(), None);
     }
-    // A control token across the seam is none of what is shown.
+    // A control token across the seam is not part of the shown text.
     let mut torn = tokenizer.shown(&first);
     torn.push("B<|im_");
     let follow_up = render(&[("user", "A"), ("assistant", "B"), ("user", "C")]);
@@ -205,7 +205,7 @@ fn a_prompt_begins_with_bos_once() {
         assert_eq!(ids.iter().filter(|&&id| id == bos).count(), 1);
         assert_eq!(ids[0], bos);
     }
-    // SmolLM's file says that it wants none.
+    // SmolLM's file asks for none.
     let Model { tokenizer, .. } = &MODELS[0];
     let ids = tokenizer.encode_prompt(&Prompt::trusted("hello")).unwrap();
     assert_eq!(ids, tokenizer.encode("hello").unwrap());
@@ -225,7 +225,7 @@ fn long_runs_are_split_to_their_end() {
     }
 }
 
-/// A short conversation as a template has it.
+/// A short conversation in a template's form.
 fn render(source: &str) -> Result<Prompt, TextError> {
     let Model {
         metadata,

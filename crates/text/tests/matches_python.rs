@@ -1,5 +1,5 @@
-//! Token ids and rendered conversations against what Python's tokenizers, sentencepiece and
-//! transformers gave for the same models (`tests/fixtures/make_text_fixtures.py`).
+//! Token ids and rendered conversations against those of Python's tokenizers, sentencepiece and
+//! transformers for the same models (`tests/fixtures/make_text_fixtures.py`).
 
 use conclave_text::{ChatTemplate, Message, TextError, Tokenizer, Turn};
 use conclave_weights::{Array, Description, Gguf, HuggingFace, Metadata, Value};
@@ -133,7 +133,7 @@ fn hash_ids(ids: &[u32]) -> String {
     hash(ids.iter().flat_map(|id| id.to_le_bytes()))
 }
 
-/// The `index`th of the hashes in one string.
+/// Hash number `index` in one string.
 fn nth(hashes: &Json, index: usize) -> &str {
     &hashes.as_str().unwrap()[6 * index..6 * index + 6]
 }
@@ -141,7 +141,7 @@ fn nth(hashes: &Json, index: usize) -> &str {
 #[test]
 fn ids_are_python_s() {
     let (texts, _) = samples();
-    // As docs/measurements.md says, with the number of models and of templates.
+    // docs/measurements.md states the number of models and of templates.
     assert_eq!(texts.len(), 510);
     let results = parsed(fixture!("results.json"));
     for Family {
@@ -186,7 +186,7 @@ fn decoding_is_python_s_and_gives_the_text_back() {
     {
         for (index, text) in texts.iter().enumerate() {
             let decoded = tokenizer.decode_text(&tokenizer.encode_text(text).unwrap());
-            // The library takes the space after a word's end away at the end of a text.
+            // The library drops the space after a word's end at the end of a text.
             let decoded = if name == "folder-suffixed" {
                 decoded.trim_end()
             } else {
@@ -197,7 +197,7 @@ fn decoding_is_python_s_and_gives_the_text_back() {
                 nth(&results[name]["decoded"], index),
                 "{name}: {text:?} comes back as {decoded:?}"
             );
-            // What continues a text comes back whole, but for what normalisers change.
+            // Text that continues another is restored except for normalisation.
             let ids = tokenizer.encode(text).unwrap();
             let decoded = tokenizer.decode(&ids);
             match name {
@@ -206,7 +206,7 @@ fn decoding_is_python_s_and_gives_the_text_back() {
                     assert_eq!(tokenizer.encode(&decoded).unwrap(), ids, "{name}: {text:?}");
                     assert!(!text.is_ascii() || decoded == *text, "{name}: {text:?}");
                 }
-                // Tokens that take white space away.
+                // Tokens that absorb white space.
                 "folder-phi3" if text.contains("</s>") => {}
                 _ => assert_eq!(decoded, text.replace('▁', " "), "{name}"),
             }
@@ -230,7 +230,7 @@ fn prompts_are_apply_chat_template_s() {
         for (index, conversation) in conversations.iter().enumerate() {
             match template.render(conversation, true) {
                 Ok(prompt) => {
-                    // Python trusts messages with control tokens; here everybody's text is text.
+                    // Python trusts control tokens in messages; here they are plain text.
                     let trusted = conversation
                         .iter()
                         .all(|message| !message.content.contains("<|im_end|>"));
@@ -373,19 +373,19 @@ fn ends_come_from_every_file_that_names_them() {
         learnt.retain(|text| !named.contains(text));
         (named, learnt)
     };
-    // A list in the generation configuration, and what ends answers by its name.
+    // A list in the generation configuration, and tokens that end answers by name.
     let (named, learnt) = ends("folder-phi3");
     for text in ["<|assistant|>", "<|end|>", "<|endoftext|>", "<|im_end|>"] {
         assert!(named.iter().any(|named| named == text), "{named:?}");
     }
     assert_eq!(learnt, [""; 0]);
-    // One id in `config.json`, which is followed where there is no generation configuration.
+    // One id in `config.json`, which is used if there is no generation configuration.
     let (named, _) = ends("folder-llama3");
     assert!(named.contains(&"<|end_header_id|>".to_owned()), "{named:?}");
     // The tokenizer configuration's `eos_token`.
     let (named, _) = ends("folder-llama");
     assert!(named.contains(&"<eos>".to_owned()), "{named:?}");
-    // Only the template says so.
+    // Only in the template.
     let mut files = match family("folder-llama-legacy").description {
         Description::HuggingFace(files) => files,
         Description::Gguf(_) => unreachable!(),
@@ -428,8 +428,8 @@ fn control_tokens_of_phi_3_take_space_in_gguf_too() {
     assert_ne!(ids("<|endoftext|>\na"), ids("<|endoftext|>a"));
 }
 
-/// Gemma 4's GGUF files say of themselves what Gemma's folders do, and list merges; of marks of
-/// channels and tools they say that they are text.
+/// Gemma 4's GGUF files have the roles of Gemma's folders, and list merges; they declare marks of
+/// channels and tools as text.
 #[test]
 fn gemma4_in_gguf_is_as_in_its_folder() {
     let (_, files) = FOLDERS
@@ -441,7 +441,7 @@ fn gemma4_in_gguf_is_as_in_its_folder() {
     let mark = json!({"id": 623, "content": "<|channel>", "single_word": false, "lstrip": false,
         "rstrip": false, "normalized": false, "special": true});
     let added = tokenizer["added_tokens"].as_array_mut().unwrap();
-    // Looked for behind the normaliser, which no file of llama.cpp's can say.
+    // Searched after normalising, which no file of llama.cpp's can express.
     added.retain(|token| token["content"] != "▁▁");
     added.push(mark);
     let mut tokens: Vec<(u64, String, i32)> = Vec::new();
@@ -492,7 +492,8 @@ fn gemma4_in_gguf_is_as_in_its_folder() {
             wanted.encode(text).unwrap(),
             "{text:?}"
         );
-        // Of what ends answers elsewhere, only the GGUF file's are controls without its saying so.
+        // Of the tokens that end answers elsewhere, only the GGUF file's are controls without a
+        // declaration.
         if text.contains("<|") {
             continue;
         }
@@ -504,7 +505,7 @@ fn gemma4_in_gguf_is_as_in_its_folder() {
             "{text:?} back"
         );
     }
-    // What a user or another member wrote is text; only a template's is the mark.
+    // In the text of a user or another member it is text; only a template's is the mark.
     let mark = found.special("<|channel>").unwrap();
     assert!(!found.encode(&marked[0]).unwrap().contains(&mark));
     assert_eq!(found.encode_written(&marked[0]).unwrap()[0], mark);

@@ -1,4 +1,4 @@
-//! Published chat templates against what transformers made of them (`tests/parity/templates.py`).
+//! Published chat templates against transformers' renderings (`tests/parity/templates.py`).
 
 use std::collections::BTreeMap;
 
@@ -16,14 +16,15 @@ struct Reference {
 #[derive(Deserialize)]
 struct Published {
     template: String,
-    /// By conversation, with thinking and without it, with the opening of an answer and without.
+    /// Indexed by conversation, thinking or not, with the opening of an answer or without.
     cases: Vec<Json>,
 }
 
 /// 2024-11-21 08:09:10, the time at which the references were rendered.
 const NOW: u64 = 1_732_176_550;
 
-/// Whether a rendering is transformers'. Where that fails as Python does, ours may do as it likes.
+/// Whether a rendering equals transformers'. If transformers failed with a Python error, any result
+/// of ours passes.
 fn agrees(ours: Result<Prompt, TextError>, theirs: &Json) -> bool {
     match (ours, theirs) {
         (_, Json::Null) => true,

@@ -1,4 +1,5 @@
-//! Chat templates use Python's Jinja: what its expressions give, and where models keep templates.
+//! Chat templates use Python's Jinja: values of its expressions, and the places where models keep
+//! templates.
 
 use conclave_text::{ChatTemplate, Message, TextError, Tokenizer};
 use conclave_weights::{Gguf, HuggingFace, Metadata, Value};
@@ -106,7 +107,7 @@ fn expressions_give_what_python_gives() {
         assert_eq!(rendered(&whole).as_deref(), Ok(wanted), "{source}");
     }
     assert!(rendered("{{ 'a' % 1 }}{{ 5 % 0 }}").is_err());
-    // No width is a way to take memory.
+    // A width cannot be used to exhaust memory.
     for source in [
         "'a'.ljust(10000000000)",
         "('%s%s' % ('a' * 90000000, 'a' * 90000000))",

@@ -1,6 +1,6 @@
 //! Hugging Face folders with random damage: a tokenizer or an error, never a panic, never an
-//! endless text. On a page a panic ends every member, so nothing may reach the tokenizers crate
-//! that it panics on.
+//! endless text. On a page a panic aborts every member, so no input that panics may reach the
+//! tokenizers crate.
 //!
 //! `FUZZ_CASES=1000000 cargo test -p conclave-text --release --test survives_damage` runs longer.
 
@@ -35,8 +35,8 @@ fn cases(few: u32) -> u32 {
     asked.and_then(|cases| cases.parse().ok()).unwrap_or(few)
 }
 
-/// Replaces the value at one of the places within `value`. The tokens and merges themselves, which
-/// would be nearly all places, are few enough to be met by chance in lists of less than sixty.
+/// Replaces the value at one of the places within `value`. Tokens and merges, which would be nearly
+/// all places, are hit by chance only in lists of fewer than sixty.
 fn replace(value: &mut Value, at: Index, with: Value) {
     fn count(value: &Value) -> usize {
         1 + match value {
@@ -70,7 +70,7 @@ fn replace(value: &mut Value, at: Index, with: Value) {
     }
 }
 
-/// Parts that some tokenizer might have, and some that none has.
+/// Parts of some tokenizers, and invalid ones.
 fn part() -> impl Strategy<Value = Value> {
     let text = prop_oneof![
         Just(String::new()),
@@ -170,7 +170,7 @@ fn part() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Uses what can be built.
+/// Uses the tokenizer if it can be built.
 fn exercise(files: &HuggingFace, sample: &str) {
     let Ok(tokenizer) = Tokenizer::from_hugging_face(files) else {
         return;
@@ -207,8 +207,8 @@ fn folder(files: &Value) -> HuggingFace {
     }
 }
 
-/// What replaces nothing by something leaves the tokenizers library with a text whose places it
-/// does not know.
+/// Replacing an empty match by text leaves the tokenizers library with offsets that it does not
+/// know.
 #[test]
 fn expressions_that_match_nothing_are_no_panic() {
     for pattern in ["", "a*", "$", "\\b", "(?=o)"] {
