@@ -62,7 +62,7 @@ pub(crate) fn read(options: &mut Options) -> Result<(Task, Option<usize>), ApiEr
 /// Parses a request that only renders a conversation: member, thinking mode and conversation.
 ///
 /// # Errors
-/// As [`read`]; 404 for a model that there isn't.
+/// As [`read`]; 404 for an unknown model.
 pub(crate) fn read_to_render(
     body: &[u8],
     models: &[String],

@@ -1,4 +1,4 @@
-//! An ensemble behind OpenAI's interface: `conclave serve`.
+//! An ensemble with OpenAI's interface: `conclave serve`.
 //!
 //! | to | see |
 //! |---|---|

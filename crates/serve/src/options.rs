@@ -514,7 +514,7 @@ mod tests {
         assert_eq!(format(json!({ "type": "json_object" })).unwrap(), any);
         let of = |described| json!({ "type": "json_schema", "json_schema": described });
         assert_eq!(format(of(json!({ "name": "any" }))).unwrap(), any);
-        // In the order in which its fields are to be written.
+        // In the order in which its fields are written.
         let body = r#"{"response_format":{"type":"json_schema","json_schema":{
             "name":"sum","strict":true,"description":"a sum",
             "schema":{"type":"object","properties":{"z":{},"a":{}}}}}}"#;

@@ -48,7 +48,7 @@ pub struct Config {
 /// Defaults of all requests.
 #[derive(Debug, Clone)]
 pub struct Ensemble {
-    /// The method's switches.
+    /// Settings of the method.
     pub settings: Settings,
     /// Sampling; each request has its own seed, counted from this one.
     pub sampling: Sampling,
@@ -211,8 +211,8 @@ impl Server {
     }
 }
 
-/// Returns the names of the ensemble and its members, numbered where they repeat: members behind
-/// two servers may share a name.
+/// Returns the names of the ensemble and its members, numbered where they repeat: members on two
+/// servers may share a name.
 fn distinct<'a>(members: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut names = vec![ENSEMBLE.to_owned()];
     for name in members {

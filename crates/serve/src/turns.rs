@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(turns.waiting(), 7);
         assert_eq!(all(&mut turns), "a1 b-x1 c1 a2 b-y1 a3 b-x2");
         assert_eq!(turns.waiting(), 0);
-        // Who comes back waits behind those who are there.
+        // A returning client waits after those already queued.
         turns.push(&client(1, ""), "a1").unwrap();
         turns.push(&client(2, ""), "b1").unwrap();
         assert_eq!(turns.pop(), Some("a1"));

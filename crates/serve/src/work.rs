@@ -204,7 +204,7 @@ pub(crate) fn work<M: TakePart>(
             Ok(Err(error)) => Event::Failed(error),
             Err(_) => {
                 for member in members.iter_mut() {
-                    // The next conversation overwrites whatever stays.
+                    // The next conversation overwrites any rest.
                     let _ = catch_unwind(AssertUnwindSafe(|| member.release()));
                 }
                 judged.fill(Judged::default());
@@ -409,7 +409,7 @@ impl<M: TakePart> Run<'_, M> {
             begin(&job.events, choice, echoed);
         }
         if !rest.is_empty() {
-            // Text held back as the possible beginning of a stop text.
+            // Text withheld as the possible beginning of a stop text.
             self.tell(Event::Text {
                 choice,
                 text: rest,

@@ -1,4 +1,4 @@
-//! Who may ask, and what else is not answered.
+//! Access checks, and other requests that are not answered.
 
 mod stage;
 
@@ -39,7 +39,7 @@ fn who_has_the_key_is_answered() {
     }
     assert_eq!(ask(Some("Bearer the-right-one")).status(), 200);
     assert_eq!(ask(Some("bearer the-right-one")).status(), 200);
-    // Nothing is told of the rest, and all may see that it lives.
+    // Without a key every other path gives 401, whether it exists or not; only health is public.
     assert_eq!(stage.post(CHAT, &asked(SUM, json!({}))).0, 401);
     assert_eq!(stage.get("/v1/nothing").0, 401);
     assert_eq!(
@@ -96,7 +96,7 @@ fn pages_ask_from_origins_that_were_named() {
         assert_eq!(allowed.headers()["access-control-allow-origin"], origin);
     }
     assert_eq!(ask(&patterns, "http://localhost:5173").status(), 403);
-    // What a browser asks first has no key.
+    // A browser's preflight request has no key.
     let request = ureq::http::Request::options(named.url(CHAT))
         .header("origin", OWN)
         .header("access-control-request-method", "POST")
@@ -127,7 +127,7 @@ fn what_is_no_request_is_told_so() {
     };
     let body = asked(SUM, json!({})).to_string();
     for (kind, body, status, word) in [
-        // What a page may send without asking first.
+        // Requests that a page may send without preflight.
         ("text/plain", body.clone(), 415, "JSON"),
         ("application/x-www-form-urlencoded", body, 415, "JSON"),
         ("application/json", "{".to_owned(), 400, "no JSON"),

@@ -1,4 +1,4 @@
-//! What the server answers: conversations, whole and as streams, with every option.
+//! Answers of the server: conversations, whole and streamed, with every option.
 
 mod stage;
 
@@ -54,7 +54,7 @@ fn an_answer_is_whole_and_says_who_wrote_it() {
                 .all(|name| votes[*name].as_f64().unwrap() > 0.0),
             "{segment}"
         );
-        // Whoever wrote it has the most votes, alone or with those who wrote the same.
+        // The writer has the most votes, alone or with the writers of the same text.
         let most = votes.values().filter_map(Value::as_f64).fold(0.0, f64::max);
         let writers = segment["writers"].as_array().unwrap();
         let votes_of = |name: &Value| votes[name.as_str().unwrap()].as_f64().unwrap();
@@ -122,7 +122,7 @@ fn an_answer_ends_by_tokens_and_before_texts() {
         let short = stage.chat(SUM, json!({ name: 4 }));
         assert_eq!(short["choices"][0]["finish_reason"], "length", "{short}");
         assert_eq!(short["conclave"]["stop"], "tokens");
-        // A segment may have to go on to the end of a character.
+        // A segment may have to continue to the end of a character.
         assert!(
             (4..=7).contains(&short["usage"]["completion_tokens"].as_u64().unwrap()),
             "{short}"
@@ -152,12 +152,12 @@ fn a_seed_is_a_text_and_no_temperature_is_one_too() {
     let drawn = |seed: i64| say(json!({ "temperature": 2, "top_p": 1, "seed": seed }));
     assert_eq!(drawn(5), drawn(5));
     assert_ne!(drawn(5), drawn(6));
-    // Who names none draws anew each time.
+    // Without a seed each request draws anew.
     assert_ne!(
         say(json!({ "temperature": 2, "top_p": 1 })),
         say(json!({ "temperature": 2, "top_p": 1 }))
     );
-    // Of what may be drawn, only the most probable is left.
+    // Only the most probable token may be drawn.
     assert_eq!(
         say(json!({ "temperature": 2, "top_p": 0, "seed": 1 })),
         say(json!({ "temperature": 0 }))
@@ -190,7 +190,7 @@ fn a_question_has_as_many_answers_as_are_asked_for() {
         texts[1] != texts[0] && texts[2] != texts[0] && texts[2] != texts[1],
         "{texts:?}"
     );
-    // The next seed is that of whoever asks next, and no choice's.
+    // The next seed belongs to the next request, not to a choice.
     assert!(!texts.contains(&content(&told(json!({ "seed": 6 })))));
     for (index, choice) in choices.iter().enumerate() {
         assert_eq!(choice["index"], index);
@@ -217,7 +217,7 @@ fn a_question_has_as_many_answers_as_are_asked_for() {
         assert_eq!(own[own.len() - 1]["finish_reason"], "length");
     }
 
-    // Of bare texts: those of the first, then those of the second.
+    // For bare texts: those of the first, then those of the second.
     let body = json!({ "prompt": ["3 + 4 = ", "Sort: b, a"], "n": 2, "max_tokens": 8, "temperature": 0, "echo": true });
     let both = stage.complete(&body);
     let begins = |index: usize, text: &str| {
@@ -260,7 +260,7 @@ fn a_member_is_a_model_of_its_own() {
 fn a_conversation_goes_on() {
     let stage = Stage::new();
     let first = stage.chat(SUM, json!({}));
-    // As clients give it back.
+    // As clients return it.
     let mut messages = vec![
         json!({ "role": "user", "content": SUM }),
         first["choices"][0]["message"].clone(),
@@ -317,7 +317,7 @@ fn what_cannot_be_honoured_is_refused_in_the_clients_shape() {
             "{told}"
         );
     }
-    // Nobody is the worse for it.
+    // The next request is unaffected.
     assert!(content(&stage.chat(SUM, json!({}))).contains("432"));
 }
 
@@ -340,7 +340,7 @@ fn a_text_is_continued() {
     let chunks = stage.stream("/v1/completions", &echoed);
     assert_eq!(text_of(&chunks), format!("{text}{said}"));
 
-    // Several at once, each as it is alone.
+    // Several at once, each as if alone.
     let both = stage
         .complete(&json!({ "prompt": ["Sort: b, a", text], "max_tokens": 8, "temperature": 0 }));
     assert_eq!(both["choices"][1]["text"], said);

@@ -1,5 +1,4 @@
-//! Answers in a form: documents of a schema, whoever drafts them, and schemas that can't be kept
-//! to.
+//! Answers in a form: documents of a schema, whichever member drafts them, and unsupported schemas.
 
 mod stage;
 
@@ -18,7 +17,7 @@ use stage::{NAMES, SUM, Stage, asked, bundled, file, text_of};
 
 const CHAT: &str = "/v1/chat/completions";
 
-/// A document that ends: all that may be long is bounded.
+/// A document of bounded length.
 fn schema() -> Value {
     json!({
         "type": "object",
@@ -36,7 +35,7 @@ fn format(schema: &Value) -> Value {
     json!({ "type": "json_schema", "json_schema": { "name": "sum", "strict": true, "schema": schema } })
 }
 
-/// Fails where a text is no document of [`schema`].
+/// Panics if a text is not a document of [`schema`].
 fn assert_document(text: &str) {
     let document: Value = serde_json::from_str(text).unwrap_or_else(|error| {
         panic!("{text}: {error}");
@@ -70,7 +69,7 @@ fn an_answer_is_a_document_of_its_schema() {
         let chunks = stage.stream(CHAT, &asked(SUM, options));
         assert_eq!(text_of(&chunks), content(&whole));
     }
-    // Nobody is held to it any more.
+    // The constraint is gone.
     assert_eq!(content(&stage.chat(SUM, json!({}))), content(&words));
     for words in [json!({ "type": "text" }), Value::Null] {
         let answer = stage.chat(SUM, json!({ "response_format": words }));
@@ -139,7 +138,7 @@ fn a_schema_that_can_not_be_kept_to_is_refused_with_its_part_and_why() {
         (400, &json!("response_format")),
         "{told}"
     );
-    // What no limit of the grammar's ends, the request's does.
+    // The request's limit also ends what the grammar leaves unbounded.
     let pattern = "((((a{1,1000}){1,1000}){1,1000}){1,1000}){1,1000}";
     for endless in [
         json!({ "type": "string", "pattern": pattern }),
@@ -149,12 +148,12 @@ fn a_schema_that_can_not_be_kept_to_is_refused_with_its_part_and_why() {
         let answer = stage.chat(SUM, options);
         assert_eq!(answer["choices"][0]["finish_reason"], "length", "{answer}");
     }
-    // Nobody is the worse for it.
+    // The next request is unaffected.
     let options = json!({ "response_format": format(&schema()) });
     assert_document(content(&stage.chat(SUM, options)));
 }
 
-/// A member behind a server that drafts and scores: another one of these.
+/// A remote member that drafts and scores: another one of these servers.
 fn far(stage: &Stage) -> AnyMember {
     let source = Memory::file("quill.gguf", file("Quill"));
     let checkpoint = pollster::block_on(Checkpoint::open(&source)).unwrap();
@@ -213,10 +212,10 @@ fn a_member_behind_a_server_judges_documents_and_drafts_none() {
             assert_eq!(round.scores[1].len(), 1, "it scores what the other drafts");
         }
     }
-    // In words it drafts again.
+    // Without a form it drafts again.
     let said = ask(&mut members, None).unwrap();
     assert_eq!(said.rounds[0].drafters, [0, 1]);
-    // By itself it can't be held to anything.
+    // Alone it can't be constrained.
     let refused = ask(&mut members[1..], Some(&schema)).unwrap_err();
     assert!(matches!(refused, AnswerError::NoForm), "{refused}");
     assert!(refused.to_string().contains("behind servers"), "{refused}");

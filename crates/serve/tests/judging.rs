@@ -1,5 +1,5 @@
-//! Log-probabilities over HTTP, as one server is a scoring member of another: against the logits of
-//! the same file, run token by token by the model alone.
+//! Log-probabilities over HTTP, as when one server is a scoring member of another: against the
+//! logits of the same file, run token by token by the model alone.
 
 mod stage;
 
@@ -9,8 +9,8 @@ use conclave_weights::{Checkpoint, Memory};
 use serde_json::{Value, json};
 use stage::{Stage, file};
 
-/// ln p of each token of `text` but the first, by the whole rows of logits; and how many tokens it
-/// has.
+/// ln p of each token of `text` but the first, by the whole rows of logits; and its number of
+/// tokens.
 fn expected(name: &str, text: &str) -> Vec<f64> {
     pollster::block_on(async {
         let source = Memory::file("model.gguf", file(name));
@@ -41,14 +41,14 @@ fn judged(stage: &Stage, prompt: Value, model: &str) -> Vec<Value> {
     choices
 }
 
-/// The log-probabilities of a choice, behind a first token that nothing stands before.
+/// Log-probabilities of a choice, after a first token without context.
 fn logprobs(choice: &Value) -> Vec<f64> {
     let logprobs = choice["logprobs"]["token_logprobs"].as_array().unwrap();
     logprobs.iter().filter_map(Value::as_f64).collect()
 }
 
-/// As close as two ways through the same weights are: a pass of other length rounds otherwise on
-/// the CPU.
+/// Tolerance between two ways through the same weights: on the CPU a pass of another length rounds
+/// differently.
 fn assert_close(found: &[f64], wanted: &[f64]) {
     assert_eq!(found.len(), wanted.len());
     for (found, wanted) in found.iter().zip(wanted) {
@@ -64,7 +64,7 @@ fn the_tokens_of_a_text_are_as_probable_as_its_model_says() {
         let choice = &judged(&stage, json!(text), model)[0];
         assert_close(&logprobs(choice), &expected(name, text));
         assert_eq!(choice["text"], text);
-        // Tokens are the text, and each begins where it says.
+        // The tokens join to the text, each at its offset.
         let tokens = choice["logprobs"]["tokens"].as_array().unwrap();
         let offsets = choice["logprobs"]["text_offset"].as_array().unwrap();
         let characters: Vec<char> = text.chars().collect();
@@ -97,8 +97,8 @@ fn candidates_behind_one_text_are_judged_as_each_alone() {
     for (choice, text) in all.iter().zip(&texts) {
         assert_close(&logprobs(choice), &expected("Ada", text));
     }
-    // The same again, out of what is known; and behind a conversation that has taken the members'
-    // room.
+    // Again, from cached results; and after a conversation that has overwritten the members' KV
+    // cache.
     let again = &judged(&stage, json!(texts[3]), "Ada")[0];
     for field in ["text", "logprobs", "finish_reason"] {
         assert_eq!(again[field], all[3][field]);

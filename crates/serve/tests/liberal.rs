@@ -1,4 +1,5 @@
-//! Requests as clients really write them: what changes nothing passes, what can be honoured is.
+//! Requests in clients' own dialects: options without effect are accepted, supported ones are
+//! applied.
 
 mod stage;
 
@@ -126,7 +127,7 @@ fn whoever_spoke_last_is_answered() {
 fn segments_are_the_text_though_its_end_was_held_back() {
     let stage = Stage::new();
     let whole = content(&stage.chat(SUM, json!({}))).to_owned();
-    // Begins as the answer ends, and is never completed.
+    // It begins at the end of the answer, and is never completed.
     let stop = format!("{}never", &whole[whole.len() - 3..]);
     let answer = stage.chat(SUM, json!({ "stop": stop }));
     let segments = answer["conclave"]["segments"].as_array().unwrap();
@@ -152,7 +153,7 @@ fn an_answer_goes_on_from_what_the_client_has_of_it() {
         assert_eq!(status, 200, "{answer}");
         content(&answer).to_owned()
     };
-    // Where segments end is no matter to a member alone.
+    // For a single member the ends of segments do not matter.
     let alone = stage.chat(SUM, json!({ "model": "Ada" }));
     let (first, second) = content(&alone).split_at(content(&alone).find("432").unwrap());
     assert_eq!(
@@ -162,6 +163,6 @@ fn an_answer_goes_on_from_what_the_client_has_of_it() {
     assert!(rest.starts_with("432"));
     let last = json!({ "role": "assistant", "content": begun });
     assert!(ask("conclave", last).starts_with("432"));
-    // What comes next is begun anew.
+    // The next request starts afresh.
     assert_eq!(content(&stage.chat(SUM, json!({}))), whole);
 }

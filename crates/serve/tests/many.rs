@@ -1,5 +1,4 @@
-//! Many clients: turns, the bound on who waits, clients that go away, requests that break down, the
-//! end.
+//! Many clients: turns, the queue's limit, clients that disconnect, failing requests, shutdown.
 
 mod stage;
 
@@ -17,8 +16,8 @@ use stage::{
 
 const CHAT: &str = "/v1/chat/completions";
 
-/// A server whose members take their time over each draft, and stand still before it while the gate
-/// is shut; and how many they have made.
+/// A server whose members are slow, and wait before each draft while the gate is shut; and the
+/// number of their drafts.
 fn slow(config: Config, pause: u64) -> (Stage, Gate, Arc<AtomicUsize>) {
     let (gate, drafts) = (Gate::new(), Arc::new(AtomicUsize::new(0)));
     let (way, counted) = (gate.way(), Arc::clone(&drafts));
@@ -27,7 +26,7 @@ fn slow(config: Config, pause: u64) -> (Stage, Gate, Arc<AtomicUsize>) {
         let moody = |member| Moody::new(member, pause, way.clone(), &counted);
         bundled().into_iter().map(moody).collect()
     };
-    // Segments are short, and an answer has several.
+    // Short segments, so that an answer has several.
     let settings = Settings {
         segment_tokens: 3,
         ..Settings::default()
@@ -35,7 +34,7 @@ fn slow(config: Config, pause: u64) -> (Stage, Gate, Arc<AtomicUsize>) {
     (Stage::of(config, settings, members), gate, drafts)
 }
 
-/// Asks in a thread of its own: the status, whether it says when to come again, and the answer.
+/// Asks in a thread of its own: the status, whether it has `Retry-After`, and the answer.
 fn asking(stage: &Stage, options: Value) -> JoinHandle<(u16, Option<u64>, Value)> {
     let url = stage.url(CHAT);
     spawn(move || {
@@ -120,7 +119,7 @@ fn a_stream_begins_long_before_the_members_do() {
         "{:?}",
         begun.elapsed()
     );
-    // What fails behind that is told in the stream.
+    // A later failure is reported in the stream.
     let url = stage.url(CHAT);
     let breaks = spawn(move || Streaming::begin(&agent(), &url, &asked(BREAKS, json!({}))).next());
     stage.until("one waits", |(_, waiting)| waiting == 1);
@@ -162,7 +161,7 @@ fn who_asks_once_does_not_wait_for_all_of_who_asks_often() {
 #[test]
 fn a_client_that_goes_away_frees_the_members_within_a_segment() {
     let (stage, gate, drafts) = slow(config(), 40);
-    // What the same answer takes whole.
+    // Number of drafts of the complete answer.
     stage.chat(SUM, json!({}));
     let whole = drafts.swap(0, Ordering::SeqCst);
     assert!(whole >= 9, "three rounds at least: {whole}");
@@ -189,7 +188,7 @@ fn a_client_that_goes_away_frees_the_members_within_a_segment() {
         let made = drafts.swap(0, Ordering::SeqCst);
         assert!(made <= 6, "{made} drafts of {whole}, streamed: {streamed}");
     }
-    // Who goes away while it waits is never begun with.
+    // A client that disconnects while it waits is never served.
     gate.shut();
     let first = asking(&stage, json!({}));
     stage.until("one is answered", |(busy, _)| busy);
@@ -213,7 +212,7 @@ fn a_request_that_breaks_down_does_so_alone() {
     let (stage, _gate, _) = slow(config(), 0);
     let before = stage.chat(SUM, json!({}));
     for stream in [false, true] {
-        // A stream that has waited for long is begun, and breaks off with the same.
+        // A stream that has waited for long is begun, and ends with the same error.
         let waiting = asking(&stage, json!({}));
         if stream {
             stage.until("it is over", |load| load == (false, 0));
@@ -264,7 +263,7 @@ fn sixty_four_clients_lose_nothing() {
         let (url, whole) = (stage.url(CHAT), whole.clone());
         spawn(move || {
             let (agent, mut answers) = (agent(), 0);
-            // Each has one answer at least.
+            // Each has at least one answer.
             loop {
                 let body = asked(SUM, json!({ "user": format!("client {number}") }));
                 if number % 2 == 0 {
@@ -290,8 +289,8 @@ fn sixty_four_clients_lose_nothing() {
         .map(|client| client.join().unwrap())
         .collect();
     let (least, most) = (answers.iter().min().unwrap(), answers.iter().max().unwrap());
-    // Turns go round: nobody has had many more than another.
+    // Turns rotate: no client has had many more than another.
     assert!(*least >= 1 && most - least <= 3, "{answers:?}");
-    // The last of them may hear its answer before the members know that it is over.
+    // The last client may get its answer before the members know that it is over.
     stage.until("nobody is left", |load| load == (false, 0));
 }

@@ -1,5 +1,5 @@
-//! What one member can't do costs nobody else the answer: templates that refuse a conversation, a
-//! context that is too short; and who was missing is told.
+//! A member's limits cost the others no answer: templates that refuse a conversation, and too short
+//! a context. The reply names the missing members.
 
 mod stage;
 
@@ -24,11 +24,11 @@ const STRICT: &str = "{% if messages[0].role == 'system' %}{{ raise_exception('S
     <start_of_turn>{{ m.role }}\n{{ m.content | trim }}<end_of_turn>\n{% endfor %}\
     {% if add_generation_prompt %}<start_of_turn>model\n{% endif %}";
 
-/// Refuses whatever it is asked.
+/// Refuses every conversation.
 const REFUSES: &str = "{% if messages|length != 1 or messages[0].content|length > 6 %}\
     {{ raise_exception('Too much for me.') }}{% endif %}{{ messages[0].content }}";
 
-/// Members with such contexts, and templates in place of their own.
+/// Members with these contexts, and with these templates instead of their own.
 fn served(members: &'static [(&str, usize, Option<&str>)]) -> Stage {
     let load = |&(name, context, template): &(&str, usize, Option<&str>)| {
         let source = Memory::file(format!("{name}.gguf"), file(name));
@@ -104,14 +104,14 @@ fn a_member_that_cannot_read_a_conversation_leaves_it_to_the_others() {
     }
     let chunks = stage.stream(CHAT, &body);
     assert_eq!(&chunks[chunks.len() - 1]["conclave"]["left"], left);
-    // Alone, its words are the answer.
+    // Alone, its text is the answer.
     for (model, word) in [("Quill", "Too much for me."), ("Juno", "context of 64")] {
         body["model"] = json!(model);
         let (status, told) = stage.post(CHAT, &body);
         let told = told["error"]["message"].as_str().unwrap();
         assert!(status == 400 && told.contains(word), "{told}");
     }
-    // Nothing is left over for who can read the next one.
+    // The failure does not affect a request that the member can read.
     let (_, next) = stage.post(CHAT, &said(&[("user", "Well?")]));
     assert_eq!(next["conclave"].get("left"), None, "{next}");
 }

@@ -31,7 +31,7 @@ const ON: &str = "add_generation_prompt add_special_tokens do_sample skip_specia
 
 /// Returns whether an option has no effect in a request with `all` these options.
 pub(crate) fn is_idle(name: &str, value: &Value, all: &Map<String, Value>) -> bool {
-    // A schema without a condition is one all the same.
+    // A schema without conditions is still a schema.
     let is_schema = name.ends_with("schema") || name == "guided_json";
     if is_schema && value.is_object() {
         return false;
@@ -119,7 +119,8 @@ mod tests {
             ),
             (json!({ "do_sample": false }), "do_sample"),
             (
-                // Of bare texts, which have no other; a conversation's is taken before.
+                // Only for bare texts, which have no other form; a conversation's has been taken
+                // before.
                 json!({ "response_format": { "type": "json_object" } }),
                 "response_format",
             ),

@@ -1,4 +1,4 @@
-//! A real server on a free port, with the bundled members; and what its clients say over HTTP.
+//! A real server on a free port, with the bundled members, and its HTTP clients.
 #![allow(dead_code, reason = "each file of tests uses its part")]
 
 use std::io::{BufRead, BufReader};
@@ -43,7 +43,7 @@ pub fn bundled() -> Vec<Member> {
     NAMES.iter().map(load).collect()
 }
 
-/// The server's own thread, until it is dropped.
+/// The server's thread, joined when dropped.
 pub struct Stage {
     pub address: SocketAddr,
     agent: ureq::Agent,
@@ -51,7 +51,7 @@ pub struct Stage {
     running: Option<JoinHandle<()>>,
 }
 
-/// As most tests want it.
+/// Defaults of most tests.
 pub fn config() -> Config {
     Config {
         host: "127.0.0.1".to_owned(),
@@ -68,14 +68,14 @@ impl Stage {
         Self::with(config())
     }
 
-    /// The bundled members, served so.
+    /// The bundled members with this configuration.
     pub fn with(config: Config) -> Self {
         Self::of(config, Settings::default(), || {
             bundled().into_iter().map(AnyMember::from).collect()
         })
     }
 
-    /// Members that are made on the thread they live on.
+    /// Members that are created on the thread that runs them.
     pub fn of<M: TakePart>(
         config: Config,
         settings: Settings,
@@ -115,7 +115,7 @@ impl Stage {
         read(post(&self.agent, &self.url(path), body).unwrap())
     }
 
-    /// An answer to a conversation of one question, with these options.
+    /// The answer to a conversation of one question, with these options.
     pub fn chat(&self, question: &str, options: Value) -> Value {
         let (status, answer) = self.post("/v1/chat/completions", &asked(question, options));
         assert_eq!(status, 200, "{answer}");
@@ -128,7 +128,7 @@ impl Stage {
         answer
     }
 
-    /// A stream whole: its chunks, and whether it came to its end.
+    /// A complete stream: its chunks, and whether it reached its end.
     pub fn stream(&self, path: &str, body: &Value) -> Vec<Value> {
         Streaming::begin(&self.agent, &self.url(path), body).rest()
     }
@@ -141,7 +141,7 @@ impl Stage {
         )
     }
 
-    /// Waits until the server is as told, some seconds at most.
+    /// Waits until the server meets a condition, some seconds at most.
     pub fn until(&self, what: &str, mut is: impl FnMut((bool, u64)) -> bool) {
         let begun = Instant::now();
         while !is(self.health()) {
@@ -154,14 +154,14 @@ impl Stage {
         }
     }
 
-    /// Tells the server to end, without waiting.
+    /// Asks the server to shut down, without waiting.
     pub fn stop(&mut self) {
         if let Some(stop) = self.stop.take() {
             let _ = stop.send(());
         }
     }
 
-    /// Waits until it has.
+    /// Waits until it has shut down.
     pub fn ended(&mut self) {
         self.running.take().unwrap().join().unwrap();
     }
@@ -180,7 +180,7 @@ impl Drop for Stage {
     }
 }
 
-/// A client that takes every status as an answer.
+/// A client that accepts every status.
 pub fn agent() -> ureq::Agent {
     let config = ureq::Agent::config_builder().http_status_as_error(false);
     config
@@ -213,7 +213,7 @@ pub fn asked(question: &str, options: Value) -> Value {
     body
 }
 
-/// A stream on its way.
+/// A stream in progress.
 pub struct Streaming(BufReader<ureq::BodyReader<'static>>);
 
 impl Streaming {
@@ -227,7 +227,7 @@ impl Streaming {
         Self(BufReader::new(response.into_body().into_reader()))
     }
 
-    /// The next chunk; `None` where the stream says that it is whole.
+    /// The next chunk; `None` at the end of the stream.
     pub fn next(&mut self) -> Option<Value> {
         loop {
             let mut line = String::new();
@@ -257,11 +257,11 @@ pub fn text_of(chunks: &[Value]) -> String {
     texts.collect()
 }
 
-/// Where members stand still while it is shut: however slow a machine is, their answer lasts until
-/// it opens.
+/// Members wait here while it is shut: however slow a machine is, their answer lasts until it
+/// opens.
 pub struct Gate(Way);
 
-/// What leads through a [`Gate`]: how many drafts may still pass.
+/// State of a [`Gate`]: number of drafts that may still pass.
 #[derive(Clone)]
 pub struct Way(Arc<(Mutex<usize>, Condvar)>);
 
@@ -291,7 +291,7 @@ impl Gate {
 }
 
 impl Drop for Gate {
-    /// A test that fails keeps no server from its end.
+    /// A failing test must not keep a server from shutting down.
     fn drop(&mut self) {
         self.open();
     }
@@ -305,18 +305,18 @@ impl Way {
     }
 }
 
-/// A real member that is slow, stands still at a gate, breaks down over one word, and is counted.
+/// A real member that is slow, waits at a gate, fails on one word, and counts its drafts.
 pub struct Moody {
     member: Member,
     pause: Duration,
     way: Way,
     drafts: Arc<AtomicUsize>,
     breaks: bool,
-    /// It is as a member behind a server that does not answer.
+    /// It behaves like a remote member whose server does not answer.
     pub late: bool,
 }
 
-/// What a [`Moody`] member breaks down over.
+/// Word at which a [`Moody`] member fails.
 pub const BREAKS: &str = "Break down, please.";
 
 impl Moody {
