@@ -248,8 +248,8 @@ fn the_bundled_members_answer_and_the_record_replays() {
     assert_eq!(alone["members"], json!(["Quill"]));
 }
 
-/// A leader, whichever member it is, drafts alone where it can't be doubted, and never where it
-/// always is.
+/// A leader, whichever member it is, drafts alone if it is never doubted, and never if it always
+/// is.
 #[test]
 fn a_leader_drafts_alone_and_what_is_doubted_is_drafted_by_all() {
     let file = written("led.json", "");

@@ -201,7 +201,7 @@ fn what_cannot_be_logged_ends_nothing() {
         .spawn()
         .unwrap();
     let mut line = String::new();
-    // Nobody reads what it logs.
+    // Its log has no reader.
     drop(program.stderr.take());
     BufReader::new(program.stdout.take().unwrap())
         .read_line(&mut line)
@@ -234,7 +234,7 @@ fn a_template_that_is_none_costs_its_member_and_another_may_be_given() {
     std::fs::write(&file, SINGS).unwrap();
     let given = format!("{name}={}", file.display());
     assert!(models(&["--members", &members, "--template", &given]).contains(&name));
-    // Alone, it is told what is wrong and what to do.
+    // Alone, its error names the fault and the remedy.
     let told = refused(&["--members", folder.to_str().unwrap()]);
     assert!(
         told.contains("Go template") && told.contains("--template"),
@@ -243,7 +243,7 @@ fn a_template_that_is_none_costs_its_member_and_another_may_be_given() {
     let alone = ["--members", folder.to_str().unwrap(), "--template"];
     let file_name = file.to_str().unwrap();
     assert!(models(&[&alone[..], &[file_name]].concat()).contains(&name));
-    // What nobody would use is refused.
+    // Useless options are refused.
     let told = refused(&["--members", &members, "--template", file_name]);
     assert!(told.contains("NAME=FILE"), "{told}");
     assert!(refused(&["--template", "Ada=/nowhere.jinja"]).contains("/nowhere.jinja"));
@@ -342,7 +342,7 @@ fn an_ensemble_is_a_member_of_another_that_drafts_and_scores() {
         assert_eq!(said["members"], json!(["juno", "conclave"]));
         assert_eq!(said["servers"][1]["can"], "drafts and scores");
         assert!(said["left"].as_array().unwrap().is_empty(), "{said}");
-        // The only member that can add is among those behind the server.
+        // The only member that can add is one of the remote server's.
         let answer = said["answer"].as_str().unwrap();
         assert!(answer.contains("432"), "{answer}");
         for round in said["rounds"].as_array().unwrap() {
