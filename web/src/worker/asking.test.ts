@@ -1,7 +1,4 @@
-/**
- * What a caller may ask of an answer: its length, where it ends, what becomes of a conversation
- * that is too long; and who waits.
- */
+/** Options of an answer: its length, its stop texts, too long conversations; and queueing. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AskOptions } from "../library/conclave.ts";
@@ -131,7 +128,7 @@ test("of a conversation that is too long the oldest questions are left out, if t
 });
 
 test("what is left of a conversation leaves an answer a quarter of the context, or what it may take at most", async () => {
-  // Of 64 tokens 16 are the quarter.
+  // The quarter of 64 tokens is 16.
   const dropped = async (perMessage: number, limits: { maxTokens?: number } = {}) => {
     const { conclave } = await open({
       Ada: { ...talker, tokens: (messages) => messages.length * perMessage },

@@ -1,6 +1,6 @@
 /**
- * Conversations whose rounds the caller drives, move by move, in the place of `round.ts`. An open
- * one has the engine to itself: what is asked meanwhile waits until it ends.
+ * Conversations whose rounds the caller drives, move by move, instead of `round.ts`. An open one
+ * owns the engine: other requests wait until it ends.
  */
 import type {
   Candidate,
@@ -14,17 +14,17 @@ import { BadSettings } from "../protocol/errors.ts";
 import type { Request } from "../protocol/messages.ts";
 import { nextTask, together } from "./together.ts";
 
-/** As `Service` runs what uses the engine: one task after the other. */
+/** Runs tasks that use the engine one after the other (see `Service`). */
 type InTurn = <T>(task: () => Promise<T>) => Promise<T>;
 
-/** Of one pass, which nothing stops. */
+/** Maximum candidates of one pass, which can't be stopped. */
 const mostCandidates = 64;
 
 interface Open {
   members: readonly Member[];
-  /** How many candidates were verified since the last that was kept. */
+  /** Candidates verified since the last keep. */
   verified: number;
-  /** Gives the engine to whoever waits. */
+  /** Releases the engine. */
   end: () => void;
 }
 
@@ -37,8 +37,8 @@ export class Conversations {
   }
 
   /**
-   * Waits for the engine; then members read the messages, held to a form where there is one.
-   * Resolves with the tokens of each one's prefix.
+   * Waits for the engine; then members read the messages, constrained to a form if there is one.
+   * Resolves with the number of tokens in each one's prefix.
    */
   begin(
     { id, messages, sampling }: Extract<Request, { type: "begin" }>,
@@ -75,10 +75,7 @@ export class Conversations {
     });
   }
 
-  /**
-   * A draft of at most so many tokens of each of these members, by their places in the
-   * conversation.
-   */
+  /** Lets each of these members (indices into the conversation's) draft at most `tokens` tokens. */
   async draft(
     conversation: number,
     drafters: readonly number[],
@@ -111,7 +108,7 @@ export class Conversations {
     return scores;
   }
 
-  /** Every member keeps one of the candidates that were verified last. */
+  /** Every member keeps one of the candidates verified last. */
   async keep(conversation: number, winner: number): Promise<void> {
     const open = this.#of(conversation);
     if (winner >= open.verified)
@@ -122,7 +119,7 @@ export class Conversations {
     await together(open.members, (member) => member.keep(winner));
   }
 
-  /** Ends one; it may have ended before. */
+  /** Ends a conversation; it may have ended already. */
   end(conversation: number): void {
     this.#open.get(conversation)?.end();
     this.#open.delete(conversation);

@@ -1,4 +1,4 @@
-/** The modules of both cores are fetched from where they lie; what is missing is named. */
+/** The modules of both cores are fetched from their addresses; errors name a missing one. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { compileModule } from "./engine-module.ts";

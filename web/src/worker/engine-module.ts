@@ -1,17 +1,15 @@
-/** Fetches and starts the wasm modules: one for each core, and that of the grammars. */
+/** Fetches and starts the wasm modules: one per core, and the grammars'. */
 import type { Core, CoreModule } from "../protocol/engine.ts";
 import { Download } from "../protocol/errors.ts";
 
-/**
- * The module as it runs in this thread, its heap, and what another thread starts the same one from.
- */
+/** A module running in this thread, its heap, and its compiled form for other threads. */
 export interface StartedModule<M extends CoreModule = CoreModule> {
   module: M;
   memory: WebAssembly.Memory;
   compiled: WebAssembly.Module;
 }
 
-/** Hears how many bytes of a module are here; `total` is 0 while it is unknown. */
+/** Called with the bytes of a module loaded so far; `total` is 0 while unknown. */
 export type OnFetched = (loaded: number, total: number) => void;
 
 const names: Record<Core | "grammar", string> = {
@@ -20,7 +18,7 @@ const names: Record<Core | "grammar", string> = {
   grammar: "What holds answers to a form",
 };
 
-/** Starts a module in this thread; on `memory` where that is given, which another worker has. */
+/** Starts a module in this thread; on `memory`, which another worker has, if given. */
 export async function startModule<M extends CoreModule>(
   module: M,
   compiled: WebAssembly.Module,
@@ -33,7 +31,7 @@ export async function startModule<M extends CoreModule>(
   return { module, memory, compiled };
 }
 
-/** What threads start a module from, of this address. Throws Download where there is none. */
+/** Fetches and compiles the module at this address. Throws Download if there is none. */
 export async function compileModule(
   name: Core | "grammar",
   address: string,
@@ -43,7 +41,7 @@ export async function compileModule(
     const response = await fetch(address);
     if (!response.ok) throw new Error(`it answered ${response.status}`);
     const told = onFetched ? counted(response, onFetched) : response;
-    // While it arrives, where the host names its type.
+    // Compiles while it downloads, if the host sends its type.
     if (response.headers.get("content-type") === "application/wasm")
       return await WebAssembly.compileStreaming(told);
     return await WebAssembly.compile(await told.arrayBuffer());
@@ -56,9 +54,9 @@ export async function compileModule(
   }
 }
 
-/** The same response, of which it is told what has come. */
+/** The same response, with its progress reported. */
 function counted(response: Response, onFetched: OnFetched): Response {
-  // Where the host compresses, the length is that of other bytes.
+  // With compression, the length is not that of the decoded bytes.
   const total = response.headers.has("content-encoding")
     ? 0
     : Number(response.headers.get("content-length") ?? 0);

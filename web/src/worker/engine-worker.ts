@@ -1,7 +1,6 @@
 /**
- * The worker of the fused core, with its module's own script in it, so that it is one file. Its
- * name says which part it has: it serves the library and runs the rounds, or members live in it, or
- * it helps such a one compute.
+ * Worker of the fused core, bundled with its module's own script in one file. Its name is its role:
+ * it serves the library and runs the rounds, or hosts members, or helps another compute.
  */
 import * as glue from "engine-glue";
 import * as grammar from "grammar-glue";
@@ -34,10 +33,10 @@ interface Scope {
 
 const scope = globalThis as unknown as Scope;
 const engine = glue as EngineModule;
-// Some browsers give workers no workers.
+// Some browsers lack nested workers.
 const hasWorkers = typeof Worker !== "undefined";
 
-/** What each part does with a message. */
+/** Message handler of each role. */
 const parts: Record<string, () => (data: unknown) => Promise<void>> = {
   conclave() {
     const service = new Service({
@@ -76,7 +75,7 @@ const parts: Record<string, () => (data: unknown) => Promise<void>> = {
   "conclave helper": () => async (data) => {
     const { compiled, memory } = parseHelperStart(data);
     const { module } = await startModule(engine, compiled, memory);
-    // Returns when there are more helpers than are wanted.
+    // Returns when there are more helpers than wanted.
     module.help();
     scope.postMessage({ type: "left" });
     scope.close();
@@ -85,7 +84,7 @@ const parts: Record<string, () => (data: unknown) => Promise<void>> = {
 
 const receive = (parts[scope.name] ?? parts["conclave"]!)();
 
-// A panic in the module's own promise queue rejects nothing that anybody waits for. Told as an
-// error of the worker it ends what is under way, instead of leaving it waiting for ever.
+// A panic in the module's own promise queue rejects no promise that has a handler. As an error of
+// the worker it aborts pending requests, which would otherwise wait forever.
 scope.addEventListener("unhandledrejection", (event) => reportError(event.reason));
 scope.onmessage = ({ data }) => void receive(data);

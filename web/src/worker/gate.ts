@@ -1,7 +1,4 @@
-/**
- * What an answer passes between its rounds: shut while its page is out of sight, where that saves a
- * battery.
- */
+/** Gate between an answer's rounds: shut while its page is hidden, where that saves battery. */
 export class Gate {
   #shut = false;
   #open: () => void = () => undefined;
@@ -12,7 +9,7 @@ export class Gate {
     if (!shut) this.#open();
   }
 
-  /** Waits until it is open, or the signal says that nobody waits any more. */
+  /** Waits until it is open, or until the signal aborts. */
   async pass(signal: AbortSignal): Promise<void> {
     while (this.#shut && !signal.aborted) {
       await new Promise<void>((resolve) => {

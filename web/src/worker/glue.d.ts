@@ -1,6 +1,6 @@
 /**
- * What wasm-bindgen wrote beside a module; the build puts it into the worker that starts that
- * module (scripts/build.mjs).
+ * Script that wasm-bindgen generates for a module; the build bundles it into the worker that starts
+ * that module (scripts/build.mjs).
  */
 declare module "engine-glue";
 declare module "grammar-glue";

@@ -1,6 +1,6 @@
 /**
- * Answers in a form: every member is held to the schema, wherever it lives, and to nothing behind
- * it.
+ * Answers in a form: every member is constrained to the schema, wherever it lives, and free again
+ * afterwards.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -33,7 +33,7 @@ test("every member writes under a grammar over its own vocabulary, which hears w
         `${cores} cores`,
       );
     }
-    // The next one says what it likes; a third is held anew, by the module that is there.
+    // The next answer is free; a third is constrained anew, by the module already there.
     journal.length = 0;
     await collect(conclave.ask(hello));
     for (const name of ["Ada", "Bo"])
@@ -95,7 +95,7 @@ test("a module that traps fails the answer as a schema, and not the engine", asy
   );
   assert.ok(!journal.includes("terminate"), "no other engine is opened");
   assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end");
-  // What it left behind is not freed.
+  // Its objects are not freed.
   assert.ok(!journal.includes("no document of Ada any more"), journal.join("\n"));
 });
 

@@ -1,6 +1,6 @@
 /**
- * What holds members of this thread to a form: grammars over their vocabularies, from a module of
- * its own that is started for the first answer which has a form.
+ * Constrains members of this thread to a form: grammars over their vocabularies, from a separate
+ * module that is started for the first answer with a form.
  */
 import type {
   Begun,
@@ -26,10 +26,10 @@ import type {
 } from "../protocol/engine.ts";
 import { BadSettings, EngineFailure } from "../protocol/errors.ts";
 
-/** Starts the module in this thread from what was compiled. */
+/** Starts the compiled module in this thread. */
 export type StartGrammar = (compiled: WebAssembly.Module) => Promise<GrammarModule>;
 
-/** The module that has a grammar in it, as its script starts it. */
+/** Starts the grammar module by its script. */
 export const startGrammar =
   (glue: GrammarModule): StartGrammar =>
   async (compiled) => {
@@ -40,31 +40,28 @@ export const startGrammar =
 export class Grammars {
   readonly #start: StartGrammar;
   #started: Promise<GrammarModule> | undefined;
-  /**
-   * The trap that the module fell into: its memory is in no known state since, and its script
-   * starts no other.
-   */
+  /** Trap of the module: its memory is undefined since, and its script can start no second one. */
   #broken: Error | undefined;
 
   constructor(start: StartGrammar) {
     this.#start = start;
   }
 
-  /** Throws Settings where answers can't be held to this form, whoever the member. */
+  /** Throws Settings for an unsupported form. */
   async check({ compiled, schema }: Form): Promise<void> {
     const { check } = await this.#module(compiled);
     this.guarded(() => check(schema));
   }
 
-  /** The vocabulary of a member, as long as that is there. */
+  /** Vocabulary of a member, cached as long as the member exists. */
   async vocabulary(member: ModuleMember, { compiled }: Form): Promise<Vocabulary> {
     const { Vocabulary } = await this.#module(compiled);
     return this.guarded(() => new Vocabulary(member.vocabulary()));
   }
 
   /**
-   * What the module answers. A trap of it is its own, and no fault of the engine; who asks behind
-   * one needs another engine.
+   * Calls the module. A trap is the module's own, not a fault of the engine; further calls need
+   * another engine.
    */
   guarded<T>(ask: () => T): T {
     if (this.#broken)
@@ -84,7 +81,7 @@ export class Grammars {
     }
   }
 
-  /** Frees what is of the module, unless that is broken: it goes with the engine then. */
+  /** Frees an object of the module, unless that has trapped: then it is freed with the engine. */
   free(held: { free(): void } | undefined): void {
     if (!this.#broken) held?.free();
   }
@@ -100,7 +97,7 @@ export class Grammars {
   }
 }
 
-/** A member of an engine in this thread, which writes in a form where it is asked to. */
+/** A member of an engine in this thread, which can be constrained to a form. */
 export class FormedMember implements EngineMember {
   readonly #member: ModuleMember;
   readonly #grammars: Grammars;
@@ -147,7 +144,7 @@ export class FormedMember implements EngineMember {
     return this.#member.begin(messages, sampling, stream, onReading);
   }
 
-  /** Holds the next answer to a form, or to none any more. */
+  /** Sets or removes the constraint of the next answer. */
   async #hold(form: Form | undefined): Promise<void> {
     this.#member.constrain();
     this.#grammars.free(this.#document);

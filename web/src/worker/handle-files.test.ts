@@ -5,7 +5,7 @@ import type { ModelFiles } from "../protocol/model-files.ts";
 import { HandleFiles, soonest } from "./handle-files.ts";
 import { ReadAhead } from "./read-ahead.ts";
 
-/** A browser that opens files for reading alone. */
+/** A browser that opens files read-only. */
 const modal = {
   FileSystemSyncAccessHandle: class {
     readonly mode = "read-only";
@@ -18,7 +18,7 @@ beforeEach(() => {
 afterEach(() => void Reflect.deleteProperty(globalThis, "FileSystemSyncAccessHandle"));
 
 /**
- * Two files by handle, what their blobs were asked for, and how many are open; `missing`: the
+ * Two files by handle, the requests to their blobs, and the number of open ones; `missing`: the
  * second can't be opened.
  */
 function stored({ missing = false, cut = 0 } = {}): {

@@ -1,14 +1,13 @@
 /**
- * A model's files read where they lie, in the origin's private file system: the thread that packs
- * the weights reads them by itself, into one buffer, and no other process has a part in it. Only
- * where a browser opens files for reading alone: elsewhere an open file would keep out other tabs
- * that load the same model.
+ * Reads a model's files in place, in the origin's private file system: the thread that packs the
+ * weights reads them itself, into one buffer, without another process. Only where a browser can
+ * open files read-only: elsewhere an open file would lock out other tabs that load the same model.
  */
 import { ModelFile } from "../protocol/errors.ts";
 import { cutShort, type ModelFiles } from "../protocol/model-files.ts";
 import { ReadAhead } from "./read-ahead.ts";
 
-/** As much of FileSystemSyncAccessHandle, which only workers have, as is used. */
+/** The part of FileSystemSyncAccessHandle, which only workers have, that is used here. */
 interface OpenFile {
   read(into: Uint8Array<ArrayBuffer>, options: { at: number }): number;
   close(): void;
@@ -17,7 +16,7 @@ type Openable = FileSystemFileHandle & {
   createSyncAccessHandle?(options: { mode: "read-only" }): Promise<OpenFile>;
 };
 
-/** Milliseconds after which the event loop gets a turn. */
+/** Milliseconds after which to yield to the event loop. */
 const longest = 50;
 
 export class HandleFiles implements ModelFiles {
@@ -34,7 +33,8 @@ export class HandleFiles implements ModelFiles {
   }
 
   /**
-   * The files by their handles; undefined where they have none, or this browser can't open them so.
+   * The files by their handles; undefined if they have none, or if this browser can't open them
+   * read-only.
    */
   static async open(from: ModelFiles): Promise<HandleFiles | undefined> {
     const { handles, files } = from;
@@ -44,18 +44,18 @@ export class HandleFiles implements ModelFiles {
       for (const handle of handles as readonly Openable[])
         open.push(await handle.createSyncAccessHandle!({ mode: "read-only" }));
     } catch {
-      // Whatever it is, they can be read as blobs.
+      // After any error they can still be read as blobs.
       for (const file of open) file.close();
       return undefined;
     }
     return new HandleFiles(from, open);
   }
 
-  /** What it gives is good until the next read. */
+  /** The result is valid until the next read. */
   async read(file: number, offset: number, length: number): Promise<Uint8Array> {
     const from = this.#open[file];
-    // What is no range of the file is refused by whoever has it. It is also who knows that the load
-    // was stopped, and to ask it lets the event loop go on.
+    // The original files refuse an invalid range. They also know whether the load was stopped, and
+    // asking them yields to the event loop.
     const isRange = length >= 1 && offset + length <= (this.files[file]?.bytes ?? 0);
     if (!from || !isRange) return this.#from.read(file, offset, length);
     if (performance.now() - this.#since > longest) {
@@ -83,12 +83,15 @@ export class HandleFiles implements ModelFiles {
   }
 }
 
-/** A model's files as they are read soonest from here. */
+/** The fastest reader of a model's files in this thread. */
 export async function soonest(files: ModelFiles): Promise<ModelFiles> {
   return (await HandleFiles.open(files)) ?? new ReadAhead(files);
 }
 
-/** Browsers without modes open every file for writing as well, and for nobody else. */
+/**
+ * Whether files can be opened read-only. Browsers without modes open every file exclusively, for
+ * writing too.
+ */
 function opensForReading(): boolean {
   const { FileSystemSyncAccessHandle: handle } = globalThis as {
     FileSystemSyncAccessHandle?: { prototype: object };

@@ -1,12 +1,12 @@
 /**
- * Workers that help a member's worker compute on the CPU, on the same memory: where the page is
+ * Workers that help a member's worker compute on the CPU, on the same memory, if the page is
  * isolated from other origins, so that memory may be shared. Each computes some rows of every
  * product.
  */
 import type { EngineModule } from "../protocol/engine.ts";
 import { compiledModule, shape, sharedMemory, variant, type Checked } from "../protocol/check.ts";
 
-/** A nested worker that helps, as far as it is used. */
+/** The part of a nested worker that is used here. */
 export interface HelperPort {
   postMessage(data: unknown): void;
   terminate(): void;
@@ -16,13 +16,13 @@ export interface HelperPort {
 
 const start = shape({ compiled: compiledModule, memory: sharedMemory });
 const reply = variant({
-  /** It returned from helping, and ends. */
+  /** It stopped helping, and ends. */
   left: shape({}),
 });
 
-/** What a helper is started with: the module as it runs on `memory`. */
+/** Start message of a helper: the module and the `memory` it runs on. */
 export type HelperStart = Checked<typeof start>;
-/** Throws a TypeError that names the fault when `data` is none. */
+/** Throws a TypeError that names the fault if `data` is none. */
 export const parseHelperStart = (data: unknown): HelperStart => start(data, "start");
 
 export class Helpers {
@@ -43,7 +43,8 @@ export class Helpers {
   }
 
   /**
-   * So many from now on. One that could not be started is missed by nobody: the others compute all.
+   * Sets the number of helpers. One that fails to start is not replaced: the others compute all
+   * rows.
    */
   want(count: number): void {
     this.#wanted = count;
@@ -65,7 +66,7 @@ export class Helpers {
     };
     port.onerror = (event) => {
       event.preventDefault();
-      // Another would fail as well.
+      // Another would fail too.
       this.#wanted--;
       this.#ports.delete(port);
       port.terminate();

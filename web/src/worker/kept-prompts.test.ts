@@ -1,6 +1,6 @@
 /**
- * System prompts that are read once: the service with its store and threads; only what a member
- * reads is scripted.
+ * System prompts that are read once: the service with its store and threads; only members' reading
+ * is scripted.
  */
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
@@ -29,7 +29,7 @@ async function visit(
     made.port,
   );
   await conclave.add({ name: "Ada", files: [file] });
-  /** What waits for a quiet moment has had it. */
+  /** Waits until the idle time has passed. */
   const done = async (): Promise<void> => {
     mock.timers.tick(1000);
     for (let turn = 0; turn < 50; turn++) await new Promise((resolve) => setImmediate(resolve));

@@ -1,14 +1,14 @@
 /**
- * A system prompt is read once: what a member made of it is kept in the origin's private files
- * behind the first answer, and the next visit begins there. Of a question nothing is kept. Whatever
- * goes wrong, the prompt is read anew: nobody waits for it, and nobody need know.
+ * Reads a system prompt only once: each member's prefix of it is kept in the origin's private files
+ * after the first answer, and restored at the next visit. Questions are never kept. After any
+ * failure the prompt is silently read anew.
  */
 import type { Member, Message } from "../protocol/engine.ts";
 import type { Prompts } from "../store/prompts.ts";
 import { parseReference, referenceText } from "../store/reference.ts";
 import { sha256 } from "../store/sha256.ts";
 
-/** What is told of a member where it is loaded. */
+/** Identity of a loaded member's model. */
 export interface Origin {
   ref?: string | undefined;
   sha256?: string | undefined;
@@ -17,11 +17,10 @@ export interface Origin {
 interface Read {
   origin: Origin;
   /**
-   * The system prompt that was looked for last; null is the template's own, of conversations that
-   * have none.
+   * System prompt of the last lookup; null for the template's own, in conversations without one.
    */
   system?: string | null;
-  /** Where what the member makes of it is to be kept. */
+  /** Key under which the member's prefix is to be kept. */
   unkept?: string;
 }
 
@@ -33,20 +32,17 @@ export class KeptPrompts {
     this.#prompts = prompts;
   }
 
-  /** A member was loaded. */
+  /** Adds a loaded member. */
   add(member: Member, origin: Origin): void {
     this.#read.set(member, { origin });
   }
 
-  /** It was removed. */
+  /** Removes a member. */
   remove(member: Member): void {
     this.#read.delete(member);
   }
 
-  /**
-   * Gives a member what it made of the conversation's system prompt at an earlier visit, if it is
-   * kept.
-   */
+  /** Restores a member's prefix of the conversation's system prompt, if it is kept. */
   async recall(member: Member, messages: readonly Message[]): Promise<void> {
     const read = this.#read.get(member);
     const first = messages[0];
@@ -74,12 +70,12 @@ export class KeptPrompts {
     }
   }
 
-  /** There is something to keep. */
+  /** Whether there is a prompt to keep. */
   get waits(): boolean {
     return [...this.#read.values()].some(({ unkept }) => unkept !== undefined);
   }
 
-  /** Keeps what members have made of their system prompts. No member may be called meanwhile. */
+  /** Keeps members' prefixes of their system prompts. No member may be called meanwhile. */
   async keep(): Promise<void> {
     for (const [member, read] of this.#read) {
       const { unkept, origin } = read;
@@ -100,12 +96,12 @@ export class KeptPrompts {
   }
 }
 
-/** A model's reference in its one spelling, as the store lists it. */
+/** A model's reference in its canonical spelling, as the store lists it. */
 const spelt = (ref: string): string => referenceText(parseReference(ref));
 
 /**
- * A file's name: the SHA-256 of what tells the model and the prompt, with the file's own digest
- * where that is known.
+ * A file's name: the SHA-256 of the model's identity and the prompt, with the file's own digest if
+ * known.
  */
 function keyOf(origin: Origin, found: Uint8Array): Promise<string> {
   const head = new TextEncoder().encode(

@@ -1,10 +1,10 @@
 /**
- * A lost device shows in many ways, as exceptions or as stale results; all of them are told as what
- * they are.
+ * A lost device shows in many ways, as exceptions or as stale results; all are reported as
+ * DeviceLost.
  */
 import { DeviceLost, typed, type ConclaveError } from "../protocol/errors.ts";
 
-/** What was thrown, typed. `reason`: why the engine's device is gone, where it is. */
+/** The error, typed. `reason`: why the engine's device is lost, if it is. */
 export function diagnosed(thrown: unknown, reason: string | undefined): ConclaveError {
   const error = typed(thrown);
   if (reason === undefined) return error;

@@ -1,6 +1,6 @@
 /**
- * A thread's side of the line to the worker that runs the rounds: an engine of either core, and the
- * members that live here.
+ * A member thread's end of the connection to the worker that runs the rounds: an engine of either
+ * core, and its members.
  */
 import type { BurnModule, Engine, EngineMember, EngineModule } from "../protocol/engine.ts";
 import type { StartedModule } from "./engine-module.ts";
@@ -35,7 +35,7 @@ type Asked = Extract<
   }
 >;
 
-/** Starts the module of this worker's core from what another thread compiled. */
+/** Starts this worker's core from the compiled module. */
 export type StartModule = (
   compiled: WebAssembly.Module,
 ) => Promise<StartedModule<EngineModule | BurnModule>>;
@@ -43,7 +43,7 @@ export type StartModule = (
 interface Started {
   engine: Engine;
   memory: WebAssembly.Memory;
-  /** Who helps it compute, where it shares its memory. */
+  /** Its helpers, if its memory is shared. */
   helpers: Helpers | undefined;
 }
 
@@ -53,13 +53,10 @@ export class MemberHost {
   readonly #grammars: Grammars;
   readonly #startHelper: ((address: string) => HelperPort) | undefined;
   readonly #members = new Map<number, EngineMember>();
-  /**
-   * Members that read a conversation, or think, and wait for word whether to go on, by the
-   * request's id.
-   */
+  /** Members that are reading or thinking and wait for `goOn`, by the request's id. */
   readonly #readers = new Map<number, (goOn: boolean) => void>();
   #started: Promise<Started> | undefined;
-  /** Once it is there. */
+  /** The engine, once created. */
   #engine: Engine | undefined;
 
   constructor(
@@ -74,13 +71,13 @@ export class MemberHost {
     this.#startHelper = startHelper;
   }
 
-  /** Answers one message; rejects only where the line itself is broken. */
+  /** Handles one message; rejects only for an invalid message. */
   async receive(data: unknown): Promise<void> {
     const request = parseThreadRequest(data);
     switch (request.type) {
       case "start":
         this.#started = this.#start(request);
-        // Told to whoever loads the first member.
+        // Reported by the first load.
         return void this.#started.catch(() => undefined);
       case "share":
         return void this.#started
@@ -111,7 +108,7 @@ export class MemberHost {
     return { engine: this.#engine, memory, helpers };
   }
 
-  /** The answer, or why there is none. */
+  /** The reply, which may be a failure. */
   async #outcome(request: Asked): Promise<ThreadReply> {
     try {
       const answer = await this.#answer(request);
@@ -174,7 +171,7 @@ export class MemberHost {
     }
   }
 
-  /** Tells how far a member is, and waits for word whether to go on. */
+  /** Reports a member's progress, and waits for the reply whether to continue. */
   #mayGoOn(step: Extract<ThreadReply, { type: "reading" | "thinking" }>): Promise<boolean> {
     return new Promise((resolve) => {
       this.#readers.set(step.id, resolve);

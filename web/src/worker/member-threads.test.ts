@@ -1,6 +1,5 @@
 /**
- * Members in threads of their own: the rounds are the same, and what goes wrong in one is told as
- * its.
+ * Members in threads of their own: the rounds are the same, and an error in one names its member.
  */
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
@@ -13,7 +12,7 @@ import { begun, collect, file, hello, open, stage, talker } from "../testing/sta
 const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
 const three = { Ada: talker, Bo: { ...talker, step: 2 }, Cy: talker };
 
-/** What an answer was, without its times. */
+/** An answer without its times. */
 const told = (events: ConclaveEvent[]): unknown[] =>
   events.filter(({ type }) => type !== "reading").map((event) => ({ ...event, ms: undefined }));
 
@@ -238,7 +237,10 @@ test("a thread that never starts is given up, and the load says so", async () =>
   }
 });
 
-/** Waits for it, however busy the machine is; what never comes is told by what is asserted then. */
+/**
+ * Waits for a condition, however busy the machine is; if it never holds, the assertion that follows
+ * fails.
+ */
 async function until(there: () => boolean): Promise<void> {
   for (let turn = 0; turn < 2000 && !there(); turn++) await settled();
 }

@@ -1,9 +1,9 @@
 /**
  * On the CPU, members live in workers of their own, as many as there are cores: they draft and
- * verify at the same time, each with a heap of its own: all that crosses is text and scores. Where
- * the page is isolated from other origins, cores that no member lives on help those that have one
- * (`helpers.ts`). Those of the open core share one worker, wherever they run (`open-core.ts`). The
- * rounds run on, and see members as they are everywhere.
+ * verify in parallel, each with its own heap; only text and scores cross. If the page is isolated
+ * from other origins, cores without a member help those that have one (`helpers.ts`). Members of
+ * the open core share one worker, on any backend (`open-core.ts`). The round loop sees all members
+ * alike.
  */
 import type {
   Begun,
@@ -34,7 +34,7 @@ import {
   type ThreadStart,
 } from "./thread-messages.ts";
 
-/** The port of a nested Worker, as far as it is used; tests put a host in its place. */
+/** The part of a nested Worker that is used here; tests replace it by a host. */
 export interface ThreadPort {
   postMessage(data: unknown, transfer: Transferable[]): void;
   terminate(): void;
@@ -43,23 +43,20 @@ export interface ThreadPort {
   onerror: ((event: ErrorEvent) => void) | null;
 }
 
-/** Starts a worker whose script lies at this address. */
+/** Starts a worker with the script at this address. */
 export type StartThread = (address: string) => ThreadPort;
 
-/**
- * A worker that has not started by then won't: browsers have been seen to start one and never run
- * it.
- */
+/** Time limit for a worker's start: some browsers create workers that never run. */
 const startLimitMs = 120_000;
 
-/** Where a member lives, or will. */
+/** Location of a member, which may not be loaded yet. */
 interface Place {
   thread: Thread;
   member: number;
   leave: () => void;
 }
 
-/** What is loaded. */
+/** Arguments of a load. */
 interface Load {
   name: string;
   files: ModelFiles;
@@ -71,7 +68,7 @@ type Step = Extract<ThreadReply, { type: "loading" | "reading" | "thinking" }>;
 type Answer = Exclude<ThreadReply, Step | { type: "failed" | "started" }>;
 type Unnumbered<R> = R extends { id: number } ? Omit<R, "id"> : never;
 
-/** Who waits for the answer to a request. */
+/** A pending request. */
 interface Waiting {
   member: string;
   onStep: (step: Step) => void;
@@ -79,9 +76,9 @@ interface Waiting {
   reject: (error: ConclaveError) => void;
 }
 
-/** A place in a worker for a member that is still to come. */
+/** A reserved place in a worker for a member. */
 export interface Reserved extends Loader {
-  /** Gives it up, unless a member was loaded. */
+  /** Releases it, unless a member was loaded. */
   release(): void;
 }
 
@@ -94,7 +91,8 @@ export class MemberThreads {
   #next = 0;
 
   /**
-   * At most `most` workers, whose script lies at `worker`, that compute on as many threads in all.
+   * At most `most` workers with the script `worker`, which compute on at most as many threads in
+   * all.
    */
   constructor(startThread: StartThread, worker: string, most: number) {
     this.#startThread = startThread;
@@ -102,23 +100,23 @@ export class MemberThreads {
     this.#most = most;
   }
 
-  /** Starts the module in every worker that there is and will be. Comes before the first load. */
+  /** Starts the module in every present and future worker. Must precede the first load. */
   start(start: Omit<ThreadStart, "worker">): void {
     this.#start = { ...start, worker: this.#worker };
     for (const thread of this.#threads) thread.start(this.#start);
   }
 
-  /** How many there are, with those that help. */
+  /** Number of threads, including helpers. */
   get count(): number {
     return this.#inUse.reduce((sum, { helpers }) => sum + 1 + helpers, 0);
   }
 
-  /** Those with a member; a place may be reserved for hours. */
+  /** Threads with a member; a place may stay reserved for hours. */
   get #inUse(): Thread[] {
     return this.#threads.filter(({ heap }) => heap > 0);
   }
 
-  /** How many members live in them. */
+  /** Number of members in them. */
   get members(): number {
     return this.#threads.reduce((sum, { members }) => sum + members.size, 0);
   }
@@ -129,8 +127,8 @@ export class MemberThreads {
   }
 
   /**
-   * A place in a thread of its own, or beside others where there are no more cores; its worker's
-   * script starts at once.
+   * Reserves a place in a new thread, or beside other members if there are no more cores; its
+   * worker's script starts at once.
    */
   reserve(): Reserved {
     const thread = this.#place();
@@ -155,7 +153,7 @@ export class MemberThreads {
     };
   }
 
-  /** As `Engine.load`, in whichever thread has room. */
+  /** As `Engine.load`, in a thread with room. */
   async load(...load: Parameters<Engine["load"]>): Promise<EngineMember> {
     return this.reserve().load(...load);
   }
@@ -190,7 +188,7 @@ export class MemberThreads {
     }
   }
 
-  /** Ends all of them. */
+  /** Ends all threads. */
   close(): void {
     for (const thread of this.#threads) thread.close("the engine was closed");
     this.#threads = [];
@@ -208,7 +206,7 @@ export class MemberThreads {
     );
   }
 
-  /** A thread without members ends: a module's memory never shrinks. */
+  /** Ends a thread without members, since a module's memory never shrinks. */
   #leave(thread: Thread, member: number): void {
     thread.members.delete(member);
     if (thread.members.size > 0) return;
@@ -218,8 +216,8 @@ export class MemberThreads {
   }
 
   /**
-   * Deals out the cores: as many to each member's worker, one more to the largest while some are
-   * left.
+   * Distributes the cores: equally among the members' workers, and the rest one by one from the
+   * largest.
    */
   #share(): void {
     const threads = this.#inUse.filter(({ broken }) => !broken).sort((a, b) => b.heap - a.heap);
@@ -228,19 +226,19 @@ export class MemberThreads {
   }
 }
 
-/** One nested worker: pairs its answers with requests. */
+/** One nested worker: matches its replies with requests. */
 class Thread {
   readonly members = new Set<number>();
   /** Bytes of its module's memory, as of its last load. */
   heap = 0;
-  /** Others can help it, on the same memory. */
+  /** Its memory can be shared with helpers. */
   shared = false;
-  /** How many do. */
+  /** Number of helpers. */
   helpers = 0;
   readonly #port: ThreadPort;
   readonly #waiting = new Map<number, Waiting>();
   #next = 0;
-  /** Why nothing can be asked of it any more. */
+  /** Reason why it takes no more requests. */
   #why: string | undefined;
   #late: ReturnType<typeof setTimeout> | undefined;
 
@@ -257,13 +255,13 @@ class Thread {
     };
     port.onmessageerror = () => this.close("it sent what can't be read");
     port.onerror = (event) => {
-      // Told to whom it concerns, and not to the page as a failure of everything.
+      // Reported by the pending requests, not by the page as an uncaught error.
       event.preventDefault();
       this.close(event.message || "it could not be started");
     };
   }
 
-  /** Starts its module: the first that is asked of it. */
+  /** Starts its module; the first request to it. */
   start(start: ThreadStart): void {
     this.#late = setTimeout(
       () => this.close(`it did not start within ${startLimitMs / 60_000} minutes`),
@@ -276,7 +274,7 @@ class Thread {
     return this.#why !== undefined;
   }
 
-  /** So many help it from now on. */
+  /** Sets its number of helpers. */
   share(helpers: number): void {
     if (!this.shared || helpers === this.helpers) return;
     this.helpers = helpers;
@@ -288,8 +286,8 @@ class Thread {
   }
 
   /**
-   * Asks for `member` and waits for an answer of the type `expected`; `onStep` hears what comes
-   * before it.
+   * Sends a request for `member` and waits for a reply of the type `expected`; `onStep` gets the
+   * replies before it.
    */
   async ask<T extends Answer["type"]>(
     expected: T,
@@ -321,7 +319,7 @@ class Thread {
     else waiting?.resolve(reply);
   }
 
-  /** Ends the worker; whatever is asked of it fails. */
+  /** Ends the worker; pending requests fail. */
   close(why: string): void {
     if (this.broken) return;
     this.#why = why;
@@ -341,7 +339,7 @@ function failed(member: string, why: string): EngineFailure {
   return error;
 }
 
-/** A member in a thread. What is asked at once is known from its last answer. */
+/** A member in a thread. Synchronous values are those of its last reply. */
 class ThreadMember implements EngineMember {
   readonly name: string;
   readonly #thread: Thread;
@@ -434,8 +432,8 @@ class ThreadMember implements EngineMember {
   }
 
   /**
-   * A listener that says after each step whether to go on; one that throws stops, and throws again
-   * in the end.
+   * A listener that answers each step with whether to continue; if it throws, the member stops, and
+   * the error is rethrown at the end.
    */
   #listening(mayGoOn: (step: Step) => Promise<boolean>): {
     onStep: (step: Step) => void;

@@ -1,6 +1,6 @@
 /**
- * The worker of the open core, with its module's own script in it: all members that run on that
- * core live in one of these.
+ * Worker of the open core, bundled with its module's own script: it hosts all members that run on
+ * that core.
  */
 import * as grammar from "grammar-glue";
 import * as glue from "open-core-glue";
@@ -26,6 +26,6 @@ const host = new MemberHost(
   startGrammar(grammar as GrammarModule),
 );
 
-// A panic in the module rejects nothing that anybody waits for: told as an error of this worker.
+// A panic in the module rejects no promise that has a handler: reported as an error of this worker.
 scope.addEventListener("unhandledrejection", (event) => reportError(event.reason));
 scope.onmessage = (event) => void host.receive(event.data);

@@ -1,7 +1,7 @@
 /**
- * The open core in a page: a module that is fetched when the first member is to run on it, and the
- * one worker that all such members share, since burn has one GPU device. Only text and scores cross
- * between members, so that they take part beside those of the fused core.
+ * The open core in a page: a module that is fetched for the first member that runs on it, and one
+ * worker that all such members share, since burn has one GPU device. They answer together with
+ * members of the fused core, since only text and scores cross.
  */
 import type { Backend } from "../protocol/engine.ts";
 import type { OnFetched } from "./engine-module.ts";
@@ -16,7 +16,7 @@ export class OpenCore {
   readonly #startThread: StartThread;
   readonly #place: Place;
   readonly #backend: Backend;
-  /** Who waits for the module. */
+  /** Progress listeners of the fetch. */
   readonly #waiting = new Set<OnFetched>();
   #compiled: Promise<WebAssembly.Module> | undefined;
   #threads: MemberThreads | undefined;
@@ -28,12 +28,12 @@ export class OpenCore {
     this.#backend = backend;
   }
 
-  /** Where its members live, once the module is here. */
+  /** Its member threads, once the module is fetched. */
   get threads(): MemberThreads | undefined {
     return this.#threads;
   }
 
-  /** The same, for who can wait for the module. Throws Download where it can't be had. */
+  /** Its member threads; waits for the module. Throws Download if it can't be fetched. */
   async fetched(onFetched: OnFetched): Promise<MemberThreads> {
     this.#waiting.add(onFetched);
     try {
@@ -48,7 +48,7 @@ export class OpenCore {
     }
   }
 
-  /** Fetched once for all who wait; after a failure, anew for who asks next. */
+  /** Fetches once for all callers; after a failure, again for the next. */
   async #compile(): Promise<WebAssembly.Module> {
     try {
       return await this.#fetch(this.#place.wasm, (loaded, total) =>

@@ -1,6 +1,6 @@
 /**
- * A model's files, read from another thread: ranges are asked for through a MessagePort and come
- * without a copy. The store and its locks stay where they are.
+ * A model's files, read from another thread: ranges are requested through a MessagePort and
+ * transferred without a copy. The store and its locks stay in the first thread.
  */
 import { bytes, number, shape, text, variant } from "../protocol/check.ts";
 import type { ModelFiles } from "../protocol/model-files.ts";
@@ -11,11 +11,11 @@ const answer = variant({
   failed: shape({ id: number, message: text }),
 });
 
-/** The end of the line that answers. */
+/** The serving end. */
 export interface Served {
   /** The other end, to be transferred. */
   port: MessagePort;
-  /** Nothing is read any more. */
+  /** Ends all reading. */
   close(): void;
 }
 
@@ -24,7 +24,7 @@ export function serveFiles(files: ModelFiles): Served {
   port1.onmessage = ({ data }) => {
     const { id, file, offset, length } = range(data, "range");
     files.read(file, offset, length).then(
-      // A view of a larger buffer is copied: who else sees that is not known here.
+      // A view of a larger buffer is copied, since its other users are unknown here.
       (read) =>
         port1.postMessage(
           { type: "read", id, data: read },
@@ -41,7 +41,7 @@ export function serveFiles(files: ModelFiles): Served {
   return { port: port2, close: () => port1.close() };
 }
 
-/** The end of the line that asks. */
+/** The requesting end. */
 export class PortFiles implements ModelFiles {
   readonly files: ModelFiles["files"];
   readonly handles?: readonly FileSystemFileHandle[];

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { ModelFiles } from "../protocol/model-files.ts";
 import { blockBytes, ReadAhead } from "./read-ahead.ts";
 
-/** Two files whose bytes tell where they lie, and what was read of them. */
+/** Two files whose bytes encode their offsets, and the ranges read. */
 function counted(): {
   files: ModelFiles;
   asked: [file: number, offset: number, length: number][];
@@ -91,7 +91,7 @@ test("of pieces that follow one another the next is read while the last is packe
   }
   // The last one is shorter.
   assert.deepEqual(await ahead.read(0, 4 * length, blockBytes / 2), bytes[0]!.subarray(4 * length));
-  // One that can't be read is told where it is asked for.
+  // A failed read is reported to its reader.
   await ahead.read(0, 0, length);
   fail(2);
   await assert.rejects(ahead.read(0, length, length), /not readable/);

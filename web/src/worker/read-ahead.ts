@@ -1,13 +1,13 @@
 /**
- * Reads a model's files in blocks: the engine asks for one tensor after the other, many of them of
- * a few kilobytes, and each range costs a way to another thread, or to the disk, and back. Of a
- * tensor that is asked for in pieces the next one is read while the last is packed.
+ * Reads a model's files in blocks: the engine requests one tensor after the other, many of a few
+ * kilobytes, and each range costs a round trip to another thread or to the disk. When a tensor is
+ * read in pieces, the next piece is read while the last is packed.
  */
 import type { ModelFiles } from "../protocol/model-files.ts";
 
-/** Bytes of a block. Ranges that are longer are pieces of large tensors, and read as they are. */
+/** Bytes of a block. Longer ranges are pieces of large tensors, and read as they are. */
 export const blockBytes = 512 * 1024;
-/** Blocks that are kept: tensors of a layer are not asked for in the order in which they lie. */
+/** Number of cached blocks: the tensors of a layer are not requested in file order. */
 const most = 4;
 
 /** A range of a file. */
@@ -20,11 +20,11 @@ interface Range {
 export class ReadAhead implements ModelFiles {
   readonly files: ModelFiles["files"];
   readonly #from: ModelFiles;
-  /** By file and number; the one that was asked for last comes last. */
+  /** By file and number; the most recently used comes last. */
   readonly #blocks = new Map<string, Promise<Uint8Array>>();
-  /** The last piece. */
+  /** Last piece. */
   #last: Range | undefined;
-  /** What is read already of what lies behind it. */
+  /** Prefetched range that follows it. */
   #next: (Range & { data: Promise<Uint8Array> }) | undefined;
 
   constructor(from: ModelFiles) {
@@ -34,7 +34,7 @@ export class ReadAhead implements ModelFiles {
 
   async read(file: number, offset: number, length: number): Promise<Uint8Array> {
     const end = offset + length;
-    // What is no range of the file is refused by whoever has it.
+    // The original files refuse an invalid range.
     if (length < 1 || end > (this.files[file]?.bytes ?? 0))
       return this.#from.read(file, offset, length);
     if (length > blockBytes) return this.#piece({ file, offset, length });
@@ -67,14 +67,14 @@ export class ReadAhead implements ModelFiles {
       offset: offset + length,
       length: Math.min(length, this.files[file]!.bytes - offset - length),
     };
-    // A piece that follows another is seldom the last.
+    // A piece that follows another is rarely the last.
     if (
       last &&
       follows({ ...last, offset: last.offset + last.length }, piece) &&
       behind.length > 0
     ) {
       const data = this.#from.read(file, behind.offset, behind.length);
-      // Told to whoever asks for it.
+      // Reported to the reader that requests it.
       data.catch(() => undefined);
       this.#next = { ...behind, data };
     }
@@ -95,7 +95,7 @@ export class ReadAhead implements ModelFiles {
       this.#from.read(file, offset, Math.min(blockBytes, this.files[file]!.bytes - offset));
     this.#blocks.delete(key);
     this.#blocks.set(key, block);
-    // One that could not be read may be asked for again.
+    // A block that could not be read may be requested again.
     block.catch(() => this.#blocks.delete(key));
     const [oldest] = this.#blocks.keys();
     if (this.#blocks.size > most && oldest !== undefined) this.#blocks.delete(oldest);

@@ -6,7 +6,7 @@ import { MemoryShelf, type Shelf } from "../store/shelf.ts";
 
 const open = (shelf: Shelf) => new RememberedChoices(async () => shelf);
 
-/** A shelf on which this lies where choices are kept. */
+/** A shelf with this content in the file of choices. */
 async function holding(content: string): Promise<Shelf> {
   const shelf = new MemoryShelf(true);
   await open(shelf).keep("card 1", { normInside: true });

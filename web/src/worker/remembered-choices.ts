@@ -1,6 +1,6 @@
 /**
- * The kernels that the engine chose by measure, for the next visit: one small file on a shelf of
- * its own. Without it, or with another graphics adapter or other kernels, the engine measures
+ * Kernels that the engine chose by measurement, kept for the next visit in one small file on its
+ * own shelf. Without it, or with another graphics adapter or other kernels, the engine measures
  * again.
  */
 import { flag, optional, shape, text, whole } from "../protocol/check.ts";
@@ -9,10 +9,10 @@ import type { Shelf } from "../store/shelf.ts";
 
 const folder = "measured";
 const part = "choices.json";
-/** Anything longer is none of ours. */
+/** Maximum size of a valid file. */
 const mostBytes = 4096;
 
-/** `asATile`: rows of a tile; with one it never pays, and it is full with 32. */
+/** `asATile`: rows from which a tile is used; one row is never faster as a tile, and 32 fill it. */
 const kept = shape({ of: text, normInside: flag, asATile: optional(whole(2, 32)) });
 
 export class RememberedChoices {
@@ -22,7 +22,7 @@ export class RememberedChoices {
     this.#open = open;
   }
 
-  /** What was kept of this adapter with these kernels; undefined for anything else. */
+  /** Choices kept for this adapter and these kernels; undefined for any others. */
   async recall(of: string): Promise<Choices | undefined> {
     try {
       const place = await (await this.#open()).folder(folder);
@@ -31,11 +31,11 @@ export class RememberedChoices {
       const { of: known, ...choices } = kept(JSON.parse(await file.text()), part);
       return known === of ? choices : undefined;
     } catch {
-      return undefined; // Measured again, and written over.
+      return undefined; // Measured again, and overwritten.
     }
   }
 
-  /** Where nothing can be kept, nothing is, and nobody need know. */
+  /** Keeps choices; silently does nothing without storage. */
   async keep(of: string, { normInside, asATile }: Choices): Promise<void> {
     const content = { of, normInside, ...(asATile === undefined ? {} : { asATile }) };
     try {

@@ -10,9 +10,9 @@ export interface Drafted extends Draft {
 /** One round. Rows follow `active`, columns `candidates`; members are indices. */
 export interface Round extends Omit<RoundReport, "candidates"> {
   candidates: Drafted[];
-  /** Active members behind a server. */
+  /** Active members on a server. */
   remote: number[];
-  /** Active members that gave no scores where candidates were verified. */
+  /** Active members that gave no scores when candidates were verified. */
   abstained: number[];
   ms: { draft: number; verify: number };
 }
@@ -24,7 +24,7 @@ export interface Left {
   error: ConclaveError;
 }
 
-/** The report with the members' names, and what the machine does not know of them. */
+/** The machine's report, completed with the members' names and further facts. */
 export const report = (members: readonly Member[], round: RoundReport, ms: Round["ms"]): Round => ({
   ...round,
   candidates: round.candidates.map((draft, j) => ({

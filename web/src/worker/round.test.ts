@@ -1,6 +1,6 @@
 /**
  * The driver against every case of tests/rounds/cases.json, with scripted members and the machine's
- * recorded moves. The table is the one that the machine itself and the native driver are held to
+ * recorded moves. The same table tests the machine itself and the native driver
  * (crates/ensemble/tests/moves.rs, crates/rounds/tests/cases.rs).
  */
 import assert from "node:assert/strict";
@@ -36,7 +36,7 @@ const table = new URL(
 );
 const cases = JSON.parse(readFileSync(table, "utf8")) as Case[];
 
-/** A machine that makes the recorded moves, and takes no other events than the recorded ones. */
+/** A machine that returns the recorded moves, and accepts only the recorded events. */
 class Recorded implements Rounds {
   readonly #moves: [RoundsEvent, RoundsMove][];
   #at = 0;
@@ -51,7 +51,7 @@ class Recorded implements Rounds {
 
   next(event: RoundsEvent): RoundsMove {
     const [wanted, move] = this.#moves[this.#at++] ?? [];
-    // As it crosses: what is undefined is null in a list, and nothing elsewhere.
+    // As it crosses: undefined becomes null in a list, and is dropped elsewhere.
     assert.deepEqual(JSON.parse(JSON.stringify(event)), wanted);
     return structuredClone(move!);
   }
@@ -122,7 +122,7 @@ class Member extends ScriptedMember {
   }
 }
 
-/** A step of the answer as the table tells it. */
+/** A step of the answer in the table's form. */
 const line = (step: Round | Left): string => {
   if ("left" in step) return `${step.left} leaves in round ${step.round}`;
   const writers = step.writers.map((j) => step.drafters[j]).join(" and ");

@@ -1,8 +1,8 @@
 /**
- * The method, one round after the other: SpecFuse (arXiv 2412.07380) and its later form SpecEM; step
- * numbers are the paper's. Members draft, verify in line and keep here; who does so, and what is
- * computed between (shares, feedback, selection, exit, stop), is decided by `Rounds`
- * (crates/ensemble/src/moves.rs). What a member computes is in crates/member.
+ * The method, one round after the other: SpecFuse (arXiv 2412.07380) and its later form SpecEM;
+ * step numbers are the paper's. Members draft, verify in line and keep here; `Rounds`
+ * (crates/ensemble/src/moves.rs) selects them and computes the steps between (shares, feedback,
+ * selection, exit, stop). Members' computations are in crates/member.
  */
 import type { Member, Rounds, RoundsEvent, RoundsMove, Settings } from "../protocol/engine.ts";
 import type { ConclaveError } from "../protocol/errors.ts";
@@ -35,7 +35,7 @@ export async function* rounds(
     const move = machine.next(event);
     return signal.aborted && "members" in move ? machine.next("stopped") : move;
   };
-  /** Lets the members of a move make it, side by side or in turn. */
+  /** Lets the members of a move make it, in parallel or in turn. */
   const made = async <T>(move: MembersMove, task: (member: Member) => Promise<T>) => {
     const began = performance.now();
     const outcome = await (move.inTurn ? inTurn : settled)(members, move.members, task);
@@ -48,7 +48,7 @@ export async function* rounds(
     const move = next();
     switch (move.kind) {
       case "draft": {
-        // 1–2. All draft from the same prefix, or the leader alone; what crosses is text.
+        // 1–2. All draft from the same prefix, or the leader alone; only text crosses.
         const drafts = await made(move, (member) => member.draft(move.tokens, signal));
         event = drafts.failed || { drafted: drafts.results };
         break;
@@ -71,7 +71,7 @@ export async function* rounds(
         yield report(members, move.round, { draft: ms.draft, verify: ms.verify });
         event = "next";
         break;
-      case "leave": // It failed; the others begin the round anew, or go on.
+      case "leave": // It failed; the others restart the round, or continue.
         members[move.member]!.release();
         yield { round: move.round, left: move.member, error: errors.get(move.member)! };
         event = "next";

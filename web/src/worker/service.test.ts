@@ -453,7 +453,8 @@ test("kernels are chosen by measure with the first model, and the next visit rem
     });
     const conclave = await Conclave.open({ backend }, port);
     for (const name of names) await conclave.add({ name, files: [file] });
-    for (const name of names) await conclave.remove(name); // Comes behind what is done after an answer.
+    // Runs after the tasks that follow an answer.
+    for (const name of names) await conclave.remove(name);
     return journal.filter((entry) => /^(measure|choose)/.test(entry));
   };
   const kept = new RememberedChoices(async () => shelf);
@@ -540,10 +541,7 @@ test("members keep the order they are listed in, whichever download ends first",
   assert.deepEqual(begin.members, ["Ada", "Bo"]);
 });
 
-/**
- * A host that answers a fetch only to end it with the caller's signal, and tells what was asked of
- * it.
- */
+/** A host that ends a fetch only by the caller's signal, and records the requests. */
 function silentHost(context: TestContext): { asked: string[]; ended: string[] } {
   const host = { asked: [] as string[], ended: [] as string[] };
   context.mock.method(globalThis, "fetch", (url: string, { signal }: RequestInit = {}) => {

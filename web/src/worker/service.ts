@@ -1,6 +1,6 @@
 /**
- * The worker's side of the protocol: owns the engine and the members, answers requests one after
- * the other where they touch the engine, side by side where they only download.
+ * The worker's side of the protocol: owns the engine and the members; handles requests one after
+ * the other if they use the engine, in parallel if they only download.
  */
 import { chooseBackend, type Gpu } from "../protocol/backend.ts";
 import type { RememberedChoices } from "./remembered-choices.ts";
@@ -62,35 +62,35 @@ import type { Listed, Store } from "../store/store.ts";
 import { nextTask, settled, together } from "./together.ts";
 import { Turns } from "./turns.ts";
 
-/** So long after an answer nothing else may have been asked before system prompts are kept. */
+/** Idle time after an answer before system prompts are kept. */
 const idleMs = 1000;
 
 type RequestOf<T extends Request["type"]> = Extract<Request, { type: T }>;
 
-/** How what is loaded is stopped, and who hears how far it is. */
+/** Abort signal and progress listener of a load. */
 interface Loading {
   signal: AbortSignal;
   onProgress: (progress: Progress) => void;
 }
 
 export interface Surroundings {
-  /** Fetches the fused module from an address and starts it. */
+  /** Fetches the fused core's module from an address and starts it. */
   startModule: (address: string) => Promise<StartedModule<EngineModule>>;
-  /** Fetches the open core's, for workers to start it. */
+  /** Fetches the open core's module, for workers to start it. */
   fetchOpenCore: FetchCore;
-  /** Fetches the grammars' module, for threads to start it; and starts it in this one. */
+  /** Fetches the grammars' module, for threads to start it; and starts it in this thread. */
   fetchGrammar: (address: string) => Promise<WebAssembly.Module>;
   startGrammar: StartGrammar;
-  /** Starts a worker for members; left out where workers have none of their own. */
+  /** Starts a worker for members; absent without nested workers. */
   startThread?: StartThread | undefined;
-  /** How many threads this machine runs at once. */
+  /** Number of threads that this machine runs at once. */
   cores: number;
-  /** The models of this machine; `hub`: where `hf:` references go, if not to the public hub. */
+  /** Opens the models of this machine; `hub`: host for `hf:` references, if not the public hub. */
   openStore: (hub: string | undefined) => Promise<Store>;
-  /** System prompts as members have read them. */
+  /** Kept prefixes of system prompts. */
   prompts: Prompts;
   gpu: Gpu | undefined;
-  /** What engines of earlier visits have measured. */
+  /** Measurements of earlier visits' engines. */
   choices: RememberedChoices;
   post: (reply: Reply) => void;
 }
@@ -105,30 +105,30 @@ export class Service {
   >();
   #started: StartedModule<EngineModule> | undefined;
   #engine: FusedEngine | undefined;
-  /** Why the engine could not be opened. */
+  /** Error of the engine's opening. */
   #unopened: ConclaveError | undefined;
-  /** The opening of the engine, under way or over. */
+  /** The engine's opening, in progress or complete. */
   #opening: Promise<void> | undefined;
-  /** The adapter and the kernels that choices are to be kept of; undefined where nothing is. */
+  /** Adapter and kernels for which choices are to be kept; undefined if there are none to keep. */
   #choicesOf: string | undefined;
-  /** What members run on that name no core; undefined where they may run on either. */
+  /** Core of members that name none; undefined if they may run on either. */
   #core: Core | undefined;
   readonly #grammars: Grammars;
-  /** Where the grammars' module lies, and what threads start it from once an answer had a form. */
+  /** Address of the grammars' module, and its compiled form once an answer had a form. */
   #grammar: { address: string; compiled?: Promise<WebAssembly.Module> } | undefined;
-  /** Where members live on the CPU; undefined where they live here. */
+  /** Threads of members on the CPU; undefined if members live in this thread. */
   #threads: MemberThreads | undefined;
   /** The same, known once a backend is chosen: before the engine is open. */
   #threading: Promise<MemberThreads | undefined> | undefined;
-  /** Where members live on the open core; undefined where workers have no workers. */
+  /** Open core; undefined without nested workers. */
   #openCore: OpenCore | undefined;
-  /** When nothing was asked for a while. */
+  /** Timer of the idle time. */
   #idle: ReturnType<typeof setTimeout> | undefined;
-  /** Undefined where none are to be kept. */
+  /** Undefined if prompts are not to be kept. */
   #prompts: KeptPrompts | undefined;
-  /** Those whose rounds the caller drives. */
+  /** Conversations whose rounds the caller drives. */
   readonly #conversations = new Conversations((task) => this.#inTurn(task));
-  /** The queue of everything that uses the engine. */
+  /** Queue of all tasks that use the engine. */
   readonly #turns = new Turns();
 
   constructor(around: Surroundings) {
@@ -137,7 +137,7 @@ export class Service {
     this.#store = around.openStore(undefined);
   }
 
-  /** Answers one message; never rejects. */
+  /** Handles one message; never rejects. */
   async receive(data: unknown): Promise<void> {
     let request: Request;
     try {
@@ -169,7 +169,7 @@ export class Service {
     } catch (thrown) {
       if (isAbort(thrown)) this.#around.post({ type: "aborted", id });
       else this.#around.post({ type: "failed", id, error: toRecord(this.#diagnose(thrown)) });
-      // Nothing more is fetched for an engine that there is not.
+      // Stops all fetches, since there is no engine.
       if (request.type === "open") {
         this.#unopened = typed(thrown);
         for (const waiting of this.#running.values())
@@ -242,13 +242,13 @@ export class Service {
       case "latestCommit":
         return this.#stored(request, signal);
       case "loseDevice":
-        // Not in turn: a device is lost in the middle of an answer.
+        // Not queued: a device can be lost during an answer.
         this.#opened().engine.loseDevice();
         return this.#around.post({ type: "done", id });
     }
   }
 
-  /** Requests about the models of this machine; they need no engine. */
+  /** Requests about the models of this machine, which need no engine. */
   async #stored(
     request: RequestOf<"plan" | "models" | "deleteModel" | "deletePrompts" | "latestCommit">,
     signal: AbortSignal,
@@ -293,10 +293,10 @@ export class Service {
     this.#core = core;
     this.#prompts = keepPrompts ? new KeptPrompts(this.#around.prompts) : undefined;
     this.#grammar = { ...this.#grammar, address: places.grammar };
-    // First of all: members are fetched through it while the engine opens.
+    // First, since members are fetched through it while the engine opens.
     this.#store = this.#around.openStore(hub);
-    // The module is fetched beside the search for an adapter and the opening of the store, and
-    // beside it members' workers start.
+    // The module is fetched in parallel with the search for an adapter and the opening of the
+    // store, and members' workers start meanwhile.
     const starting = this.#started ?? this.#around.startModule(places.engine.wasm);
     const choosing = chooseBackend(wanted, this.#around.gpu);
     const { startThread, fetchOpenCore } = this.#around;
@@ -308,7 +308,7 @@ export class Service {
           : undefined;
       return this.#threads;
     });
-    // That there is no backend is told by the opening.
+    // The opening reports a missing backend.
     this.#threading = threading.catch(() => undefined);
     const [{ backend, why, adapter: told }, started] = await Promise.all([
       choosing,
@@ -349,7 +349,7 @@ export class Service {
     });
   }
 
-  /** Loads a member; its files are fetched beside the opening of the engine. */
+  /** Loads a member; its files are fetched while the engine opens. */
   async #add(request: RequestOf<"add">, signal: AbortSignal): Promise<void> {
     if (!this.#opening) throw notOpen();
     if (this.#unopened) throw this.#unopened;
@@ -357,7 +357,7 @@ export class Service {
     if (source.remote !== undefined || source.builtIn) return this.#addElsewhere(request, signal);
     const onProgress = seldom((progress) => this.#around.post({ type: "progress", id, progress }));
     const named = source.core ?? this.#core;
-    // Its worker starts while its files come.
+    // Its worker starts while its files are fetched.
     const reserving =
       named === "burn" ? undefined : this.#threading?.then((threads) => threads?.reserve());
     const loading = async (): Promise<void> => {
@@ -371,8 +371,8 @@ export class Service {
             { signal, onProgress },
           );
         await load(named ?? defaultCore, await reserving).catch((error: unknown) => {
-          // The open core runs what the fused one has no plan for, unless the caller has named that
-          // one.
+          // The open core runs models that the fused one has no plan for, unless the caller named
+          // that core.
           if (named !== undefined || !this.#openCore || typed(error).kind !== "NoPlan") throw error;
           return load("burn");
         });
@@ -380,16 +380,14 @@ export class Service {
         files.close();
       }
     };
-    // The engine may build kernels for seconds; who stops is not kept waiting.
+    // The engine may build kernels for seconds; an abort does not wait for that.
     await unlessAborted(
       loading().finally(() => reserving?.then((reserved) => reserved?.release())),
       signal,
     );
   }
 
-  /**
-   * Loads a member on a core: in its turn, beside others that are loaded where each has a thread.
-   */
+  /** Loads a member on a core: queued, in parallel with other loads if each has a thread. */
   async #load(
     request: RequestOf<"add">,
     { core, reserved, files }: { core: Core; reserved: Reserved | undefined; files: ModelFiles },
@@ -399,12 +397,12 @@ export class Service {
     const { engine } = this.#opened();
     const told = (phase: "core" | "loading") => (loaded: number, total: number) =>
       onProgress({ phase, loaded, total, rate: null, secondsLeft: null });
-    // Not in turn: who answers is not kept waiting for a fetch.
+    // Not queued: answers do not wait for a fetch.
     const home = reserved ?? (await this.#home(core, told("core")));
     const load = async (): Promise<void> => {
       signal.throwIfAborted();
       this.#refuseFull(request);
-      // The new one first: a broken file leaves the member it would replace in its place.
+      // The new one first: if its file is broken, the member that it would replace stays.
       const options = {
         contextTokens,
         ...(source.quantise === undefined ? {} : { quantise: source.quantise }),
@@ -416,23 +414,21 @@ export class Service {
     return reserved ? this.#turns.beside(load) : this.#turns.alone(load);
   }
 
-  /**
-   * Asks a server, or the browser's own model, what it can, and seats a member that lives there.
-   */
+  /** Probes a server, or the browser's own model, and adds a member for it. */
   async #addElsewhere(request: RequestOf<"add">, signal: AbortSignal): Promise<void> {
     const { source, builtIn } = request;
     const member = builtIn
       ? await BuiltInJudge.connect(source, builtIn, signal)
       : await RemoteMember.connect(source, signal);
     await unlessAborted(this.#opening ?? Promise.resolve(), signal);
-    // Who stops while an answer has the engine is told at once.
+    // An abort takes effect at once, even while an answer uses the engine.
     await unlessAborted(
       this.#inTurn(async () => this.#seat(request, member, signal, { remote: member.remote })),
       signal,
     );
   }
 
-  /** Throws where there is no place for a member. */
+  /** Throws if there is no room for another member. */
   #refuseFull({ source, replace }: RequestOf<"add">): void {
     const leaves = replace === undefined ? undefined : this.#member(replace);
     if (!leaves && this.#members.size >= mostMembers) {
@@ -458,7 +454,7 @@ export class Service {
     try {
       this.#refuseFull(request);
     } catch (error) {
-      // Another one came first.
+      // Another request came first.
       member.free();
       throw error;
     }
@@ -473,7 +469,7 @@ export class Service {
     });
   }
 
-  /** Where members of a core are loaded. */
+  /** Loader of a core's members. */
   async #home(core: Core, onFetched: OnFetched): Promise<Loader> {
     if (core === "fused") {
       const { engine } = this.#opened();
@@ -494,7 +490,7 @@ export class Service {
     );
   }
 
-  /** Keeps what the engine has measured with its first model, once. */
+  /** Keeps the engine's measurements with its first model, once. */
   async #keepChoices(engine: FusedEngine): Promise<void> {
     const choices = engine.choices();
     if (this.#choicesOf === undefined || !choices?.measured) return;
@@ -503,7 +499,7 @@ export class Service {
     await this.#around.choices.keep(of, choices);
   }
 
-  /** The files of a source, from this machine or from the network. */
+  /** Files of a source, from this machine or from the network. */
   async #files(source: MemberSource, options: Loading): Promise<ModelFiles> {
     if (source.files) return pickedFiles(source.files, source.name);
     if (source.ref !== undefined)
@@ -514,7 +510,7 @@ export class Service {
   #usage(): Usage {
     const own = this.#started?.memory.buffer.byteLength ?? 0;
     const burn = this.#openCore?.threads;
-    // Without threads of their own, members of the fused core live here.
+    // Without threads of their own, members of the fused core live in this thread.
     const here = [...this.#members.values()].filter(({ remote }) => remote === undefined).length;
     const fused = this.#threads?.count ?? (here > (burn?.members ?? 0) ? 1 : 0);
     return {
@@ -530,7 +526,7 @@ export class Service {
     this.#members.delete(name);
   }
 
-  /** Answers behind what was asked before; who stops while it waits is told at once. */
+  /** Answers after all earlier requests; an abort takes effect at once while it waits. */
   async #askInTurn(request: RequestOf<"ask">, signal: AbortSignal): Promise<void> {
     let waits = true;
     const turn = this.#inTurn(async () => {
@@ -550,7 +546,7 @@ export class Service {
     });
   }
 
-  /** The members of these names, each once. */
+  /** Members of these names, each once. */
   #named(names: string[]): Member[] {
     const members = names.map((name) => this.#member(name));
     if (members.length === 0)
@@ -561,8 +557,8 @@ export class Service {
   }
 
   /**
-   * What answers of these members are held to by this schema, once it is known that they can be; a
-   * stop is not kept waiting for a fetch. Throws Settings, Download, the signal's reason.
+   * Form of an answer by this schema, once the schema is known to be supported; an abort does not
+   * wait for a fetch. Throws Settings, Download, the signal's reason.
    */
   async #form(
     schema: string | undefined,
@@ -583,7 +579,7 @@ export class Service {
     return form;
   }
 
-  /** Tells how long a conversation is for each of some members. */
+  /** Reports the length of a conversation for each of some members. */
   async #measure({ id, messages, members: names, thinking }: RequestOf<"measure">): Promise<void> {
     const measured = await together(this.#named(names), async (member, index) => {
       const tokens = await member.measure(messages, thinking);
@@ -618,7 +614,7 @@ export class Service {
       onOneDevice: engine.backend === "webgpu",
     });
     const weights = [...machine.weights()];
-    // What an earlier engine has accepted counts towards every limit.
+    // Segments accepted by an earlier engine count towards every limit.
     let text = accepted.map((segment) => machine.resume(segment.text, segment.tokens)).join("");
     const end = (stop: StopReason): void => {
       text += machine.rest();
@@ -633,7 +629,7 @@ export class Service {
     try {
       let stop: StopReason = "stopped";
       const form = await this.#form(request.schema, members, signal);
-      // Whether it fits everybody is known at once; to read may take minutes.
+      // Whether it fits all members is known at once; reading may take minutes.
       const messages = signal.aborted ? request.messages : await fitting(members, request);
       await Promise.all(members.map((member) => this.#prompts?.recall(member, messages)));
       if (!signal.aborted) {
@@ -643,7 +639,8 @@ export class Service {
             request.sampling,
             index,
             async (done, total) => {
-              emit({ type: "reading", member: request.members[index]!, done, total }); // the member itself is busy
+              // the member itself is busy
+              emit({ type: "reading", member: request.members[index]!, done, total });
               await nextTask(); // lets a stop in
               return !signal.aborted;
             },
@@ -675,7 +672,7 @@ export class Service {
         const gate = this.#running.get(request.id)?.gate;
         let step = await run.next();
         for (; !step.done; await gate?.pass(signal), step = await run.next()) {
-          // A lost device leaves stale results behind, not exceptions.
+          // A lost device leaves stale results, not exceptions.
           if (engine.lost() !== undefined) break;
           const round = step.value;
           if ("left" in round) {
@@ -700,7 +697,7 @@ export class Service {
     } catch (thrown) {
       if (signal.aborted && isAbort(thrown)) return end("stopped");
       const error = this.#diagnose(thrown);
-      // Who has stopped asks no more whether it would have fitted.
+      // After an abort a ContextFull error is moot.
       if (signal.aborted && error.kind === "ContextFull") return end("stopped");
       error.partial = text + machine.rest();
       throw error;
@@ -710,7 +707,7 @@ export class Service {
     }
   }
 
-  /** Keeps what was made of system prompts once nobody has asked for anything for a while. */
+  /** Keeps members' prefixes of system prompts after an idle time. */
   #keepPrompts(): void {
     clearTimeout(this.#idle);
     if (!this.#prompts?.waits) return;
@@ -723,17 +720,14 @@ export class Service {
     }, idleMs);
   }
 
-  /**
-   * What members computed, unless the device was lost: that leaves stale results behind, not
-   * exceptions.
-   */
+  /** Results of members, unless the device was lost: that leaves stale results, not exceptions. */
   async #computed<T>(results: Promise<T>): Promise<T> {
     const computed = await results;
     if (this.#engine?.lost() !== undefined) throw new EngineFailure("The device was lost.");
     return computed;
   }
 
-  /** Members think by themselves before the first round, side by side. */
+  /** Lets members think before the first round, in parallel. */
   async #think(
     members: Member[],
     names: string[],
@@ -787,7 +781,7 @@ export class Service {
   }
 }
 
-/** A member takes in segments that were accepted before: as its own candidates, which it keeps. */
+/** Lets a member take segments accepted earlier: as its own candidates, which it keeps. */
 async function replay(
   member: Member,
   accepted: readonly { text: string }[],
@@ -806,8 +800,8 @@ async function replay(
 }
 
 /**
- * The tokens of a conversation for each member; throws where it does not fit one, naming it unless
- * it fits nobody.
+ * Tokens of a conversation for each member; throws if it does not fit one, with that member's name
+ * unless it fits none.
  */
 async function fit(
   members: readonly Member[],
@@ -826,9 +820,8 @@ async function fit(
 }
 
 /**
- * The messages that every member has room for: all of them, or without the oldest where those may
- * be left out. Then an answer has room, too: a quarter of each context, or what it may take at
- * most.
+ * Messages that fit every member: all of them, or without the oldest if those may be dropped. Then
+ * an answer has room, too: a quarter of each context, or its maximum length.
  */
 async function fitting(
   members: readonly Member[],
@@ -837,14 +830,14 @@ async function fitting(
   for (let kept = messages; ; ) {
     const lengths = await fit(members, kept, thinking).catch(typed);
     const oldest = kept.findIndex(({ role }) => role !== "system");
-    // An answer goes with its question, so that the conversation still begins with the user.
+    // An answer is dropped with its question, so that the conversation still begins with the user.
     const next = kept.findIndex(({ role }, index) => index > oldest && role === "user");
     const last = overflow === "error" || next < 0;
     if (lengths instanceof ConclaveError) {
       if (last || !(lengths instanceof ContextFull)) throw lengths;
     } else {
       const roomy = members.every((member, index) => {
-        const { context } = member.about(); // 0 where a server tells of none
+        const { context } = member.about(); // 0 if a server reports none
         return context === 0 || lengths[index]! + Math.min(maxTokens, context / 4) <= context;
       });
       if (last || roomy) return kept;
@@ -853,7 +846,7 @@ async function fitting(
   }
 }
 
-/** What is stored, with what is kept of system prompts beside each model. */
+/** Stored models, each with its kept system prompts. */
 function withPrompts(stored: Listed, kept: readonly KeptPrompt[]): Stored {
   const bytesOf = (some: readonly KeptPrompt[]): number =>
     some.reduce((sum, { bytes }) => sum + bytes, 0);
@@ -864,7 +857,7 @@ function withPrompts(stored: Listed, kept: readonly KeptPrompt[]): Stored {
   return { ...stored, models, prompts: bytesOf(kept) };
 }
 
-/** Told ten times a second at most; the first and the last of each phase always. */
+/** Throttles reports to ten per second; the first and the last of each phase always pass. */
 function seldom(tell: (progress: Progress) => void): (progress: Progress) => void {
   let last: { phase: string; note: string | undefined; at: number } | undefined;
   return (progress) => {
@@ -879,7 +872,7 @@ function seldom(tell: (progress: Progress) => void): (progress: Progress) => voi
 
 const notOpen = (): EngineFailure => new EngineFailure("The engine is not open. Open it first.");
 
-/** The same files, of which nothing is read any more once the signal says so. */
+/** The same files, which can no longer be read after the signal aborts. */
 function untilAborted(files: ModelFiles, signal: AbortSignal): ModelFiles {
   return {
     files: files.files,
@@ -888,6 +881,6 @@ function untilAborted(files: ModelFiles, signal: AbortSignal): ModelFiles {
       signal.throwIfAborted();
       return files.read(file, offset, length);
     },
-    close: () => {}, // who opened them closes them: another core may read them next
+    close: () => {}, // the caller closes them: another core may read them next
   };
 }

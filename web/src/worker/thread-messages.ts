@@ -1,7 +1,7 @@
 /**
- * The protocol between the worker that runs the rounds and the workers that members live in, on the
- * CPU and on the open core (`member-threads.ts`, `member-host.ts`). Checked on arrival, on both
- * sides, as the library's is.
+ * The protocol between the worker that runs the rounds and the members' workers, on the CPU and on
+ * the open core (`member-threads.ts`, `member-host.ts`). Checked on arrival, on both sides, like
+ * the library's.
  */
 import {
   bytes,
@@ -40,11 +40,11 @@ const counters = shape({
   verifyTokens: number,
 });
 
-/** `member`: a number that the asking side gives it. Requests with an `id` are answered. */
+/** `member`: a number assigned by the requesting side. Requests with an `id` are answered. */
 const request = variant({
-  /** Comes first. `compiled`: the module of this worker's core. `worker`: where its script lies. */
+  /** Comes first. `compiled`: the module of this worker's core. `worker`: address of its script. */
   start: shape({ compiled: compiledModule, worker: text, backend }),
-  /** How many other workers shall help this one compute, where they can share its memory. */
+  /** Number of other workers that help this one compute, if they can share its memory. */
   share: shape({ helpers: whole(0, 1024) }),
   load: shape({
     id: number,
@@ -53,7 +53,7 @@ const request = variant({
     files: list(fileSize),
     /** The same files, to be opened there. */
     handles: optional(list(fileHandle)),
-    /** Where ranges of the files are asked for. */
+    /** Port through which ranges of the files are requested. */
     port: messagePort,
     options: shape({ contextTokens, quantise: optional(oneOf("Q8_0", "Q4_0")) }),
   }),
@@ -85,18 +85,18 @@ const request = variant({
 });
 
 const reply = variant({
-  /** The module runs here: comes once, unasked. */
+  /** The module has started: comes once, unasked. */
   started: shape({}),
   /** Bytes of the weights that are in place. */
   loading: shape({ id: number, loaded: number, total: number }),
   /** Tokens of the conversation that were read; waits for `goOn`. */
   reading: shape({ id: number, done: number, total: number }),
-  /** What a member has thought since the last one; waits for `goOn`. */
+  /** New text of a member's thought; waits for `goOn`. */
   thinking: shape({ id: number, text }),
-  /** `heap`: bytes of this thread's module. `shared`: others can help on it. */
+  /** `heap`: bytes of this thread's module. `shared`: helpers can use its memory. */
   loaded: shape({ id: number, about: modelAbout, heap: number, shared: flag }),
   measured: shape({ id: number, tokens: number }),
-  /** What a member gives, if anything. */
+  /** Result of a member, if any. */
   given: shape({ id: number, given: optional(bytes) }),
   taken: shape({ id: number }),
   begun: shape({
@@ -112,11 +112,11 @@ const reply = variant({
 });
 
 export type ThreadRequest = Checked<typeof request>;
-/** What a thread's engine is started with. */
+/** Start options of a thread's engine. */
 export type ThreadStart = Omit<Extract<ThreadRequest, { type: "start" }>, "type">;
 export type ThreadReply = Checked<typeof reply>;
 
-/** Throws a TypeError that names the fault when `data` is no request. */
+/** Throws a TypeError that names the fault if `data` is no request. */
 export const parseThreadRequest = (data: unknown): ThreadRequest => request(data, "request");
-/** Throws a TypeError that names the fault when `data` is no reply. */
+/** Throws a TypeError that names the fault if `data` is no reply. */
 export const parseThreadReply = (data: unknown): ThreadReply => reply(data, "reply");

@@ -1,8 +1,8 @@
 /**
- * One task for every member side by side. Unlike Promise.all it lets all of them settle before the
- * first failure is thrown: a member must not be called again while a call of it is under way. And it
- * yields to the event loop: on the CPU backend everything else resolves in microtasks, and a stop,
- * which comes as a message, would wait for the end of the answer.
+ * Runs one task per member in parallel. Unlike Promise.all it lets all of them settle before it
+ * throws the first failure: a member must not be called during another call. And it yields to the
+ * event loop: on the CPU backend everything else resolves in microtasks, and a stop, which comes as
+ * a message, would wait for the end of the answer.
  */
 import type { Failure } from "../protocol/engine.ts";
 import { typed, type ConclaveError } from "../protocol/errors.ts";
@@ -13,7 +13,7 @@ export interface Failed {
   error: ConclaveError;
 }
 
-/** Results of the members of a move that made it, and failures. */
+/** Results of the members that made a move, and failures of the others. */
 interface Outcome<T> {
   results: T[];
   failed: Failed[];
@@ -28,7 +28,7 @@ export async function together<M extends { readonly name: string }, T>(
   return results;
 }
 
-/** The same for the members of these indices, with failures that cost the others nothing. */
+/** Runs the task for the members of these indices; a failure does not affect the others. */
 export async function settled<M extends { readonly name: string }, T>(
   members: readonly M[],
   indices: readonly number[],
@@ -68,13 +68,13 @@ export async function inTurn<M extends { readonly name: string }, T>(
   return all;
 }
 
-/** A failure as the rounds take it. */
+/** A failure in the rounds' form. */
 export function failureOf(member: number, { kind }: ConclaveError): Failure {
   const ofDevice = kind === "Engine" || kind === "OutOfMemory";
   return { member, kind: kind === "ContextFull" ? "contextFull" : ofDevice ? "device" : "other" };
 }
 
-/** Lets the event loop take its next task; a timer would be held back by 4 ms. */
+/** Yields to the event loop; a timer would be delayed by 4 ms. */
 export function nextTask(): Promise<void> {
   return new Promise((resolve) => {
     const { port1, port2 } = new MessageChannel();

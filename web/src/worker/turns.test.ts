@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Turns } from "./turns.ts";
 
-/** Tasks that tell when they begin and end, and end when they are let. */
+/** Tasks that record their begin and end, and end when a test lets them. */
 function tasks(): {
   journal: string[];
   task: (name: string) => () => Promise<string>;

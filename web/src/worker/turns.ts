@@ -1,13 +1,10 @@
 /** A queue of tasks that use the engine. */
 export class Turns {
   #tail: Promise<unknown> = Promise.resolve();
-  /**
-   * The end of what was asked before those that run side by side, while one more would run beside
-   * them.
-   */
+  /** End of the tasks before the current parallel group, as long as one more may join the group. */
   #before: Promise<unknown> | undefined;
 
-  /** Runs a task behind all that was asked before, and before all that is asked from now on. */
+  /** Runs a task after all earlier ones, and before all later ones. */
   alone<T>(task: () => Promise<T>): Promise<T> {
     const turn = this.#tail.then(task);
     this.#tail = turn.catch(() => undefined);
@@ -15,10 +12,7 @@ export class Turns {
     return turn;
   }
 
-  /**
-   * The same, but beside those that were asked as this one just before it, and will be just behind
-   * it.
-   */
+  /** The same, but in parallel with adjacent tasks that were queued this way. */
   beside<T>(task: () => Promise<T>): Promise<T> {
     this.#before ??= this.#tail;
     const turn = this.#before.then(task);

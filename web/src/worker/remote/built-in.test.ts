@@ -15,7 +15,7 @@ const drafts = (text: string): Script => ({ drafts: [{ text, ended: false }], ta
 const two = { One: drafts(" one"), Two: drafts(" two") };
 const never = (): Promise<string> => new Promise(() => undefined);
 
-/** What the page has until the test is over. `pressed`: a visitor has just pressed something. */
+/** Properties of the page during the test. `pressed`: there was a user gesture. */
 function page(model?: StandInModel, pressed?: boolean): void {
   const own = (name: string, value: unknown): void =>
     void Object.defineProperty(globalThis, name, { value, configurable: true, writable: true });
@@ -50,7 +50,7 @@ const leftIn = (events: ConclaveEvent[]): LeftEvent[] =>
   events.filter((event) => event.type === "left");
 const failure = (adding: Promise<unknown>): Promise<ConclaveError> =>
   adding.then(() => assert.fail("it was added"), typed);
-/** Until what crosses has crossed. */
+/** Waits until all messages have crossed. */
 const settled = (): Promise<unknown> => new Promise((resolve) => setTimeout(resolve, 30));
 
 test("a stand-in for the browser's model judges by letters, as one behind a server does", async () => {

@@ -1,6 +1,6 @@
 /**
- * The browser's own language model as a judge by letters: it lives in the page, and is asked on a
- * line there.
+ * The browser's own language model as a judge by letters: it lives in the page, and is reached
+ * through a port.
  */
 import { parseSaid, type Asked } from "../../protocol/built-in.ts";
 import { ContextFull, fromRecord, RemoteFailure } from "../../protocol/errors.ts";
@@ -53,7 +53,7 @@ export class BuiltInJudge extends Judge {
   }
 }
 
-/** The end of the line that asks. */
+/** The requesting end of the port. */
 class Line {
   readonly #port: MessagePort;
   readonly #name: string;
@@ -71,7 +71,7 @@ class Line {
       const waiting = this.#waiting.get(said.id);
       if (said.type === "said") return waiting?.resolve(said.text);
       const error = fromRecord(said.error);
-      // What it has failed at once it may not fail at again: it is as if it were late.
+      // An immediate failure may not recur: it counts as late.
       waiting?.reject(
         error instanceof ContextFull ? error : new Late(`${error.message} Go on without ${name}.`),
       );
@@ -79,7 +79,8 @@ class Line {
   }
 
   /**
-   * What it says, held to one of these letters. Throws Late, ContextFull, or the signal's reason.
+   * Its answer, constrained to one of these letters. Throws Late, ContextFull, or the signal's
+   * reason.
    */
   async ask(question: string, letters: string[], { until, signal }: Limit): Promise<string> {
     const id = this.#next++;

@@ -1,4 +1,4 @@
-/** Letters of a model behind a server that can only chat. */
+/** Ballots for a model on a server that can only chat. */
 import { nullable, shape, text } from "../../protocol/check.ts";
 import type { Message } from "../../protocol/engine.ts";
 import { checked, choicesOf } from "./logprobs.ts";
@@ -8,7 +8,7 @@ import type { Server } from "./server.ts";
 
 const chatted = shape({ message: shape({ content: nullable(text) }) });
 
-/** By the server's chat, held to the letters where the server can hold it. */
+/** Asks in the server's chat, constrained to the letters if the server supports that. */
 export function byChat(server: Server, { model, kind }: { model: string; kind: Kind }): NameLetter {
   return async (question, n, limit) => {
     const own = [...letters.slice(0, n)];

@@ -19,7 +19,7 @@ after(() => Promise.all(opened.map((server) => server.close())));
 /** Drafts a word a round, and likes every candidate alike. */
 const near: Script = { drafts: [{ text: " near", ended: false }], taste: () => 1 };
 
-/** Ensembles of scripted members and of one behind a server, called Far. */
+/** Ensembles of scripted members and of one on a server, called Far. */
 async function company(
   scripts: Record<string, Script>,
   { timeout = 2000, judge = false, ...can }: Abilities & { timeout?: number; judge?: boolean } = {},
@@ -121,7 +121,7 @@ test("an answer by a schema is drafted by those who can be held to it; a member 
     completions.length > 0 && completions.every(({ body }) => (body as { echo?: boolean }).echo),
     "it is asked for scores alone",
   );
-  // In words it drafts again.
+  // Without a form it drafts again.
   const [again] = roundsOf(await answer(conclave, 1));
   assert.deepEqual(again!.drafters, [0, 1]);
   conclave.close();

@@ -1,7 +1,6 @@
 /**
- * A member that lives outside the engine and judges by letters: it can chat, and nobody sees its
- * scores. Where it is late it abstains, and after three late rounds it fails, so that the others go
- * on without it.
+ * A member outside the engine that judges by letters: it can chat, but reports no scores. If it is
+ * late it abstains, and after three late rounds it fails, so that the others continue without it.
  */
 import type {
   Begun,
@@ -24,26 +23,26 @@ import { Letters, orders, type NameLetter } from "./letters.ts";
 import { ballot } from "./prompts.ts";
 import { Late, type Limit } from "./server.ts";
 
-/** Rounds of an answer that it may be late in, less one. */
+/** Maximum late rounds of an answer. */
 const lateRounds = 3;
-/** Whoever loads its model answers when that is there. */
+/** Time for a server to load the model before it answers. */
 const joiningMs = 30_000;
 
-/** How long it may take to say what it can. */
+/** Time limit for probing its capabilities. */
 export const joining = (timeoutMs: number, signal: AbortSignal): Limit => ({
   until: performance.now() + Math.max(joiningMs, timeoutMs),
   signal,
 });
 
-/** What is known of a member that lives elsewhere. */
+/** Description of a member outside the engine. */
 export interface Elsewhere {
   name: string;
   remote: RemoteAbout;
-  /** Tokens that it has room for; 0 where nobody tells. */
+  /** Its context size in tokens; 0 if unknown. */
   context: number;
   parameters: number;
   vocabulary: number;
-  /** For a draft, or for its scores. */
+  /** Timeout of a draft, or of its scores. */
   timeoutMs: number;
 }
 
@@ -63,7 +62,7 @@ export class Judge implements Member {
     draftTokens: 0,
     verifyTokens: 0,
   };
-  /** What can be kept. */
+  /** Candidates that can be kept. */
   #verified: readonly Candidate[] = [];
   #tokens: readonly number[] = [];
   #late = 0;
@@ -99,7 +98,7 @@ export class Judge implements Member {
     };
   }
 
-  /** An estimate, of some four characters a token: nothing is asked for it. */
+  /** An estimate of some four characters a token, without a request. */
   async measure(messages: Message[]): Promise<number> {
     const tokens = Math.ceil(
       messages.reduce((sum, { content }) => sum + content.length + 16, 0) / 4,
@@ -113,14 +112,14 @@ export class Judge implements Member {
     return tokens;
   }
 
-  /** What it makes of a system prompt is kept where it lives, or by nobody. */
+  /** The member's own server may cache system prompts. */
   systemKey(): undefined {}
 
   async giveSystem(): Promise<undefined> {}
 
   takePrefix(): void {}
 
-  /** Waits for nothing. */
+  /** Does not wait. */
   async begin(
     messages: Message[],
     sampling: Sampling,
@@ -140,17 +139,17 @@ export class Judge implements Member {
     return { prefix, run: prefix, stopped: false };
   }
 
-  /** What it thinks stays where it lives. */
+  /** Its thoughts stay on its server. */
   async think(): Promise<Thought> {
     return { text: "", tokens: 0, stopped: false };
   }
 
-  /** Undefined: it leaves that to others. */
+  /** Undefined: it does not draft. */
   async draft(_maxTokens: number, _signal?: AbortSignal): Promise<Draft | undefined> {
     return undefined;
   }
 
-  /** Empty where it tells no scores, or abstains. */
+  /** Empty if it reports no scores, or abstains. */
   async verify(
     candidates: Candidate[],
     settings: Settings,
@@ -168,7 +167,7 @@ export class Judge implements Member {
     this.take(this.#verified[winner]?.text ?? "", this.#tokens[winner]);
   }
 
-  /** Puts a segment behind the answer so far. */
+  /** Appends a segment to the answer so far. */
   take(text: string, tokens = Math.ceil(text.length / 4)): void {
     this.answer += text;
     this.spent.prefix += tokens;
@@ -190,8 +189,8 @@ export class Judge implements Member {
   }
 
   /**
-   * Names the best of the candidates twice, in two orders; those of the same words are shown as
-   * one.
+   * Asks for the best of the candidates twice, in two orders; candidates with the same words are
+   * shown as one.
    */
   protected async score(
     candidates: readonly Candidate[],
@@ -214,14 +213,14 @@ export class Judge implements Member {
     return shares && kindOf.map((kind) => ({ preference: shares[kind]!, tokens: 0 }));
   }
 
-  /** A round that nobody has drafted in is begun anew: late again, it is late once more. */
+  /** A round without any draft is repeated: another delay then counts as another late round. */
   protected roundAnew(): void {
     this.#lateNow = false;
   }
 
   /**
-   * What comes of it in time; undefined where it is stopped or late. Throws where it was late too
-   * often.
+   * Result of a task if it is in time; undefined if it is stopped or late. Throws after too many
+   * late rounds.
    */
   protected async inTime<T>(
     signal: AbortSignal | undefined,
@@ -242,7 +241,7 @@ export class Judge implements Member {
   }
 }
 
-/** Whether it names a letter where it is asked for one. */
+/** Whether it names a letter when asked for one. */
 export async function knowsLetters(nameLetter: NameLetter, limit: Limit): Promise<boolean> {
   return (
     (await nameLetter(

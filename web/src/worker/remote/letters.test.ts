@@ -1,6 +1,4 @@
-/**
- * A judge by letters, played by what it is to be: honest, biased to a letter, or both by chance.
- */
+/** A judge by letters, simulated: honest, biased to a letter, or a random mixture of both. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { readFileSync } from "node:fs";
@@ -9,8 +7,8 @@ import { letterIn, Letters, letters, orders, seeded } from "./letters.ts";
 import { ballot } from "./prompts.ts";
 
 /**
- * Rounds of a judge that likes a candidate best which is drawn anew each time; gives the
- * preferences of the last `kept`.
+ * Rounds of a judge whose favourite is drawn anew each time; returns the preferences of the last
+ * `kept`.
  */
 function play(
   rounds: number,
@@ -93,7 +91,7 @@ test("an honest judge comes to be trusted, and its choice gets nearly all", () =
     const { best, row } = rows.at(-1)!;
     assert.equal(row.indexOf(Math.max(...row)), best);
     assert.ok(row[best]! > 0.95, String(row));
-    // Before anything is known, its choice is preferred, but softly.
+    // Without any data its choice is preferred, but only slightly.
     const first = rows[0]!;
     assert.equal(first.row.indexOf(Math.max(...first.row)), first.best);
     assert.ok(first.row[first.best]! < 0.985, String(first.row));
@@ -116,7 +114,7 @@ test("whose letter is always A has hardly a say from the third round on", () => 
 });
 
 test("where a letter is named out of habit, another letter says more than that one", () => {
-  // Three times of four it names what it likes, else A.
+  // Three times of four it names its favourite, else A.
   const { judge } = play(400, 3, 11, (best, order, random) =>
     random() < 0.75 ? order.indexOf(best) : 0,
   );

@@ -1,33 +1,30 @@
 /**
  * A judge without logits: it is shown the candidates as A, B, C … and names one. Every question is
- * asked twice, in a shuffled order and in that order rotated; how often both name the same
- * candidate is how far it is to be trusted, and how often it names a letter wherever the candidates
- * stand is its bias to that letter.
+ * asked twice, in a shuffled order and in that order rotated; how often both answers name the same
+ * candidate is its reliability, and how often it names a letter regardless of the candidate is its
+ * bias to that letter.
  *
- * With n candidates, agreement a and chance 1/n, kappa = (a − 1/n) / (1 − 1/n) is r², r the chance
- * that a single answer names what the judge likes best. Otherwise, so the model, it names the k-th
- * letter with its bias π_k. A candidate's preference is then the chance that it is the one liked
- * best, given both answers and no preference before them: proportional to the product over the
- * answers of r·[it was named] + (1 − r)·π_k, where k was named.
+ * With n candidates, agreement a and chance 1/n, kappa = (a − 1/n) / (1 − 1/n) is r², r the
+ * probability that a single answer names the judge's favourite. Otherwise, in this model, it names
+ * the k-th letter with its bias π_k. A candidate's preference is the probability that it is the
+ * favourite, given both answers and a uniform prior: proportional to the product over the answers
+ * of r·[it was named] + (1 − r)·π_k, where k was named.
  *
- * The tool has the same in crates/remote/src/judge.rs; tests/judging/letters.json holds both to it.
+ * The tool has the same in crates/remote/src/judge.rs; tests/judging/letters.json tests both.
  */
 
 import type { Limit } from "./server.ts";
 
-/** Letters that candidates get. */
+/** Letters of the candidates. */
 export const letters = "ABCDEFGH";
 
 /**
- * The place of the letter among the first `n` that a model names in answer to a question; undefined
- * where it names none.
+ * Index of the letter among the first `n` that a model names in answer to a question; undefined if
+ * it names none.
  */
 export type NameLetter = (question: string, n: number, limit: Limit) => Promise<number | undefined>;
 
-/**
- * Of rounds that were never played: what is believed of a judge before it has judged, and how
- * firmly.
- */
+/** Prior on a judge, as counts of imaginary rounds: its values, and their weight. */
 const before = { kappa: 0.5, rounds: 4, named: 1 };
 
 export class Letters {
@@ -37,25 +34,25 @@ export class Letters {
   /** How often each letter was named among n candidates, by n. */
   readonly #named = new Map<number, number[]>();
 
-  /** The chance that one answer names what the judge likes best. */
+  /** Probability that one answer names the judge's favourite. */
   get reliability(): number {
     return Math.sqrt(Math.min(0.97, Math.max(0.01, this.#agreed / this.#most)));
   }
 
-  /** How often it names each of n letters when it does not name what it likes best; sums to 1. */
+  /** How often it names each of n letters when it does not name its favourite; sums to 1. */
   bias(n: number): number[] {
     const named = this.#of(n);
     const all = named.reduce((sum, count) => sum + count, 0);
     const r = this.reliability;
-    // What it likes best stands everywhere alike.
+    // Its favourite is equally often at each letter.
     const rest = named.map((count) => Math.max(count / all - r / n, 0.1 / n));
     const sum = rest.reduce((all, each) => all + each, 0);
     return rest.map((each) => each / sum);
   }
 
   /**
-   * The preferences, summing to 1, after the judge has named the `named[i]`-th letter of
-   * `orders[i]`; none where it named none. Learns from it.
+   * Preferences, summing to 1, after the judge has named the `named[i]`-th letter of `orders[i]`;
+   * undefined if it named none. Updates the statistics.
    */
   hear(orders: readonly number[][], named: readonly (number | undefined)[]): number[] | undefined {
     const heard = orders.flatMap((order, index) => {
@@ -102,13 +99,13 @@ export function orders(n: number, seed: number): [number[], number[]] {
 }
 
 /**
- * The letter of n that an answer names, as its place; undefined where it names none, or several.
- * What a model thinks first is passed over.
+ * Index of the letter of n that an answer names; undefined if it names none, or several. Leading
+ * thoughts are skipped.
  */
 export function letterIn(answer: string, n: number): number | undefined {
   const said = answer.replace(/<think>[\s\S]*?(<\/think>|$)/g, "").trim();
   const own = letters.slice(0, n);
-  // "B." and "B: the second one" name B, whatever comes behind it.
+  // "B." and "B: the second one" name B, whatever follows.
   const opening = new RegExp(`^\\W*([${own}])([^\\p{L}\\p{N}\\s'’]|$|\\n)`, "u").exec(said)?.[1];
   const named = new Set(
     opening ?? said.match(new RegExp(`(?<![\\p{L}\\p{N}])[${own}](?![\\p{L}\\p{N}'’])`, "gu")),
@@ -117,10 +114,7 @@ export function letterIn(answer: string, n: number): number | undefined {
   return letter === undefined || named.size > 1 ? undefined : own.indexOf(letter);
 }
 
-/**
- * Numbers from 0 to 1 that a seed gives again (mulberry32, a generator of 32 bits in the public
- * domain).
- */
+/** Reproducible numbers from 0 to 1 (mulberry32, a 32-bit generator in the public domain). */
 export function seeded(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

@@ -1,6 +1,6 @@
 /**
- * Scores from what servers tell, in the shapes of their answers: recorded from llama.cpp's server
- * (xllamacpp 2026.10), and as vLLM's and llama-cpp-python's sources write them.
+ * Scores from servers' responses, in their formats: recorded from llama.cpp's server (xllamacpp
+ * 2026.10), and as in the sources of vLLM and llama-cpp-python.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -9,7 +9,7 @@ import { choicesOf, echoed, endingBy, forced, forcing, scoreOf } from "./logprob
 
 const close = (a: number | undefined, b: number): void =>
   assert.ok(Math.abs((a ?? Number.NaN) - b) < 1e-9, `${a} is not ${b}`);
-/** ln Σ 1/p as it is written, without care for overflow. */
+/** ln Σ 1/p by definition, without care for overflow. */
 const harmonic = (logprobs: number[]): number =>
   -Math.log(1 + logprobs.reduce((sum, logprob) => sum + Math.exp(-logprob) - 1, 0));
 
@@ -129,7 +129,7 @@ test("an answer without an echo is refused, as are lists of two lengths and numb
     );
 });
 
-// Recorded: Ada's file, "The answer" behind a question, by the grammar `<[56]> <[274]> <[262]>
+// Recorded: Ada's file, "The answer" after a question, by the grammar `<[56]> <[274]> <[262]>
 // <[271]>`.
 const recorded = {
   text: "The answer",

@@ -1,14 +1,17 @@
 /**
- * A candidate's score from what a server tells of its tokens' log-probabilities. Two ways lead
- * there: `echo`, where a server gives a prompt back with those of all its tokens (vLLM,
- * llama-cpp-python), and forced tokens, where a grammar lets llama.cpp's own server write nothing
- * but the candidate's.
+ * A candidate's score from the log-probabilities of its tokens as a server reports them. There are
+ * two ways: `echo`, where a server returns a prompt with those of all its tokens (vLLM,
+ * llama-cpp-python), and forced tokens, where a grammar lets llama.cpp's own server write only the
+ * candidate's.
  */
 import { list, nullable, number, optional, record, shape, text } from "../../protocol/check.ts";
 import type { Candidate, VerifiedScore } from "../../protocol/engine.ts";
 import { RemoteFailure } from "../../protocol/errors.ts";
 
-/** A probability of nothing, in nats: servers say it as null, or as what JSON has no word for. */
+/**
+ * Log-probability, in nats, of an impossible token, which servers report as null or a non-JSON
+ * value.
+ */
 const nothing = -700;
 
 const legacy = shape({ tokens: list(text), token_logprobs: list(nullable(number)) });
@@ -17,10 +20,7 @@ const entries = shape({
 });
 const choices = shape({ choices: list(record((data) => data)) });
 
-/**
- * The choices of an answer in order of their `index`; exactly `count`. Throws Remote where they are
- * not.
- */
+/** Choices of an answer in order of their `index`; exactly `count`. Throws Remote otherwise. */
 export function choicesOf(answer: unknown, count: number, host: string): Record<string, unknown>[] {
   const found = checked(() => choices(answer, "answer"), host).choices;
   const ordered = [...found.keys()].map(
@@ -33,7 +33,7 @@ export function choicesOf(answer: unknown, count: number, host: string): Record<
   return ordered;
 }
 
-/** Runs a check; what it finds wrong is the server's fault. */
+/** Runs a check; its error is the server's. */
 export function checked<T>(check: () => T, host: string): T {
   try {
     return check();
@@ -50,7 +50,7 @@ export function scoreOf(logprobs: readonly number[], tokens: number): VerifiedSc
   const held = logprobs.map((logprob) => Math.max(nothing, Math.min(0, logprob)));
   const sum = (of: (logprob: number) => number) =>
     held.reduce((all, logprob) => all + of(logprob), 0);
-  // −ln(1 + Σ (1/p − 1)) without overflow: beside a token that is as good as impossible, 1 is lost.
+  // −ln(1 + Σ (1/p − 1)) without overflow: next to a nearly impossible token the 1 is negligible.
   const least = Math.min(...held);
   const harmonic =
     least > -30
@@ -60,9 +60,9 @@ export function scoreOf(logprobs: readonly number[], tokens: number): VerifiedSc
 }
 
 /**
- * The score of what stands behind `prefix` in an echoed prompt (`prefix` + `candidate` + `end`, the
- * last of which may be empty): of the candidate's tokens, and of the first of `end`'s. Throws
- * Remote where the echo does not have them.
+ * Score of the text after `prefix` in an echoed prompt (`prefix` + `candidate` + `end`, which may
+ * be empty): of the candidate's tokens, and of the first of `end`'s. Throws Remote if the echo
+ * lacks them.
  */
 export function echoed(
   choice: Record<string, unknown>,
@@ -81,7 +81,7 @@ export function echoed(
   let ends: number | undefined;
   for (const [index, { begins, over }] of places.entries()) {
     const logprob = logprobs[index] ?? nothing;
-    // One that reaches over the seam belongs to what is behind it.
+    // A token across the seam belongs to the text after it.
     if (over > from && begins < to) own.push(logprob);
     else if (begins >= to && end !== "") ends ??= logprob;
   }
@@ -96,15 +96,15 @@ export function echoed(
 }
 
 /**
- * Characters that a token may lie behind the one before it: one that servers strip white space of,
- * or that follows parts of characters.
+ * Maximum characters between a token and the one before it: servers may strip its white space, or
+ * it follows parts of characters.
  */
 const gap = 16;
 
 /**
- * Where in the prompt each token stands. By their texts: the offsets that servers tell count a
- * first token that is in no prompt, and each part of a character as a whole one. What is not found
- * stands between its neighbours.
+ * Offset of each token in the prompt, found by its text: the offsets that servers report count a
+ * first token that is in no prompt, and each part of a character as a whole one. A token that is
+ * not found lies between its neighbours.
  */
 function placesOf(tokens: readonly string[], prompt: string): { begins: number; over: number }[] {
   let at = 0;
@@ -119,21 +119,18 @@ function placesOf(tokens: readonly string[], prompt: string): { begins: number; 
   return places.map(({ begins, over }, index) => ({ begins, over: over ?? next(index) }));
 }
 
-/** A grammar that lets nothing but these tokens be written, and the answer end behind them. */
+/** A grammar that allows only these tokens, then the end of the answer. */
 export const forcing = (tokens: readonly number[]): string =>
   `root ::= ${tokens.length === 0 ? '""' : tokens.map((token) => `<[${token}]>`).join(" ")}`;
 
 /**
- * Behind them a server ends by whichever of its end tokens is likeliest: this leaves the one that
- * closes a turn. Logits are some tens apart.
+ * After them a server ends with its likeliest end token: this leaves only the one that closes a
+ * turn. Logits are some tens apart.
  */
 export const endingBy = (token: number | undefined): object =>
   token === undefined ? {} : { logit_bias: [[token, 10_000]] };
 
-/**
- * The score of tokens that were forced; the one that ended the answer counts where `scoresEnd` says
- * so.
- */
+/** Score of forced tokens; the one that ended the answer counts if `scoresEnd` says so. */
 export function forced(
   choice: Record<string, unknown>,
   tokens: readonly number[],
@@ -155,6 +152,6 @@ export function forced(
   );
 }
 
-/** Whether a candidate is scored on what closes a turn as well. */
+/** Whether a candidate's score includes the tokens that close its turn. */
 export const scoresEnd = ({ text, ended }: Candidate, scoreEnd: boolean): boolean =>
   text === "" || (ended && scoreEnd);

@@ -1,6 +1,4 @@
-/**
- * What a server can do, found out once when its member is added, by asking it for a little of each.
- */
+/** Capabilities of a server, probed once when its member is added, by a small request for each. */
 import { list, number, optional, shape, text } from "../../protocol/check.ts";
 import { RemoteFailure } from "../../protocol/errors.ts";
 import type { Capability } from "../../protocol/remote.ts";
@@ -10,34 +8,34 @@ import { checked, choicesOf, echoed, forced, forcing } from "./logprobs.ts";
 import { byTemplate, byTokens, byTurns, tokenised, type Renderer } from "./prompts.ts";
 import { Late, Refused, type Limit, type Server } from "./server.ts";
 
-/** Software that is asked for more than the protocol has. */
+/** Software with extensions of the protocol that are used here. */
 export type Kind = "llama.cpp" | "vLLM" | "Conclave" | undefined;
 
-/** What is known of a server. */
+/** Capabilities of a server. */
 export interface Found {
   can: Capability;
-  /** How it tells scores, where it does. */
+  /** Way of scoring, if there is one. */
   scores: "echo" | "forced" | undefined;
-  /** The token that closes a turn, where tokens are forced and the server tells it. */
+  /** The token that closes a turn, if tokens are forced and the server reports it. */
   endToken: number | undefined;
-  /** There, unless it only judges. */
+  /** Present unless it only judges. */
   renderer: Renderer | undefined;
   model: string;
   kind: Kind;
-  /** Tokens that it has room for; 0 where it does not tell. */
+  /** Its context size in tokens; 0 if not reported. */
   context: number;
   parameters: number;
   vocabulary: number;
-  /** Why it can no more than that; empty where it can all. */
+  /** Reason for limited capabilities; empty if there is no limit. */
   note: string;
 }
 
 export interface Wanted {
   /** The server's first, if left out. */
   model?: string | undefined;
-  /** How a turn is written, where the server does not render conversations. */
+  /** Format of a turn, if the server does not render conversations. */
   turn?: string | undefined;
-  /** It is to judge by letters, whatever else it can. */
+  /** It only judges, by letters, even if its server can do more. */
   judge?: boolean | undefined;
 }
 
@@ -55,7 +53,7 @@ const listed = shape({
 });
 
 /**
- * Asks a server what it can. Throws Remote where it can nothing, or has no such model; and as the
+ * Probes a server's capabilities. Throws Remote if it has none, or no such model; and as the
  * server's `ask`.
  */
 export async function probe(
@@ -111,21 +109,20 @@ export async function probe(
   };
 }
 
-/** Whatever of the server's own renders conversations. */
+/** The server's own renderer of conversations. */
 async function rendererOf(
   server: Server,
   { model, kind }: Pick<Found, "model" | "kind">,
   limit: Limit,
 ): Promise<Renderer | undefined> {
-  // llama.cpp's ends an answer by itself wherever its template does, also one that it is forced to
-  // write.
+  // llama.cpp's ends an answer by itself wherever its template does, even a forced one.
   const template = await unlessRefused(byTemplate(server, model, kind === "Conclave", limit));
   return template ?? unlessRefused(byTokens(server, model, limit));
 }
 
 /**
- * What asks for the log-probabilities of a prompt. Of no tokens at all some servers make an error,
- * others no limit; an ensemble would draft and vote for one.
+ * Options that request the log-probabilities of a prompt. Zero tokens are an error for some servers
+ * and no limit for others; an ensemble would draft and vote for one.
  */
 export const echoing = (kind: Kind): object => ({
   max_tokens: kind === "Conclave" ? 0 : 1,
@@ -134,7 +131,7 @@ export const echoing = (kind: Kind): object => ({
   logprobs: 1,
 });
 
-/** How it scores; `undefined` where it does not, `none` where it continues no text either. */
+/** Way of scoring; `undefined` without scores, `none` if it does not continue texts either. */
 async function scoring(
   server: Server,
   { model, kind }: Pick<Found, "model" | "kind">,
@@ -186,10 +183,7 @@ async function scoring(
   return draft === undefined ? "none" : undefined;
 }
 
-/**
- * What closes a turn at llama.cpp's server, whose model may have other tokens beside it that end an
- * answer.
- */
+/** Token that closes a turn on llama.cpp's server, whose model may have other end tokens. */
 async function endTokenOf(
   server: Server,
   model: string,
@@ -207,10 +201,7 @@ async function endTokenOf(
   return tokens.length === 1 ? tokens[0] : undefined;
 }
 
-/**
- * What was asked for; undefined where the server has no such thing. A key that it refuses is an
- * error.
- */
+/** Result of a request; undefined if the server lacks the endpoint. A refused key is an error. */
 async function unlessRefused<T>(asked: Promise<T>): Promise<T | undefined> {
   try {
     return await asked;

@@ -1,6 +1,6 @@
 /**
- * How a conversation becomes the text that a server continues, and a ballot the question that a
- * judge is asked.
+ * Renders a conversation to the text that a server continues, and a ballot to the question for a
+ * judge.
  */
 import { list, number, shape, text } from "../../protocol/check.ts";
 import type { Candidate, Message } from "../../protocol/engine.ts";
@@ -9,22 +9,21 @@ import { letters } from "./letters.ts";
 import type { Limit, Server } from "./server.ts";
 
 /**
- * Renders a conversation up to where its answer begins; `end`: what closes a turn, where that is
- * known.
+ * Renders a conversation up to the start of its answer; `end`: text that closes a turn, if known.
  */
 export interface Renderer {
   render(messages: Message[], limit: Limit): Promise<string>;
   end: string;
-  /** The text begins with the model's own first token already. */
+  /** The text already begins with the model's own first token. */
   whole: boolean;
 }
 
 const rendered = shape({ prompt: text });
 export const tokenised = shape({ tokens: list(number) });
-/** llama.cpp's, with what each stands for: a text, or bytes where that is none. */
+/** llama.cpp's tokens, each with its text, or with bytes if it is none. */
 export const pieces = shape({ tokens: list(shape({ id: number, piece: (data) => data })) });
 
-/** Fills in a turn as a template has it: `<|im_start|>{role}\n{content}<|im_end|>\n`. */
+/** Fills in a turn's format: `<|im_start|>{role}\n{content}<|im_end|>\n`. */
 export function byTurns(turn: string): Renderer {
   const [opening = "", ...closing] = turn.split("{content}");
   const opened = (role: string): string => opening.replaceAll("{role}", role);
@@ -39,8 +38,8 @@ export function byTurns(turn: string): Renderer {
 }
 
 /**
- * By llama.cpp's server or `conclave serve`, which have the model's template. `closes`: by what a
- * turn is closed is to be known, which costs a request.
+ * Renders with llama.cpp's server or `conclave serve`, which have the model's template. `closes`:
+ * also find the text that closes a turn, which costs a request.
  */
 export async function byTemplate(
   server: Server,
@@ -65,12 +64,12 @@ export async function byTemplate(
   ];
   const text = await render(closes ? turns : turns.slice(0, 1), limit);
   const between = text.slice(text.lastIndexOf(said) + said.length, text.lastIndexOf(next)).trim();
-  // A mark, or a line: what is behind it opens the next turn.
+  // A mark, or a line: the text after it opens the next turn.
   const end = closes && text.includes(said) ? (/^<[^>]*>|^.+/.exec(between)?.[0] ?? "").trim() : "";
   return { render, end, whole: false };
 }
 
-/** By vLLM's server: there and back through its tokens. */
+/** Renders with vLLM's server: to tokens and back. */
 export async function byTokens(server: Server, model: string, limit: Limit): Promise<Renderer> {
   const textOf = async (messages: Message[], opens: boolean, limit: Limit): Promise<string> => {
     const there = await server.ask(
@@ -105,7 +104,7 @@ export async function byTokens(server: Server, model: string, limit: Limit): Pro
   };
 }
 
-/** The question which of some candidates is the best: `order[k]` gets the k-th letter. */
+/** Question for the best of some candidates: `order[k]` gets the k-th letter. */
 export function ballot(
   messages: readonly Message[],
   answer: string,

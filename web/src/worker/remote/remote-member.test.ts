@@ -1,5 +1,5 @@
 /**
- * A member behind a server over real HTTP: what it can, what it asks, and what becomes of every
+ * A member on a server over real HTTP: its capabilities, its requests, and the handling of every
  * fault.
  */
 import assert from "node:assert/strict";
@@ -26,7 +26,7 @@ async function serve(can?: Abilities): Promise<OpenAiServer> {
 const join = (server: OpenAiServer, source: Partial<MemberSource> = {}): Promise<RemoteMember> =>
   RemoteMember.connect({ name: "Far", remote: server.address, timeout: 2000, ...source }, never);
 
-/** Waits for what a busy machine comes to late. */
+/** Waits for a condition that a busy machine may reach late. */
 async function until(holds: () => boolean): Promise<void> {
   for (let wait = 0; wait < 2000 && !holds(); wait++)
     await new Promise((resolve) => setTimeout(resolve, 10));

@@ -1,5 +1,5 @@
 /**
- * A member behind an OpenAI-compatible server: it drafts and scores by requests, or only judges by
+ * A member on an OpenAI-compatible server: it drafts and scores by requests, or only judges by
  * letters.
  */
 import { optional, shape, text, whole } from "../../protocol/check.ts";
@@ -27,7 +27,7 @@ import { Server, type Limit } from "./server.ts";
 const drafted = shape({ text, finish_reason: optional((data) => data) });
 const used = shape({ usage: optional(shape({ completion_tokens: optional(whole(0, 2 ** 31)) })) });
 
-/** Characters of a draft: so many a token, and some more for one that is a line of spaces. */
+/** Maximum characters of a draft: per token, and extra for a token that is a line of spaces. */
 const [token, slack] = [32, 256];
 
 export class RemoteMember extends Judge {
@@ -35,11 +35,11 @@ export class RemoteMember extends Judge {
   readonly #found: Found;
   readonly #timeoutMs: number;
   /**
-   * The answer is held to a form, which nobody here can hold its server's tokens to: what it drafts
+   * The answer has a form, to which its server's tokens can't be constrained from here: its drafts
    * could break the document.
    */
   #formed = false;
-  /** The conversation as the server reads it; it is rendered while the others read theirs. */
+  /** The conversation as rendered for the server, while the others read theirs. */
   #prompt: Promise<string> | undefined;
 
   private constructor(name: string, server: Server, found: Found, timeoutMs: number) {
@@ -51,8 +51,8 @@ export class RemoteMember extends Judge {
   }
 
   /**
-   * Asks a server what it can, and makes a member of it. Throws Reference for its address, Remote
-   * for what it answers.
+   * Probes a server, and makes a member of it. Throws Reference for its address, Remote for its
+   * responses.
    */
   static async connect(source: MemberSource, signal: AbortSignal): Promise<RemoteMember> {
     const { name, remote = "", model, key, turn, judge, timeout = usualTimeout } = source;
@@ -71,7 +71,7 @@ export class RemoteMember extends Judge {
     return this.#formed || !this.#found.renderer;
   }
 
-  /** What the server has against the conversation is told by the first draft. */
+  /** If the server refuses the conversation, the first draft reports it. */
   override async begin(
     messages: Message[],
     sampling: Sampling,
@@ -87,7 +87,7 @@ export class RemoteMember extends Judge {
     return super.begin(messages, sampling, stream);
   }
 
-  /** Undefined where it only judges, or abstains. */
+  /** Undefined if it only judges, or abstains. */
   override async draft(maxTokens: number, signal?: AbortSignal): Promise<Draft | undefined> {
     if (this.onlyJudges) return undefined;
     this.roundAnew();
@@ -100,7 +100,7 @@ export class RemoteMember extends Judge {
         temperature,
         top_p: topP,
         seed: (seed + this.round) % 2 ** 31,
-        // Its own defaults are other than the ensemble's; who knows nothing of them may refuse
+        // Its defaults differ from the ensemble's; servers that don't know these options may refuse
         // them.
         ...(kind === "llama.cpp"
           ? { top_k: topK, min_p: 0 }
@@ -115,7 +115,7 @@ export class RemoteMember extends Judge {
         () => drafted(choice, "choice"),
         this.#server.host,
       );
-      // All members have to read it: one that keeps to no limit would fill their contexts.
+      // All members have to read it: a draft without limit would fill their contexts.
       if (text.length > maxTokens * token + slack)
         throw new RemoteFailure(
           `${this.#server.host} drafted more tokens than ${this.name} was asked for. Remove its member, or let it only judge.`,
@@ -127,8 +127,8 @@ export class RemoteMember extends Judge {
       );
       this.spent.draftTokens += tokens;
       const ended = why === "stop";
-      // The token that ends an answer is counted there, and half a character at the end is for the
-      // next round.
+      // The server counts the token that ends an answer, and half a character at the end is left to
+      // the next round.
       return {
         text: text.replace(/\ufffd+$/, ""),
         ended,
@@ -155,7 +155,7 @@ export class RemoteMember extends Judge {
       : this.#force(candidates, settings, limit);
   }
 
-  /** The text so far as the server reads it. Rendered anew where that failed. */
+  /** Text so far as rendered for the server. Rendered again after a failure. */
   async #prefix(limit: Limit): Promise<string> {
     const { renderer } = this.#found;
     if (!renderer) throw new RemoteFailure(`${this.name} only judges.`);
@@ -167,7 +167,7 @@ export class RemoteMember extends Judge {
 
   #complete(body: object, limit: Limit): Promise<unknown> {
     const { model, renderer, kind } = this.#found;
-    // A whole prompt has its first token already.
+    // A whole prompt already has its first token.
     return this.#server.ask(
       "completions",
       {
@@ -180,8 +180,7 @@ export class RemoteMember extends Judge {
   }
 
   /**
-   * All candidates in one request, which gives them back with the log-probabilities of their
-   * tokens.
+   * All candidates in one request, which returns them with the log-probabilities of their tokens.
    */
   async #echo(
     candidates: readonly Candidate[],
@@ -201,8 +200,8 @@ export class RemoteMember extends Judge {
   }
 
   /**
-   * Each candidate in a request of its own, which can write nothing else; side by side. Undefined
-   * where a token is a part of a character: no grammar can name it, and the server trips over it.
+   * Each candidate in its own request, which can write nothing else; in parallel. Undefined if a
+   * token is part of a character: no grammar can name it, and the server fails on it.
    */
   async #force(
     candidates: readonly Candidate[],

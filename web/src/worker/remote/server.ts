@@ -1,16 +1,16 @@
 /**
- * One OpenAI-compatible server: requests with a time limit, tried again within it where that may
- * help. What it answers is bounded and hostile until checked, and its key is in the header of a
- * request and nowhere else.
+ * One OpenAI-compatible server: requests with a time limit, retried within it if that may help. Its
+ * responses are bounded and hostile until checked, and its key is in a request's header and nowhere
+ * else.
  */
 import { optional, shape, text } from "../../protocol/check.ts";
 import { ContextFull, isAbort, RemoteFailure } from "../../protocol/errors.ts";
 import { pause, retryAfter, RetryableError, waitAfter } from "../../store/retry.ts";
 
-/** It did not answer, or not well, in the time it had. */
+/** No response, or no good one, within the time limit. */
 export class Late extends RemoteFailure {}
 
-/** It said no, and would again. */
+/** A refusal that would recur. */
 export class Refused extends RemoteFailure {
   readonly status: number;
 
@@ -21,21 +21,21 @@ export class Refused extends RemoteFailure {
 }
 
 export interface ServerOptions {
-  /** What its paths begin with: `https://host/v1`. */
+  /** Base of its paths: `https://host/v1`. */
   address: URL;
   key?: string | undefined;
-  /** The member's, for messages. */
+  /** The member's name, for messages. */
   name: string;
 }
 
-/** How long a request may take in all. */
+/** Time limit of a request. */
 export interface Limit {
   /** By `performance.now()`. */
   until: number;
   signal?: AbortSignal | undefined;
 }
 
-/** An echo of eight long prompts with a log-probability a token has some megabytes. */
+/** An echo of eight long prompts with a log-probability per token has some megabytes. */
 const mostBytes = 32 * 1024 * 1024;
 const retries = { tries: 6, firstMs: 200, patienceMs: 60_000 };
 
@@ -53,8 +53,8 @@ export class Server {
   }
 
   /**
-   * A request below the address, or with `beside` on the server's own paths beside its `/v1`. GET
-   * without a `body`. Throws Late, Refused, ContextFull, or the signal's reason.
+   * Sends a request below the address, or with `beside` to the server's own paths beside its `/v1`.
+   * GET without a `body`. Throws Late, Refused, ContextFull, or the signal's reason.
    */
   async ask(
     path: string,
@@ -92,7 +92,7 @@ export class Server {
         credentials: "omit",
         referrerPolicy: "no-referrer",
         cache: "no-store",
-        // Elsewhere the key and the question have no business.
+        // The key and the question must not reach another address.
         redirect: "error",
       });
       const text = await bounded(response, this.host);
@@ -105,7 +105,7 @@ export class Server {
           `${this.host} did not answer ${this.#name} in time. Give it a longer \`timeout\`, or see after the server.`,
         );
       if (isAbort(error) || !(error instanceof TypeError)) throw error;
-      // A page is told no more than that: the line, CORS and the page's own policy look alike.
+      // A page learns no more than that: network, CORS and the page's own policy look alike.
       throw new RetryableError(
         `${this.host} can't be reached: check that it runs, that it lets this page's origin ask it (CORS), and that the page's policy allows it (connect-src).`,
       );
@@ -139,7 +139,7 @@ export class Server {
     );
   }
 
-  /** What a server says of its refusal, in one short line, without the key that some repeat. */
+  /** A server's refusal in one short line, without the key that some repeat. */
   #told(text: string): string {
     const plain = messageIn(text).replace(/[\p{Cc}\p{Cf}\s]+/gu, " ");
     const kept = (this.#key ? plain.split(this.#key).join("…") : plain).trim().slice(0, 160);
@@ -153,7 +153,7 @@ const refusal = shape({
   detail: optional(text),
 });
 
-/** The message of a refusal, by the protocol's shape or one of those that servers have besides. */
+/** The message of a refusal, in the protocol's format or another common one. */
 function messageIn(body: string): string {
   try {
     const { error, message, detail } = refusal(JSON.parse(body.slice(0, 65_536)), "");
@@ -163,7 +163,7 @@ function messageIn(body: string): string {
   }
 }
 
-/** The body, which is cut off where it grows beyond all bounds. */
+/** Reads the body, up to the size limit. */
 async function bounded(response: Response, host: string): Promise<string> {
   const decoder = new TextDecoder();
   const reader = response.body?.getReader();
