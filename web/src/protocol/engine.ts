@@ -50,7 +50,7 @@ export const defaultRule: Rule = "harmonic";
 /** Valid range of each numeric setting, by its name: `exit.warmup` for `warmup` in `exit`. */
 export type Ranges = Record<string, SettingRange>;
 
-/** Host and capabilities of a member behind a server, or of the browser's own language model. */
+/** Host and capabilities of a member on a server, or of the browser's own language model. */
 export interface RemoteAbout {
   /** Host that receives questions and answers; empty for the browser's own. */
   host: string;
@@ -88,7 +88,7 @@ export interface Form {
 /** One model and its conversation. Calls to a member must not overlap. */
 export interface Member {
   readonly name: string;
-  /** Host and capabilities, if it is behind a server or in the browser itself. */
+  /** Host and capabilities, if it is on a server or in the browser itself. */
   readonly remote?: RemoteAbout | undefined;
   /** Whether it drafts nothing in the current answer; undefined if it drafts. */
   readonly onlyJudges?: boolean | undefined;
@@ -179,18 +179,18 @@ export interface LocalMember extends ModuleMember {
   nextLogits(): Promise<Float32Array>;
 }
 
-/** What an answer of some members is asked with; lists are by member. */
+/** Options of an answer; lists are by member. */
 export interface RoundsOptions {
   settings: Settings;
-  /** Strength in a vote, NaN where nothing is known of a member. */
+  /** Strength in a vote, NaN if unknown. */
   strengths: number[];
   /** Whether it chats; the others are base models. */
   chats: boolean[];
-  /** Texts of the conversation's turns, of which the last is the question. */
+  /** Texts of the conversation's turns, the last being the question. */
   turns: string[];
-  /** Most tokens of the answer, each segment's in its writer's own; texts to stop before. */
+  /** Maximum tokens of the answer, each segment's in its writer's own tokenisation; stop texts. */
   limits: { tokens?: number | undefined; stop?: readonly string[] };
-  /** Members share a GPU, whose errors may surface at another member's move. */
+  /** Members share a GPU, whose errors may surface in another member's move. */
   onOneDevice: boolean;
 }
 
@@ -200,7 +200,7 @@ export interface Failure {
   kind: "contextFull" | "device" | "other";
 }
 
-/** What members are to do next; they are indices. */
+/** Next task of the members, which are indices. */
 export type RoundsMove =
   | { kind: "draft"; members: number[]; tokens: number; inTurn: boolean }
   | { kind: "verify"; members: number[]; candidates: Candidate[]; inTurn: boolean }
@@ -211,8 +211,8 @@ export type RoundsMove =
   | { kind: "done"; stop: Stop };
 
 /**
- * What they made of the last move: drafts, undefined of a member that abstains; rows of scores,
- * empty likewise.
+ * Results of the last move: drafts, undefined for a member that abstains; rows of scores, likewise
+ * empty.
  */
 export type RoundsEvent =
   | { begun: { drafts: boolean[]; failed: Failure[] } }
@@ -223,19 +223,22 @@ export type RoundsEvent =
   | "next"
   | "stopped";
 
-/** The rounds of one answer as a machine of moves (crates/ensemble). */
+/** The rounds of one answer as a state machine (crates/ensemble). */
 export interface Rounds {
   next(event: RoundsEvent): RoundsMove;
   /**
-   * Takes a segment that was accepted before, ahead of the first move. Returns the text that is
-   * certain to be in the answer.
+   * Adds a segment that was accepted earlier, before the first move. Returns the text that is now
+   * final.
    */
   resume(text: string, tokens: number): string;
   /** Weights of the active members. */
   weights(): Iterable<number>;
-  /** Tokens of the accepted segments, each in its writer's own. */
+  /** Tokens of the accepted segments, each in its writer's own tokenisation. */
   tokens(): number;
-  /** Takes the accepted text withheld since it may begin a stop; it is in an answer that is over. */
+  /**
+   * Takes the accepted text withheld since it may begin a stop text; once the answer is over, it is
+   * part of it.
+   */
   rest(): string;
   free(): void;
 }
@@ -256,7 +259,7 @@ export interface Engine {
     options: LoadOptions,
     onProgress: (loaded: number, total: number) => void,
   ): Promise<ModuleMember>;
-  /** Why the GPU device is lost; undefined while it works. */
+  /** Reason why the GPU device is lost; undefined while it works. */
   lost(): string | undefined;
   free(): void;
 }

@@ -60,7 +60,7 @@ export const settings = exact({
 });
 const rules = shape({ harmonic: settings, leader: settings, paper: settings });
 const ranges = record(shape({ low: number, high: number }));
-/** Less has no room for a chat template's text around a question. */
+/** A smaller context has no room for a chat template's text around a question. */
 const leastContext = 32;
 /** Context size in a member's tokens; at most the size that its model was trained for. */
 export const contextTokens = whole(leastContext, 2 ** 32 - 1);
@@ -92,7 +92,7 @@ const model = {
 export const modelAbout = shape(model);
 const remote = shape({ host: text, model: text, can: oneOf(...capabilities), note: text });
 const lives = shape({ ...model, core: optional(core), remote: optional(remote) });
-/** A member on a core of this machine, or behind a server. */
+/** A member on a core of this machine, or on a server. */
 const about: Check<Checked<typeof lives>> = (data, path) => {
   const checked = lives(data, path);
   if (checked.remote === undefined) core(checked.core, `${path}.core`);
@@ -323,7 +323,7 @@ const event = variant({
     round: number,
     /** Participating members, as indices. */
     active: list(number),
-    /** Those of them behind a server, or the browser's own. */
+    /** Those of them on a server, or the browser's own. */
     remote: list(number),
     /** Those of them without scores in a vote: late, or their server reports none. */
     abstained: list(number),
@@ -343,8 +343,7 @@ const event = variant({
      */
     totals: list(number),
     /**
-     * Verifiers, as indices into `active`, whose vote alone turned a round that all others agreed
-     * on.
+     * Verifiers, as indices into `active`, whose vote alone overturned the choice of all others.
      */
     turnedBy: list(number),
     /** How often another member preferred the candidate to some other one, at least 1. */

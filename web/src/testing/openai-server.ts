@@ -40,9 +40,9 @@ export class OpenAiServer {
   readonly asked: Asked[] = [];
   /** Requests whose connection was closed before the response. */
   given = 0;
-  /** Faults of the next requests whose path ends so, in order. */
+  /** Faults of the next requests to paths with these endings, in order. */
   readonly faults: { path: string; fault: Fault }[] = [];
-  /** What it writes next, word for word; `ends` if it ends there. */
+  /** Its next output, word for word; `ends`: the answer ends there. */
   writes = { text: " and so on", ends: false };
   /** The letter that it names for a ballot. */
   names: (ballot: string) => string = () => "A";

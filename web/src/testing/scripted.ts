@@ -180,7 +180,7 @@ export class ScriptedMember implements ModuleMember {
 
   #prefixOf(messages: Message[]): Uint8Array | undefined {
     const { prompts } = this.#script;
-    if (messages[0]?.role !== "system") return undefined; // Its template begins with nothing.
+    if (messages[0]?.role !== "system") return undefined; // its template begins with nothing
     return prompts && new TextEncoder().encode(`${prompts.model}: ${messages[0]?.content}`);
   }
 
@@ -341,19 +341,19 @@ export function scriptedGrammar(journal: string[]): GrammarModule {
   };
 }
 
-/** A trap, as of a wasm module. */
+/** A trap, as from a wasm module. */
 function unreachable(): never {
   throw new WebAssembly.RuntimeError("unreachable");
 }
 
-/** A verifier's score of a candidate, by whichever number it gives. */
+/** A verifier's score of a candidate, by the number that it gives. */
 const taste = ({ meanLogit, preference, harmonic = 0 }: Score): number =>
   meanLogit ?? preference ?? 1 / (1 - harmonic);
 
 /**
- * Rounds as the service and the library see them, for tests of those: all draft, the candidate of
- * the largest mean share wins, failures leave. What the machine itself does is tested in
- * crates/ensemble, and the driver against its recorded moves in round.test.ts.
+ * The rounds as the service and the library see them: all draft, the candidate of the largest mean
+ * share wins, failures leave. The machine itself is tested in crates/ensemble, and the driver
+ * against its recorded moves in round.test.ts.
  */
 export class ScriptedRounds implements Rounds {
   readonly #journal: string[];
@@ -496,7 +496,7 @@ export class ScriptedRounds implements Rounds {
     return { kind: "round", round: report };
   }
 
-  /** Takes an accepted segment; returns the text that is certain to be in the answer. */
+  /** Adds an accepted segment; returns the text that is now final. */
   #take({ text, tokens }: Draft): string {
     const { stop = [], tokens: most = Number.POSITIVE_INFINITY } = this.#options.limits;
     this.#tokens += tokens;

@@ -48,7 +48,7 @@ export interface StagedThread {
   helpers: Set<HelperPort>;
   /** Number of helpers it last asked for. */
   wanted: number;
-  /** Why its device is lost, if a test sets it. */
+  /** Reason why its device is lost, if a test sets it. */
   lost?: string;
   terminated: boolean;
 }
