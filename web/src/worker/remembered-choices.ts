@@ -12,7 +12,7 @@ const part = "choices.json";
 /** Maximum size of a valid file. */
 const mostBytes = 4096;
 
-/** `asATile`: rows from which a tile is used; one row is never faster as a tile, and 32 fill it. */
+/** `asATile`: rows from which a tile pays: never one, and at most 32, which fill it. */
 const kept = shape({ of: text, normInside: flag, asATile: optional(whole(2, 32)) });
 
 export class RememberedChoices {
