@@ -6,11 +6,11 @@
 //! **Logit.** ŝ_ij = s_ij / Σ_j' s_ij'. Eq. 3 assumes positive scores, but logits are defined only
 //! up to a constant: a row of negative ones would be ranked in reverse, and a row summing to nearly
 //! 0 would overflow. Guard: let m be the row's smallest score and M its largest magnitude. A row
-//! with m ≥ 10⁻⁶·M is left to Eq. 3. Any other row is first shifted by one constant, to s − m +
-//! max(−m, 10⁻⁶·M): its smallest score m < 0 becomes |m|. So a row of negative logits separates its
-//! candidates as strongly as positive ones of that size would; order is kept; shares are continuous
-//! in the scores; and a verifier's scale, which multiplies s, m and M alike, cancels. A row of
-//! zeros is uniform.
+//! with m ≥ 10⁻⁶·M is left to Eq. 3. Any other row is first shifted by one constant, to
+//! s − m + max(−m, 10⁻⁶·M): its smallest score m < 0 becomes |m|. So a row of negative logits
+//! separates its candidates as strongly as positive ones of that size would; order is kept; shares
+//! are continuous in the scores; and a verifier's scale, which multiplies s, m and M alike, cancels.
+//! A row of zeros is uniform.
 //!
 //! **Harmonic.** s_ij = 1 / (F + u_ij) with the surprise u_ij = ln(1 + Σ_t (1/p_t − 1)) over the
 //! tokens t of c_j, in nats; p_t is the verifier's probability of each, F = 0.5 ([`FLOOR`]). Σ 1/p

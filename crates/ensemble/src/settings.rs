@@ -103,9 +103,9 @@ switch! {
         Code = "code",
         /// η = α / (N·√k), the form printed in the paper. Weights diverge much faster.
         Printed = "printed",
-        /// The code form, and after every update a fraction of each weight is spread evenly: w ← (1
-        /// − λ)·w + λ/N with λ = [`Settings::fixed_share`]. It keeps every weight at λ/N or more,
-        /// and lets a member that was weak in an earlier part of the answer recover.
+        /// The code form, and after every update a fraction of each weight is spread evenly:
+        /// w ← (1 − λ)·w + λ/N with λ = [`Settings::fixed_share`]. It keeps every weight at λ/N or
+        /// more, and lets a member that was weak in an earlier part of the answer recover.
         FixedShare = "fixed-share",
     }
 }
@@ -230,9 +230,9 @@ pub struct Settings {
     /// that ends unsure of itself ([`sure`](Self::sure)); 0 to 1, where 1 turns both off.
     pub discount: f64,
     /// Largest surprise in nats of a drafter at its own candidate that ends the answer while an
-    /// equally strong or stronger member continues; above it the candidate is discounted; 0 to
-    /// 1000. A short answer is known or guessed: members that know it end sure of themselves, and
-    /// one that is asked for an explanation and has none ends unsure.
+    /// equally strong or stronger member continues, 0 to 1000; above it the candidate is
+    /// discounted. A short answer is known or guessed: members that know it end sure of themselves,
+    /// and one that is asked for an explanation and has none ends unsure.
     pub sure: f64,
     /// Model exit; without it every member stays to the end.
     pub exit: Option<Exit>,
