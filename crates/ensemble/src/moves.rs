@@ -209,10 +209,8 @@ pub struct Rounds {
     query: Query,
     ending: Ending,
     on_one_device: bool,
-    /// Whether each member drafts.
     drafts: Vec<bool>,
     stage: Stage,
-    /// Current round.
     round: Round,
     /// Members that draft now.
     asked: Vec<usize>,
@@ -223,7 +221,6 @@ pub struct Rounds {
     in_turn: bool,
     /// Members that will leave, with the rounds in which they failed.
     failed: VecDeque<(usize, Failed)>,
-    /// Reason why the answer is over.
     stop: Option<Stop>,
 }
 

@@ -37,7 +37,6 @@ pub struct Query {
     chats: Vec<bool>,
     /// The conversation, and the answer so far.
     said: Said,
-    /// This round's candidates.
     ballot: Ballot,
     quality: Quality,
     /// Shares of this round's selection, until `exit` has counted them.

@@ -121,8 +121,8 @@ pub trait TakePart {
         Err(MoveError::Unknown("continue a bare text"))
     }
 
-    /// Probability of each token of a bare text, in its own tokenisation; `judged` gets the text up
-    /// to there.
+    /// Probability of each token of a bare text, in its own tokenisation; `judged`: results of the
+    /// previous text, which are reused and replaced.
     ///
     /// # Errors
     /// Those of running the model; [`MoveError::Unknown`] for a member without log-probabilities.

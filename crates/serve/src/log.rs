@@ -3,7 +3,6 @@
 
 use std::io::Write;
 
-/// Writes a line.
 pub(crate) fn log(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

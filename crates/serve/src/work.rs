@@ -46,7 +46,6 @@ impl Job {
 /// Kind of a request.
 #[derive(Debug)]
 pub(crate) enum Task {
-    /// Answers a conversation.
     Chat {
         messages: Vec<Message>,
         /// Beginning of the answer that the client already has; usually empty.
@@ -54,7 +53,6 @@ pub(crate) enum Task {
         /// JSON schema of the answer; `None` for plain text.
         schema: Option<String>,
     },
-    /// Renders a conversation by a member's template.
     Render { messages: Vec<Message> },
     /// Continues or judges bare texts.
     Texts {
@@ -98,11 +96,9 @@ pub(crate) enum Event {
         /// Members that left or abstained.
         missing: Vec<Missing>,
     },
-    /// The rendered conversation.
     Rendered(String),
     /// All choices have ended.
     End(Usage),
-    /// The request failed.
     Failed(ApiError),
 }
 

@@ -82,7 +82,6 @@ impl Bpe {
         Some(tokens)
     }
 
-    /// Appends the ids of `word`.
     pub(crate) fn encode(&self, word: &str, ids: &mut Vec<u32>) {
         if self.whole_words
             && let Some(id) = self.vocabulary.find(word)

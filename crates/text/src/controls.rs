@@ -94,12 +94,10 @@ impl Finder {
         self.end = Some(end);
     }
 
-    /// Whether it has no tokens.
     pub(crate) fn is_empty(&self) -> bool {
         self.automaton.is_none()
     }
 
-    /// Whether it finds the token `id`.
     pub(crate) fn contains(&self, id: u32) -> bool {
         self.tokens.iter().any(|&(token, _)| token == id)
     }

@@ -18,7 +18,6 @@ use crate::{TextError, Tokenizer};
 
 const FILE: &str = "tokenizer.json";
 
-/// Builds the tokenizer.
 pub(crate) fn build(files: &HuggingFace) -> Result<Tokenizer, TextError> {
     let json = files.tokenizer.as_deref().ok_or_else(|| {
         damaged("there is none, and other kinds of tokenizer files are not read".to_owned())

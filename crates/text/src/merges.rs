@@ -90,7 +90,6 @@ impl<'a> Collected<'a> {
         Ok(())
     }
 
-    /// Number of merges.
     pub(crate) fn len(&self) -> usize {
         self.all.len()
     }

@@ -17,7 +17,6 @@ use tokenizers::tokenizer::SplitDelimiterBehavior;
 use crate::TextError;
 use crate::words::Steps;
 
-/// One family of splitting rules.
 pub(crate) struct PreTokeniser {
     names: &'static [&'static str],
     splits: Splits,
@@ -181,7 +180,6 @@ const DEEPSEEK_HAN: &str = "[一-龥ࠀ-一가-\u{d7ff}]+";
 const DEEPSEEK3: &str = r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"##;
 
 impl PreTokeniser {
-    /// Rules called `name`.
     pub(crate) fn named(name: &str) -> Result<&'static Self, TextError> {
         KNOWN
             .iter()

@@ -16,7 +16,6 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// A table with room for `entries`.
     pub(crate) fn with_room(entries: usize) -> Self {
         let slots = (entries + entries / 3 + 1).next_power_of_two();
         Self {

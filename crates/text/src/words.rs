@@ -74,7 +74,6 @@ pub(crate) struct Words {
 }
 
 impl Words {
-    /// Appends the ids of `text`.
     pub(crate) fn encode(
         &self,
         text: &str,

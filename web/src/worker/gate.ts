@@ -3,7 +3,6 @@ export class Gate {
   #shut = false;
   #open: () => void = () => undefined;
 
-  /** Shuts or opens it. */
   shut(shut: boolean): void {
     this.#shut = shut;
     if (!shut) this.#open();

@@ -32,12 +32,10 @@ export class KeptPrompts {
     this.#prompts = prompts;
   }
 
-  /** Adds a loaded member. */
   add(member: Member, origin: Origin): void {
     this.#read.set(member, { origin });
   }
 
-  /** Removes a member. */
   remove(member: Member): void {
     this.#read.delete(member);
   }

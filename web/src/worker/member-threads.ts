@@ -56,7 +56,6 @@ interface Place {
   leave: () => void;
 }
 
-/** Arguments of a load. */
 interface Load {
   name: string;
   files: ModelFiles;
@@ -68,7 +67,6 @@ type Step = Extract<ThreadReply, { type: "loading" | "reading" | "thinking" }>;
 type Answer = Exclude<ThreadReply, Step | { type: "failed" | "started" }>;
 type Unnumbered<R> = R extends { id: number } ? Omit<R, "id"> : never;
 
-/** A pending request. */
 interface Waiting {
   member: string;
   onStep: (step: Step) => void;

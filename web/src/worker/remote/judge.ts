@@ -23,7 +23,7 @@ import { Letters, orders, type NameLetter } from "./letters.ts";
 import { ballot } from "./prompts.ts";
 import { Late, type Limit } from "./server.ts";
 
-/** Maximum late rounds of an answer. */
+/** Late round of an answer at which it fails. */
 const lateRounds = 3;
 /** Time for a server to load the model before it answers. */
 const joiningMs = 30_000;
