@@ -53,7 +53,9 @@ pub(crate) enum Task {
         /// JSON schema of the answer; `None` for plain text.
         schema: Option<String>,
     },
-    Render { messages: Vec<Message> },
+    Render {
+        messages: Vec<Message>,
+    },
     /// Continues or judges bare texts.
     Texts {
         texts: Vec<String>,
@@ -78,7 +80,9 @@ impl Task {
 #[derive(Debug)]
 pub(crate) enum Event {
     /// The members have begun this choice.
-    Begun { choice: usize },
+    Begun {
+        choice: usize,
+    },
     /// Further text of a choice.
     Text {
         choice: usize,
