@@ -81,7 +81,8 @@ Models that a visitor chooses come from their hosts under their own licences, wh
 \`node web/scripts/licences.mjs\` writes this file from \`Cargo.lock\` and \`web/package-lock.json\`.
 With \`--texts FILE\` it writes the texts of the licences, which a release carries with it.
 
-MPL-2.0 asks for the source of its files: it is on crates.io under the versions given here, unchanged.
+MPL-2.0 asks for the source of its files: it is on crates.io, under the versions given here,
+unchanged.
 
 ## Packages
 
