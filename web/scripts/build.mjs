@@ -156,9 +156,8 @@ for (const file of (await readdir(types, { recursive: true })).filter((file) =>
 for (const file of ["LICENSE-APACHE", "LICENSE-MIT"])
   await cp(`${web}../${file}`, `${library}/${file}`);
 await cp(`${web}src/library/README.md`, `${library}/README.md`);
-const { name, version, description, keywords, license, repository } = JSON.parse(
-  await readFile(`${web}package.json`, "utf8"),
-);
+const { name, version, description, keywords, license, author, homepage, bugs, repository } =
+  JSON.parse(await readFile(`${web}package.json`, "utf8"));
 const exported = entries.map((entry) => [
   entry === "conclave" ? "." : `./${entry}`,
   { types: `./types/library/${entry}.d.ts`, default: `./${entry}.js` },
@@ -169,6 +168,9 @@ const manifest = {
   description,
   keywords,
   license,
+  author,
+  homepage,
+  bugs,
   repository,
   type: "module",
   peerDependencies: peers,

@@ -1,0 +1,145 @@
+/**
+ * Writes docs/licences.md: the licence of everything that a visitor or a user of the tool downloads,
+ * from Cargo.lock and web/package-lock.json. `--check` only compares. `--texts FILE` writes the
+ * licences' texts instead, which must be distributed with the page and the tool; `--texts FILE tool`
+ * those of the tool alone.
+ *
+ * Cargo and the packages of web/ must be able to fetch what the lock files name; nothing is built.
+ */
+import { execFileSync } from "node:child_process";
+import { readdir, readFile, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("../../", import.meta.url));
+const web = join(root, "web");
+const document = join(root, "docs/licences.md");
+
+/** Downloads, each with its crate and the targets that it is built for. */
+const wasm = ["wasm32-unknown-unknown"];
+const downloads = [
+  { name: "engine", crate: "conclave-wasm", targets: wasm },
+  { name: "open core", crate: "conclave-wasm-burn", targets: wasm },
+  { name: "grammars", crate: "conclave-wasm-grammar", targets: wasm },
+  {
+    name: "tool",
+    crate: "conclave-cli",
+    targets: [
+      "x86_64-unknown-linux-gnu",
+      "aarch64-unknown-linux-gnu",
+      "x86_64-apple-darwin",
+      "aarch64-apple-darwin",
+      "x86_64-pc-windows-msvc",
+    ],
+  },
+];
+
+const cargo = (...args) =>
+  execFileSync("cargo", args, { cwd: root, encoding: "utf8", maxBuffer: 1 << 28 });
+
+/** Crates linked into a download: without those of builds, tests and procedural macros. */
+function linked({ crate, targets }) {
+  const lines = targets.flatMap((target) =>
+    cargo(
+      ...["tree", "--locked", "--package", crate, "--target", target],
+      ...["--edges", "normal,no-proc-macro", "--prefix", "none", "--format", "{p}"],
+    ).split("\n"),
+  );
+  const names = lines.map((line) => line.split(" ").slice(0, 2).join(" ")).filter(Boolean);
+  return new Set(names.filter((name) => !name.startsWith("conclave-")));
+}
+
+const { packages } = JSON.parse(cargo("metadata", "--locked", "--format-version", "1"));
+const crates = new Map(packages.map((one) => [`${one.name} v${one.version}`, one]));
+const places = downloads.map((download) => ({ ...download, crates: linked(download) }));
+const names = [...new Set(places.flatMap((place) => [...place.crates]))].sort();
+const rows = names.map((name) => {
+  const { license } = crates.get(name);
+  if (!license) throw new Error(`${name} names no licence: read its files, and add it here.`);
+  const within = places.filter((place) => place.crates.has(name)).map((place) => place.name);
+  return `| ${name} | ${license.replaceAll(/ ?\/ ?/g, " OR ")} | ${within.join(", ")} |`;
+});
+
+const lock = JSON.parse(await readFile(join(web, "package-lock.json"), "utf8")).packages;
+const npm = Object.entries(lock).filter(([path, { dev }]) => path !== "" && !dev);
+const modules = npm.map(
+  ([path, { version, license }]) =>
+    `| ${path.replace("node_modules/", "")} v${version} | ${license} | page |`,
+);
+
+const text = `# Licences
+
+Licences of everything that a visitor's browser downloads, and of the crates that are linked into
+the tool. Conclave's own code and the three bundled members, which are trained with the scripts of
+\`tests/members\`, are under MIT or Apache 2.0, as you prefer. \`engine\`, \`open core\` and \`grammars\`
+are the wasm modules; a visit fetches the last two only when it needs them. The npm package has the
+same modules, and neither the font nor uPlot.
+
+Models that a visitor chooses come from their hosts under their own licences, which
+[the catalogue](../web/catalogue.json) and the page name.
+
+\`node web/scripts/licences.mjs\` writes this file from \`Cargo.lock\` and \`web/package-lock.json\`.
+With \`--texts FILE\` it writes the texts of the licences, which a release carries with it.
+
+MPL-2.0 asks for the source of its files: it is on crates.io, under the versions given here,
+unchanged.
+
+## Packages
+
+| package | licence | in |
+|---|---|---|
+${modules.join("\n")}
+
+## Crates
+
+Rust's standard library, in every module and in the tool, is under MIT or Apache 2.0.
+
+| crate | licence | in |
+|---|---|---|
+${rows.join("\n")}
+`;
+
+/** The licence files in a folder, with their texts. */
+async function textsIn(folder) {
+  const files = (await readdir(folder)).filter((file) =>
+    /^(licen[cs]e|copying|copyright|notice|unlicense)/i.test(file),
+  );
+  const texts = [];
+  for (const file of files.sort()) {
+    const content = await readFile(join(folder, file), "utf8").catch(() => "");
+    if (content !== "") texts.push(content.trim());
+  }
+  return texts;
+}
+
+/** The texts of all or of one download, each once, after the names of those that have it. */
+async function texts(download) {
+  const place = places.find(({ name }) => name === download);
+  const sources = [
+    ...names
+      .filter((name) => place?.crates.has(name) ?? true)
+      .map((name) => [name, dirname(crates.get(name).manifest_path), crates.get(name)]),
+    ...npm
+      .filter(() => !place)
+      .map(([path, one]) => [path.replace("node_modules/", ""), join(web, path), one]),
+  ];
+  const users = new Map();
+  for (const [name, folder, { license }] of sources) {
+    const found = await textsIn(folder);
+    // Some crates only name their licence.
+    for (const text of found.length > 0 ? found : [`Licence: ${license}`])
+      users.set(text, [...(users.get(text) ?? []), name]);
+  }
+  const parts = [...users].map(([text, names]) => `${names.join(", ")}\n\n${text}\n`);
+  return parts.join(`\n${"-".repeat(80)}\n\n`);
+}
+
+const [option, file, download] = process.argv.slice(2);
+if (option === "--check") {
+  if ((await readFile(document, "utf8")) !== text) {
+    console.error("docs/licences.md is not that of the lock files: node web/scripts/licences.mjs");
+    process.exitCode = 1;
+  }
+} else if (option === "--texts" && file !== undefined) await writeFile(file, await texts(download));
+else if (option === undefined) await writeFile(document, text);
+else throw new Error("usage: licences.mjs [--check | --texts FILE [tool]]");
