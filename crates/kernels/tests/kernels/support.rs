@@ -125,8 +125,13 @@ pub fn dequantised(format: Format, blocks: &[u8]) -> Vec<f32> {
 
 /// The largest difference, relative to the largest expected number.
 pub fn difference(found: &[f32], expected: &[f32]) -> f32 {
+    difference_over(found, expected, 1e-30)
+}
+
+/// The same, relative to at least `size`: that of numbers from which a few small ones remain.
+pub fn difference_over(found: &[f32], expected: &[f32], size: f32) -> f32 {
     assert_eq!(found.len(), expected.len());
-    let size = expected.iter().fold(1e-30_f32, |top, v| top.max(v.abs()));
+    let size = expected.iter().fold(size, |top, v| top.max(v.abs()));
     found
         .iter()
         .zip(expected)
