@@ -32,7 +32,7 @@ pub struct BurnPass<'a> {
     burn: &'a Burn,
     caches: &'a mut [Cache],
     ids: Tensor<1, Int>,
-    /// Of each rotary embedding.
+    /// One for each rotary embedding.
     rotations: Vec<Rotation>,
     places: Arc<Vec<Place>>,
     /// The same on the device, `[4 · tokens]`.

@@ -128,7 +128,7 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
 
 /// Settings of a recording. Settings unknown to it were as in the paper.
 fn as_recorded(settings: &Value) -> Result<Settings, serde_json::Error> {
-    let mut all = serde_json::to_value(Settings::of(Rule::Paper))?;
+    let mut all = serde_json::to_value(Settings::preset(Rule::Paper))?;
     if let (Value::Object(all), Value::Object(recorded)) = (&mut all, settings) {
         all.extend(recorded.clone());
         return serde_json::from_value(Value::Object(std::mem::take(all)));

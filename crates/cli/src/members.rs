@@ -104,13 +104,13 @@ pub fn load_any(
 /// The sources of templates that the command line gives.
 struct Templates {
     named: Vec<(String, String)>,
-    /// Of the only member.
+    /// Template of the only member.
     of_one: Option<String>,
     of_servers: Option<String>,
 }
 
 impl Templates {
-    /// Reads the files; one that nobody would use is refused.
+    /// Reads the files; one without a member is refused.
     fn read(members: &Members) -> Result<Self, Failure> {
         let mut templates = Self {
             named: Vec::new(),
@@ -193,7 +193,7 @@ fn settled(members: &Members, mut loaded: Vec<Member>) -> Result<Vec<Member>, Fa
     Ok(loaded)
 }
 
-/// What comes of loading each member that runs here.
+/// Result of loading each member that runs here.
 fn load_all(
     members: &Members,
     templates: &Templates,

@@ -68,7 +68,7 @@ impl Quality {
         let (n, candidates) = (self.sums.len(), vote.drafters.len());
         let told: Vec<Option<f64>> = (0..candidates)
             .map(|j| {
-                let (given, others) = vote.given(j)?;
+                let (given, others) = vote.from_others(j)?;
                 Some(candidates as f64 * given / others as f64 - 1.0)
             })
             .collect();

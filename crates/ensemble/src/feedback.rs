@@ -56,7 +56,7 @@ pub fn counts(vote: &Vote<'_>) -> Vec<usize> {
 /// Rewards r from `counts` (`[candidates]`); `None` for candidates that no other member judges.
 pub fn rewards(vote: &Vote<'_>, counts: &[usize]) -> Vec<Option<f64>> {
     let reward = |(j, &count): (usize, &usize)| {
-        let (_, others) = vote.given(j)?;
+        let (_, others) = vote.from_others(j)?;
         let pairs = others * (counts.len() - 1);
         Some(count as f64 / pairs as f64)
     };
@@ -67,7 +67,7 @@ pub fn rewards(vote: &Vote<'_>, counts: &[usize]) -> Vec<Option<f64>> {
 /// other member judges.
 pub fn regard(vote: &Vote<'_>) -> Vec<Option<f64>> {
     let mean = |j| {
-        let (given, others) = vote.given(j)?;
+        let (given, others) = vote.from_others(j)?;
         Some(given / others as f64)
     };
     (0..vote.drafters.len()).map(mean).collect()
@@ -187,7 +187,7 @@ mod tests {
             rate: Rate::FixedShare,
             alpha: 100.0,
             fixed_share: 0.1,
-            ..Settings::of(crate::Rule::Paper)
+            ..Settings::preset(crate::Rule::Paper)
         };
         let low = [
             vec![0.4, 0.4, 0.2],

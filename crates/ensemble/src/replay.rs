@@ -94,7 +94,7 @@ pub enum RecordedScore {
 
 impl RecordedScore {
     /// The score that `scoring` uses, if there is one.
-    fn of(self, scoring: Scoring) -> Option<Score> {
+    fn by(self, scoring: Scoring) -> Option<Score> {
         let mut score = Score::default();
         match (self, scoring) {
             // −ln Σ 1/p is negative: a positive number belongs to another scoring.
@@ -208,7 +208,7 @@ pub enum ReplayError {
 ///     r#"{"members": ["a", "b", "c"],
 ///         "rounds": [{"scores": [[2.3, 2.6, 3.2], [1.4, 1.6, 2.2], [0.6, 0.3, 0.5]]}]}"#,
 /// )?;
-/// let replayed = replay(&run, &Settings::of(Rule::Paper))?;
+/// let replayed = replay(&run, &Settings::preset(Rule::Paper))?;
 /// assert_eq!(replayed.rounds[0].winner, 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -345,7 +345,7 @@ fn scores(
     for (&verifier, row) in present.iter().zip(rows).filter(|&(&m, _)| here(m)) {
         let mut kept = Vec::new();
         for (&candidate, score) in drafters.iter().zip(row).filter(|&(&m, _)| here(m)) {
-            kept.push(score.of(scoring).ok_or(ReplayError::Missing {
+            kept.push(score.by(scoring).ok_or(ReplayError::Missing {
                 round,
                 verifier,
                 candidate,

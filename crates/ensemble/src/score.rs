@@ -130,7 +130,7 @@ pub enum Kind {
 
 impl Score {
     /// The score of `kind`, if reported.
-    pub fn of(&self, kind: Kind) -> Option<f64> {
+    pub fn value(&self, kind: Kind) -> Option<f64> {
         match kind {
             Kind::By(Scoring::Harmonic) => self.harmonic,
             Kind::By(Scoring::Logit) => self.mean_logit,
@@ -147,7 +147,7 @@ impl Score {
             Kind::By(Scoring::Likelihood),
             Kind::Preference,
         ];
-        kinds.into_iter().find(|&kind| self.of(kind).is_some())
+        kinds.into_iter().find(|&kind| self.value(kind).is_some())
     }
 
     /// From the log-probabilities (nats) of the candidate's tokens, as servers report them.
@@ -197,7 +197,7 @@ pub fn shares(scoring: Scoring, verifier: usize, row: &[Score]) -> Result<Vec<f6
     for (candidate, score) in row.iter().enumerate() {
         let number = kind
             .filter(|_| score.kind(scoring) == kind)
-            .and_then(|kind| score.of(kind))
+            .and_then(|kind| score.value(kind))
             .filter(|&number| kind != Some(Kind::Preference) || number > 0.0);
         numbers.push(number.ok_or(RoundError::Kind {
             verifier,

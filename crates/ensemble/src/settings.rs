@@ -289,10 +289,10 @@ impl Settings {
     /// ```
     /// use conclave_ensemble::{Rule, Scoring, Settings};
     ///
-    /// assert_eq!(Settings::of(Rule::Harmonic), Settings::default());
-    /// assert_eq!(Settings::of(Rule::Paper).scoring, Scoring::Logit);
+    /// assert_eq!(Settings::preset(Rule::Harmonic), Settings::default());
+    /// assert_eq!(Settings::preset(Rule::Paper).scoring, Scoring::Logit);
     /// ```
-    pub fn of(rule: Rule) -> Self {
+    pub fn preset(rule: Rule) -> Self {
         match rule {
             Rule::Harmonic => Self::default(),
             Rule::Leader => Self {
@@ -492,7 +492,7 @@ mod tests {
     /// A changed default must not change the paper's rule.
     #[test]
     fn the_paper_keeps_its_own_settings() {
-        let paper = serde_json::to_value(Settings::of(Rule::Paper)).unwrap();
+        let paper = serde_json::to_value(Settings::preset(Rule::Paper)).unwrap();
         assert_eq!(
             paper,
             serde_json::json!({

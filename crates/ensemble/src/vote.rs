@@ -29,7 +29,7 @@ impl<'a> Vote<'a> {
 
     /// Sum of the others' shares of candidate `j`, and number of these others. `None` if no other
     /// member judges it, or if it is the only candidate.
-    pub fn given(&self, j: usize) -> Option<(f64, usize)> {
+    pub fn from_others(&self, j: usize) -> Option<(f64, usize)> {
         let count = self.others(j).count();
         let sum = self.others(j).map(|i| self.shares[i][j]).sum();
         (count > 0 && self.drafters.len() > 1).then_some((sum, count))
@@ -66,8 +66,8 @@ mod tests {
         assert_eq!(vote.judges().collect::<Vec<_>>(), [0, 2]);
         assert_eq!(vote.others(0).collect::<Vec<_>>(), [2]);
         assert_eq!(vote.others(1).collect::<Vec<_>>(), [0, 2]);
-        assert_eq!(vote.given(0), Some((0.5, 1)));
-        assert_eq!(vote.given(1), Some((1.25, 2)));
+        assert_eq!(vote.from_others(0), Some((0.5, 1)));
+        assert_eq!(vote.from_others(1), Some((1.25, 2)));
         assert_eq!(
             vote.by_member(&[Some(1.0), Some(2.0)]),
             Some(vec![1.0, 2.0, 1.5])
@@ -86,6 +86,6 @@ mod tests {
             shares: &shares,
             drafters: &[1],
         };
-        assert_eq!(vote.given(0), None);
+        assert_eq!(vote.from_others(0), None);
     }
 }

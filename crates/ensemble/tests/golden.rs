@@ -46,7 +46,7 @@ fn the_printed_normalisation_and_its_winner() {
     // Selection with the weights before feedback: equal ones.
     let settings = Settings {
         update: Update::After,
-        ..Settings::of(Rule::Paper)
+        ..Settings::preset(Rule::Paper)
     };
     let mut query = Query::new(3, settings).unwrap();
     let shares = query.normalise(&scores(&golden.raw)).unwrap();
@@ -107,7 +107,7 @@ fn the_39_printed_weights() {
     for update in [Update::Before, Update::After] {
         let settings = Settings {
             update,
-            ..Settings::of(Rule::Paper)
+            ..Settings::preset(Rule::Paper)
         };
         let replayed = replay(&run, &settings).unwrap();
         let mut checked = 0;
@@ -133,7 +133,7 @@ fn the_printed_form_does_not_reproduce_them() {
     let golden: Weights = serde_json::from_str(WEIGHTS).unwrap();
     let settings = Settings {
         rate: conclave_ensemble::Rate::Printed,
-        ..Settings::of(Rule::Paper)
+        ..Settings::preset(Rule::Paper)
     };
     let mut query = Query::new(3, settings).unwrap();
     let mut worst: f64 = 0.0;
@@ -176,7 +176,7 @@ fn noise_never_wins() {
         let rounds = noisy_rounds(&golden.totals, vanity);
         // The printed totals, by selection under equal weights.
         for (raw, printed) in rounds.iter().zip(&golden.totals) {
-            let mut query = Query::new(4, Settings::of(Rule::Paper)).unwrap();
+            let mut query = Query::new(4, Settings::preset(Rule::Paper)).unwrap();
             let shares = query.normalise(&scores(raw)).unwrap();
             let sum: f64 = printed.iter().sum();
             for (total, printed) in query.select(&shares).unwrap().totals.iter().zip(printed) {
@@ -190,7 +190,7 @@ fn noise_never_wins() {
         for self_votes in [true, false] {
             let settings = Settings {
                 self_votes,
-                ..Settings::of(Rule::Paper)
+                ..Settings::preset(Rule::Paper)
             };
             let run: Run = serde_json::from_value(serde_json::json!({
                 "members": ["Qwen2", "Mistral", "GLM-4", "noise"],
@@ -219,7 +219,7 @@ fn noise_never_wins() {
         // With model exit only the noise leaves.
         let settings = Settings {
             exit: Some(Exit::default()),
-            ..Settings::of(Rule::Paper)
+            ..Settings::preset(Rule::Paper)
         };
         let mut query = Query::new(4, settings).unwrap();
         let mut gone = Vec::new();

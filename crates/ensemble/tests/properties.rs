@@ -365,7 +365,7 @@ proptest! {
         rounds in vec(vec(vec(1.0..2.0, 5), 5), 3..10),
         handicap in 0.0..0.9,
     ) {
-        let settings = Settings { exit: Some(Exit::default()), ..Settings::of(Rule::Paper) };
+        let settings = Settings { exit: Some(Exit::default()), ..Settings::preset(Rule::Paper) };
         let mut one = Query::new(5, settings.clone()).unwrap();
         let mut other = Query::new(5, settings).unwrap();
         for raw in &rounds {
@@ -411,7 +411,7 @@ proptest! {
         let scaled: Vec<Vec<f64>> = raw.iter().zip(&scales)
             .map(|(row, scale): (&Vec<f64>, &f64)| row.iter().map(|score| score * scale).collect())
             .collect();
-        let mut one = Query::new(raw.len(), Settings::of(Rule::Paper)).unwrap();
+        let mut one = Query::new(raw.len(), Settings::preset(Rule::Paper)).unwrap();
         let mut other = one.clone();
         let a = one.normalise(&scores(&raw)).unwrap();
         let b = other.normalise(&scores(&scaled)).unwrap();

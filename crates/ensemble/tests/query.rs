@@ -13,20 +13,20 @@ fn candidate(text: &str, ended: bool) -> Candidate {
 }
 
 fn query(members: usize) -> Query {
-    Query::new(members, Settings::of(Rule::Paper)).unwrap()
+    Query::new(members, Settings::preset(Rule::Paper)).unwrap()
 }
 
 #[test]
 fn one_to_eight_members_under_sound_settings() {
     for members in [0, 9, usize::MAX] {
         assert_eq!(
-            Query::new(members, Settings::of(Rule::Paper)),
+            Query::new(members, Settings::preset(Rule::Paper)),
             Err(SettingsError::Members(members))
         );
     }
     let settings = Settings {
         alpha: f64::NAN,
-        ..Settings::of(Rule::Paper)
+        ..Settings::preset(Rule::Paper)
     };
     assert!(Query::new(3, settings).is_err());
 }
@@ -104,7 +104,7 @@ fn fast_mode_takes_the_first_candidate_that_ends() {
     assert_eq!(query(3).fast_winner(&candidates), None);
     let settings = Settings {
         fast: true,
-        ..Settings::of(Rule::Paper)
+        ..Settings::preset(Rule::Paper)
     };
     let query = Query::new(3, settings).unwrap();
     assert_eq!(query.fast_winner(&candidates), Some(1));
@@ -123,7 +123,7 @@ fn an_answer_stops_for_each_reason() {
         assert!(before.iter().all(Option::is_none));
         *last
     };
-    let settings = || Settings::of(Rule::Paper);
+    let settings = || Settings::preset(Rule::Paper);
     assert_eq!(
         stop(settings(), &[("It is", false), (" 42", true)]),
         Some(Stop::Ended)
@@ -203,7 +203,7 @@ fn exits(members: usize, exit: Exit, handicap: f64) -> f64 {
     for _ in 0..400 {
         let settings = Settings {
             exit: Some(exit),
-            ..Settings::of(Rule::Paper)
+            ..Settings::preset(Rule::Paper)
         };
         let mut query = Query::new(members, settings).unwrap();
         let mut gone = Vec::new();
@@ -270,7 +270,7 @@ fn the_first_leads_until_another_wins_and_the_first_again_once_that_one_is_gone(
     assert_eq!(all.leader(), None);
     all.leave(&[0]).unwrap();
 
-    let mut query = Query::new(3, Settings::of(Rule::Leader)).unwrap();
+    let mut query = Query::new(3, Settings::preset(Rule::Leader)).unwrap();
     assert_eq!(query.leader(), Some(0));
     // No doubt: weights and leader stay.
     assert_eq!(query.stop(&candidate(" a", false)), None);
@@ -286,7 +286,7 @@ fn the_first_leads_until_another_wins_and_the_first_again_once_that_one_is_gone(
     assert_eq!(query.leader(), Some(2));
     // The strongest leads first; among about equally strong ones, the first.
     for (strengths, leader) in [([1.0, 1.05, 0.5], 0), ([1.0, 2.0, 2.1], 1)] {
-        let mut query = Query::new(3, Settings::of(Rule::Leader)).unwrap();
+        let mut query = Query::new(3, Settings::preset(Rule::Leader)).unwrap();
         query.trust(&strengths, &[true; 3]).unwrap();
         assert_eq!(query.leader(), Some(leader));
     }
@@ -383,7 +383,7 @@ fn columns_follow_the_drafters_until_the_round_is_over() {
 
 #[test]
 fn the_writer_of_the_winner_leads_by_member_not_by_column() {
-    let mut query = Query::new(4, Settings::of(Rule::Leader)).unwrap();
+    let mut query = Query::new(4, Settings::preset(Rule::Leader)).unwrap();
     query.leave(&[0]).unwrap();
     query.drafted(&[0, 2], &[]).unwrap();
     let row = vec![surprising(9.0), surprising(2.0)];
@@ -601,7 +601,7 @@ fn who_holds_most_of_the_vote_and_goes_on_drafts_alone_until_it_is_unsure() {
     equal.select(&shares).unwrap();
     equal.stop(&candidate("A beaver", false));
     assert_eq!(equal.leader(), None);
-    assert_eq!(Settings::of(Rule::Paper).lead, 1.0);
+    assert_eq!(Settings::preset(Rule::Paper).lead, 1.0);
 }
 
 #[test]

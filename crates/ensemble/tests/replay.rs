@@ -12,7 +12,7 @@ fn run(value: Value) -> Run {
 }
 
 fn play(value: Value) -> Result<Replay, ReplayError> {
-    replay(&run(value), &Settings::of(Rule::Paper))
+    replay(&run(value), &Settings::preset(Rule::Paper))
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn before_or_after_decides_by_which_weights_the_winner_is_chosen() {
         let settings = Settings {
             update,
             alpha: 8.0,
-            ..Settings::of(Rule::Paper)
+            ..Settings::preset(Rule::Paper)
         };
         replay(&run(value.clone()), &settings).unwrap()
     };
@@ -90,7 +90,7 @@ fn the_pages_download_is_a_recorded_run() {
     assert_eq!(logit.rounds[0].normalised, [[0.25, 0.75], [0.5, 0.5]]);
     let settings = Settings {
         scoring: Scoring::Likelihood,
-        ..Settings::of(Rule::Paper)
+        ..Settings::preset(Rule::Paper)
     };
     let likelihood = replay(&run(value), &settings).unwrap();
     let e = std::f64::consts::E;
@@ -106,7 +106,7 @@ fn scores_that_were_not_recorded_are_missed_only_where_needed() {
     assert!(play(value.clone()).is_ok());
     let settings = Settings {
         scoring: Scoring::Likelihood,
-        ..Settings::of(Rule::Paper)
+        ..Settings::preset(Rule::Paper)
     };
     assert_eq!(
         replay(&run(value), &settings),
@@ -201,7 +201,7 @@ fn members_that_leave_the_replay_are_passed_over_in_later_rounds() {
     let value = json!({"members": ["a", "b", "c"], "rounds": rounds});
     let settings = Settings {
         exit: Some(Exit::default()),
-        ..Settings::of(Rule::Paper)
+        ..Settings::preset(Rule::Paper)
     };
     let replayed = replay(&run(value), &settings).unwrap();
     assert_eq!(replayed.rounds[2].exited, [2]);
@@ -232,7 +232,7 @@ fn the_writer_of_the_winner_stays_and_a_weak_first_member_leaves() {
             temperature: 2.0,
             ..Exit::default()
         }),
-        ..Settings::of(Rule::Paper)
+        ..Settings::preset(Rule::Paper)
     };
     let exits = |rounds: [&Value; 3]| {
         let rounds: Vec<Value> = rounds.iter().map(|s| json!({ "scores": s })).collect();
@@ -300,7 +300,7 @@ proptest! {
                 rate,
                 scoring,
                 exit: exit.then(Exit::default),
-                ..Settings::of(Rule::Paper)
+                ..Settings::preset(Rule::Paper)
             };
             let _ = replay(&run, &settings);
         }
@@ -326,7 +326,7 @@ proptest! {
         let value = json!({"members": vec!["m"; members], "rounds": rounds});
         let settings = Settings {
             exit: exit.then(Exit::default),
-            ..Settings::of(Rule::Paper)
+            ..Settings::preset(Rule::Paper)
         };
         if let Ok(replayed) = replay(&run(value), &settings) {
             for round in replayed.rounds {

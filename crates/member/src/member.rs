@@ -119,7 +119,7 @@ impl Member {
         };
         let thinking = Thinking::default();
         template.set_thinking(thinking.enabled());
-        let turn = Turn::of(&template, &tokenizer)?;
+        let turn = Turn::from_template(&template, &tokenizer)?;
         tokenizer.learn_end(&turn);
         if tokenizer.end_ids().is_empty() && turn.stops.is_empty() {
             return Err(MemberError::NoEnd);
@@ -129,7 +129,7 @@ impl Member {
         // A tokenizer may list tokens of a larger variant of the model; text needs none of them.
         let enough = tokenizer.limit_to(vocabulary);
         // An end token that only the variant knows closes no turn of this one.
-        let turn = Turn::of(&template, &tokenizer)?;
+        let turn = Turn::from_template(&template, &tokenizer)?;
         if !enough || (tokenizer.end_ids().is_empty() && turn.stops.is_empty()) {
             return Err(MemberError::Vocabulary {
                 tokens: tokenizer.len(),

@@ -159,7 +159,8 @@ fn a_follow_up_continues_on_the_kept_rows() {
                 text: (*text).to_owned(),
                 ended: index == 2,
             };
-            pollster::block_on(member.verify(&[other, right], &Settings::of(Rule::Paper))).unwrap();
+            pollster::block_on(member.verify(&[other, right], &Settings::preset(Rule::Paper)))
+                .unwrap();
             pollster::block_on(member.keep(1)).unwrap();
         }
         let before = member.counters();
@@ -220,7 +221,7 @@ fn a_begin_that_was_stopped_goes_on_where_it_was() {
                     let text = text.to_owned();
                     let ended = false;
                     let candidate = Candidate { text, ended };
-                    pollster::block_on(member.verify(&[candidate], &Settings::of(Rule::Paper)))
+                    pollster::block_on(member.verify(&[candidate], &Settings::preset(Rule::Paper)))
                         .unwrap();
                     pollster::block_on(member.keep(0)).unwrap();
                 }

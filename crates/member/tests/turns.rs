@@ -91,7 +91,7 @@ fn an_end_is_scored_on_the_token_that_ends_a_turn() {
     pollster::block_on(member.keep(0)).unwrap();
     let paper = Settings {
         scoring: settings.scoring,
-        ..Settings::of(Rule::Paper)
+        ..Settings::preset(Rule::Paper)
     };
     for settings in [&settings, &paper] {
         assert!(likely(&mut member, &candidate("", true), settings) > 0.9);

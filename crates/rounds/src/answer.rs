@@ -212,7 +212,7 @@ async fn measure<M: TakePart>(
     ask: &Ask<'_>,
 ) -> Result<BTreeMap<usize, MoveError>, AnswerError> {
     for (index, member) in members.iter_mut().enumerate() {
-        let form = ask.form.as_ref().map(|form| form.of(index));
+        let form = ask.form.as_ref().map(|form| form.for_member(index));
         member.hold(form).map_err(named(member.name()))?;
     }
     let mut unable = BTreeMap::new();

@@ -28,7 +28,7 @@ pub struct FormOf<'a> {
 
 impl<'a> Form<'a> {
     /// For the member of this index.
-    pub(crate) fn of(&self, member: usize) -> FormOf<'a> {
+    pub(crate) fn for_member(&self, member: usize) -> FormOf<'a> {
         FormOf {
             schema: self.schema,
             lexicon: self.lexicons.get(member),

@@ -31,7 +31,7 @@ fn slow(config: Config, pause: u64) -> (Stage, Gate, Arc<AtomicUsize>) {
         segment_tokens: 3,
         ..Settings::default()
     };
-    (Stage::of(config, settings, members), gate, drafts)
+    (Stage::with_members(config, settings, members), gate, drafts)
 }
 
 /// Asks in a thread of its own: the status, whether it has `Retry-After`, and the answer.

@@ -37,7 +37,7 @@ fn served(members: &'static [(&str, usize, Option<&str>)]) -> Stage {
         let load = Member::load_with(template, name, &source, &Cpu::ALONE, options, &mut silent);
         AnyMember::from(pollster::block_on(load).unwrap())
     };
-    Stage::of(config(), Settings::default(), move || {
+    Stage::with_members(config(), Settings::default(), move || {
         members.iter().map(load).collect()
     })
 }
@@ -120,7 +120,7 @@ fn a_member_that_cannot_read_a_conversation_leaves_it_to_the_others() {
 fn a_member_whose_server_does_not_answer_is_named() {
     let gate = Gate::new();
     let way = gate.way();
-    let stage = Stage::of(config(), Settings::default(), move || {
+    let stage = Stage::with_members(config(), Settings::default(), move || {
         let drafts = Arc::new(AtomicUsize::new(0));
         let moody = |member| Moody::new(member, Duration::ZERO, way.clone(), &drafts);
         let mut members: Vec<_> = bundled().into_iter().map(moody).collect();

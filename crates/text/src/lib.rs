@@ -11,7 +11,7 @@
 //! | continue a text with control tokens of one's own | [`Tokenizer::encode_written`] |
 //! | know which bytes a token shows as | [`Tokenizer::spell`] |
 //! | know when an answer is over | [`Tokenizer::end_ids`] |
-//! | know how a template opens and closes an answer | [`Turn::of`] |
+//! | know how a template opens and closes an answer | [`Turn::from_template`] |
 //! | render a conversation by the model's own template | [`ChatTemplate::from_checkpoint`], [`ChatTemplate::render`] |
 //!
 //! ```

@@ -26,7 +26,10 @@ impl Turn {
     ///
     /// # Errors
     /// [`TextError::Tokenizer`] if the tokenizers library fails.
-    pub fn of(template: &ChatTemplate, tokenizer: &Tokenizer) -> Result<Self, TextError> {
+    pub fn from_template(
+        template: &ChatTemplate,
+        tokenizer: &Tokenizer,
+    ) -> Result<Self, TextError> {
         let mut turn = Self {
             lead: lead(template).unwrap_or_default(),
             ..Self::default()

@@ -367,7 +367,7 @@ fn ends_come_from_every_file_that_names_them() {
         };
         let named = texts(&tokenizer);
         let template = ChatTemplate::from_checkpoint(&family.description, &tokenizer).unwrap();
-        let turn = Turn::of(&template, &tokenizer).unwrap();
+        let turn = Turn::from_template(&template, &tokenizer).unwrap();
         tokenizer.learn_end(&turn);
         let mut learnt = texts(&tokenizer);
         learnt.retain(|text| !named.contains(text));
@@ -398,7 +398,7 @@ fn ends_come_from_every_file_that_names_them() {
     let id = tokenizer.special("<start_of_turn>").unwrap();
     assert!(!tokenizer.is_end(id));
     let template = ChatTemplate::from_hugging_face(&files, &tokenizer).unwrap();
-    let turn = Turn::of(&template, &tokenizer).unwrap();
+    let turn = Turn::from_template(&template, &tokenizer).unwrap();
     assert_eq!(turn.end, [id]);
     tokenizer.learn_end(&turn);
     assert!(tokenizer.is_end(id));

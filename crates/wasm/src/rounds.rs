@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_wasm_bindgen::from_value;
 use wasm_bindgen::prelude::*;
 
-/// What an answer of some members is asked with (`RoundsOptions` in `engine.ts`).
+/// Options of an answer (`RoundsOptions` in `engine.ts`).
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Options {
@@ -74,7 +74,7 @@ impl Rounds {
 pub fn rules() -> Result<JsValue, Failure> {
     let rules: BTreeMap<&str, Settings> = Rule::ALL
         .iter()
-        .map(|&rule| (rule.name(), Settings::of(rule)))
+        .map(|&rule| (rule.name(), Settings::preset(rule)))
         .collect();
     to_js(&rules)
 }

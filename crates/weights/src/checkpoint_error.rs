@@ -161,7 +161,7 @@ pub enum CheckpointError {
     NoModel {
         /// The file.
         file: String,
-        /// What it is, and what to do.
+        /// Its kind, and the remedy.
         what: &'static str,
     },
     /// Several models in one place.

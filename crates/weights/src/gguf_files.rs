@@ -106,7 +106,7 @@ pub(crate) async fn open(
     }
 }
 
-/// What a GGUF file holds that is no language model; `None` of one.
+/// Kind of a GGUF file that is no language model; `None` for a language model.
 fn other_kind(gguf: &Gguf) -> Option<&'static str> {
     let text = |key: &str| gguf.metadata().opt_str(key).ok().flatten();
     match (text("general.type"), text("general.architecture")) {

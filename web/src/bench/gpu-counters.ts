@@ -31,7 +31,7 @@ export interface GpuCounts {
    */
   recordMs: number;
   /**
-   * Of those, the time in the calls themselves, which is the browser's; the rest is the engine's.
+   * Part of that time in the calls themselves, the browser's; the rest is the engine's.
    */
   callMs: number;
 }

@@ -135,7 +135,7 @@ export const total = ({ weights, kv, scratch }: Memory): number => weights + kv 
 export const memoryParts = ({ weights, kv, scratch }: Memory): string =>
   `weights ${bytes(weights)}, keys and values ${bytes(kv)}, working room ${bytes(scratch)}`;
 
-/** What runs the members; `elsewhere`: in another tab. */
+/** Engine and device of the members; `elsewhere`: in another tab. */
 export function engineText(
   { backend, adapter, why, threads }: Pick<Conclave, "backend" | "adapter" | "why" | "threads">,
   elsewhere: boolean,

@@ -121,7 +121,7 @@ impl Method {
 
     /// Returns `defaults`, overridden by the command line.
     pub fn settings(&self, defaults: Settings) -> Settings {
-        let defaults = self.rule.map_or(defaults, Settings::of);
+        let defaults = self.rule.map_or(defaults, Settings::preset);
         let exit = self.exit
             || self.exit_warmup.is_some()
             || self.exit_temperature.is_some()

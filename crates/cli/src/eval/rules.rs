@@ -15,7 +15,7 @@ fn named(name: &str) -> Result<Settings, Failure> {
     let mut parts = name.split('+');
     let rule = parts.next().unwrap_or_default();
     let rule: Rule = rule.parse().map_err(|error| failed(format!("{error}")))?;
-    let settings = roomy(Settings::of(rule));
+    let settings = roomy(Settings::preset(rule));
     let mut settings = serde_json::to_value(settings).map_err(|e| failed(e.to_string()))?;
     for part in parts {
         let (switch, value) = part
@@ -57,7 +57,7 @@ pub fn chosen(args: &args::Eval) -> Result<Vec<(String, Settings)>, Failure> {
             rule: None,
             ..args.method.clone()
         };
-        let settings = method.settings(roomy(Settings::of(rule)));
+        let settings = method.settings(roomy(Settings::preset(rule)));
         rules.push((rule.name().to_owned(), settings));
     }
     for (_, settings) in &rules {

@@ -70,13 +70,13 @@ impl Stage {
 
     /// The bundled members with this configuration.
     pub fn with(config: Config) -> Self {
-        Self::of(config, Settings::default(), || {
+        Self::with_members(config, Settings::default(), || {
             bundled().into_iter().map(AnyMember::from).collect()
         })
     }
 
     /// Members that are created on the thread that runs them.
-    pub fn of<M: TakePart>(
+    pub fn with_members<M: TakePart>(
         config: Config,
         settings: Settings,
         members: impl FnOnce() -> Vec<M> + Send + 'static,
