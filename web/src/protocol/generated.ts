@@ -5,9 +5,9 @@
 
 /** One turn of a conversation. */
 export interface Message {
-  /** Who speaks: `system`, `user` or `assistant`. */
+  /** Role of the speaker: `system`, `user` or `assistant`. */
   role: "system" | "user" | "assistant";
-  /** What is said. */
+  /** Its text. */
   content: string;
 }
 
@@ -33,47 +33,48 @@ export type Thinking = "off" | "on" | "auto";
 
 /** Model exit: members whose candidates the others keep scoring low leave the query. */
 export interface ExitSettings {
-  /** Rounds that have to be over before anyone leaves; 0 to 10 000. */
+  /** Rounds before any member may leave; 0 to 10 000. */
   warmup: number;
   /**
-   * T0 of the softmax temperature T = T0·H (`exit.rs` has the equations); 0 to 1000. With the
-   * default a member leaves once it lies about four standard errors behind the others; higher is
-   * more patient. In simulated queries of 12 rounds among 3, 5 and 8 equals, a given member was
-   * lost in 10, 8 and 3 % of them (with T0 = 4 in 16, 19 and 13 %), one that scored 30 % lower in
-   * all.
+   * T0 of the softmax temperature T = T0·H (equations in `exit.rs`); 0 to 1000. With the default a
+   * member leaves about four standard errors below the others; a higher value is more patient. In
+   * simulated queries of 12 rounds among 3, 5 and 8 equals, a given member was lost in 10, 8 and 3
+   * % of them (with T0 = 4 in 16, 19 and 13 %), one that scored 30 % lower in all.
    */
   temperature: number;
-  /** A member leaves when its keep-probability falls below `threshold`/n; 0 to 1. */
+  /** A member leaves if its keep-probability falls below `threshold`/n; 0 to 1. */
   threshold: number;
 }
 
 /**
- * Leader drafts: one member drafts alone, all verify, and only what a verifier doubts is drafted by
- * all. The first leads until a round that all drafted has a winner; from then on its drafter does.
+ * Leader drafts: one member drafts alone, all verify, and all draft only if a verifier doubts the
+ * candidate. The first leads until a round that all drafted has a winner; from then on its drafter
+ * does.
  */
 export interface LeaderSettings {
   /**
-   * A candidate that surprises a verifier by more than this many nats is doubted; 0 to 1000. A
-   * segment of n tokens that are all expected has ln(1 + n), some 3 nats.
+   * Surprise in nats above which a verifier doubts a candidate; 0 to 1000. A segment of n tokens
+   * that are all expected has ln(1 + n), some 3 nats.
    */
   doubt: number;
 }
 
-/** Every switch of the method. */
+/** Settings of the method. */
 export interface Settings {
   /**
-   * L, the most tokens of its own that a member drafts in a round; 1 to 64. The paper uses 10 and
-   * finds 5 to 15 good; small members are judged better by segments that come to a point.
+   * L, the maximum tokens of its own that a member drafts in a round; 1 to 64. The paper uses 10
+   * and finds 5 to 15 good; small members are judged better by segments that make a point.
    */
   segmentTokens: number;
   /**
-   * What a score is: one over the candidate's surprise, its mean raw logit (the paper's), or its
-   * mean log-probability.
+   * Score of a candidate: by its surprise, its mean raw logit (the paper's), or its mean
+   * log-probability.
    */
   scoring: "harmonic" | "logit" | "likelihood";
   /**
-   * Whether a candidate that ends the answer is scored on what closes a turn as well: whether it
-   * should end there. One without text is scored on that alone in any case.
+   * Whether the score of a candidate that ends the answer includes the tokens that close its turn,
+   * that is, whether it should end there. A candidate without text is scored on those alone in any
+   * case.
    */
   scoreEnd: boolean;
   /**
@@ -83,18 +84,18 @@ export interface Settings {
    */
   trust: number;
   /**
-   * What feedback rewards: the mean of the others' shares, or how often they prefer a candidate
+   * Reward of the feedback: the mean of the others' shares, or how often they prefer a candidate
    * (the paper's).
    */
   reward: "shares" | "counts";
   /** α of the learning rate; 0 (no feedback) to 100. */
   alpha: number;
   /**
-   * The learning rate of round k among N members: α/(k√N) as the authors' code, α/(N√k) as the
-   * paper prints it, or the first with a share of each weight spread evenly.
+   * Learning rate of round k among N members: α/(k√N) as in the authors' code, α/(N√k) as printed
+   * in the paper, or the first with a fraction of each weight spread evenly.
    */
   rate: "code" | "printed" | "fixed-share";
-  /** λ, the share that `fixed-share` spreads; 0 to 1. The other rates ignore it. */
+  /** λ, the fraction that `fixed-share` spreads; 0 to 1. The other rates ignore it. */
   fixedShare: number;
   /** Whether the weights change before or after the selection of the same round. */
   update: "before" | "after";
@@ -104,17 +105,17 @@ export interface Settings {
    */
   selfVotes: boolean;
   /**
-   * Whether a verifier's shares are divided by its largest in the selection, so that all say as
-   * much for what they like best, however sure they are of it. Of two members with equal weights it
+   * Whether a verifier's shares are divided by its largest in the selection, so that every verifier
+   * gives its favourite the same, however sure it is. Between two members with equal weights it
    * changes no winner.
    */
   level: boolean;
   /**
-   * How much more a verifier is heard that is sure of the finished answer it has drafted itself:
-   * its weight is multiplied by (½ + u)^−confidence with u its surprise at that answer in nats, at
-   * least 0.8, with 1 more for a base model, and 2 for who has not finished; 0 to 8, where 0 hears
-   * all alike. While the strongest member's candidate is not at its end, nobody is heard the more
-   * for having finished.
+   * How much more a verifier counts that is sure of its own finished answer: its weight is
+   * multiplied by (½ + u)^−confidence with u its surprise at that answer in nats, at least 0.8,
+   * plus 1 for a base model, and 2 for an unfinished answer; 0 to 8, where 0 treats all alike.
+   * While the strongest member's candidate does not end the answer, no member counts more for
+   * having finished.
    */
   confidence: number;
   /**
@@ -123,34 +124,37 @@ export interface Settings {
    */
   agree: boolean;
   /**
-   * The total of a candidate that only repeats what was said (see `mod@crate::repetition`), or that
-   * ends unsure of itself (`sure`(Self::sure)), is multiplied by this; 0 to 1, where 1 minds
-   * neither.
+   * Factor of the total of a candidate that only repeats (see `mod@crate::repetition`), or that
+   * ends unsure of itself (`sure`(Self::sure)); 0 to 1, where 1 turns both off.
    */
   discount: number;
   /**
-   * A candidate that ends the answer, while a member at least as strong goes on, is to surprise its
-   * own drafter by at most so many nats, or it is discounted; 0 to 1000. A short answer is known or
-   * guessed: members that know it end sure of themselves, and one that is asked for an explanation
-   * and has none ends unsure.
+   * Largest surprise in nats of a drafter at its own candidate that ends the answer while an
+   * equally strong or stronger member continues, 0 to 1000; above it the candidate is discounted. A
+   * short answer is known or guessed: members that know it end sure of themselves, and one that is
+   * asked for an explanation and has none ends unsure.
    */
   sure: number;
   /** Model exit; without it every member stays to the end. */
   exit: ExitSettings | null;
   /**
-   * A member with more than this part of the vote, whose candidate has won and goes on, drafts the
-   * next segments alone, while the members' weighted mean surprise at them is at most 4 nats; 0 to
-   * 1, where 1 lets all draft in every round. Nobody could outvote it but where it is unsure.
+   * Share of the vote above which a member whose candidate has won and does not end the answer
+   * drafts the next segments alone, while the members' weighted mean surprise at them is at most 4
+   * nats; 0 to 1, where 1 lets all draft in every round. The others could outvote such a member
+   * only where it is unsure.
    */
   lead: number;
-  /** Leader drafts from the first round on; without them all draft, but for `lead`(Self::lead). */
+  /**
+   * Leader drafts from the first round on; without them all draft, except under `lead`(Self::lead).
+   */
   leader: LeaderSettings | null;
   /**
-   * Fast mode: a candidate that ends the answer is accepted at once, unverified; of those that a
-   * round begins with, so a leader's, but none that others draft once it is doubted.
+   * Fast mode: a candidate that ends the answer is accepted at once, unverified. It applies to the
+   * first drafts of a round, including a leader's, but not to the drafts of others after it is
+   * doubted.
    */
   fast: boolean;
-  /** The most rounds of an answer; 1 to 10 000. */
+  /** Maximum rounds of an answer; 1 to 10 000. */
   maxRounds: number;
   /**
    * The answer ends with the segment that brings it to this many characters (Unicode scalar
@@ -159,25 +163,25 @@ export interface Settings {
   maxCharacters: number;
 }
 
-/** What a number may be, ends included. */
+/** Range of a number, ends included. */
 export interface SettingRange {
-  /** The smallest value allowed. */
+  /** Smallest allowed value. */
   low: number;
-  /** The largest value allowed. */
+  /** Largest allowed value. */
   high: number;
 }
 
 /**
- * A preset of all switches: what does best where it was measured, the same with leader drafts, and
- * the method as its authors published it.
+ * Preset of all settings: the best where it was measured, the same with leader drafts, and the
+ * method as published.
  */
 export type Rule = "harmonic" | "leader" | "paper";
 
-/** A segment that a member offers for this round. */
+/** Segment that a member offers in a round. */
 export interface Candidate {
   /**
-   * The segment, as `cut` left it. Empty only if the drafter ended the answer at once (or had no
-   * whole character to show).
+   * Text, cut by `cut`. Empty only if the drafter ended the answer at once, or had no complete
+   * character yet.
    */
   text: string;
   /** The drafter produced an end-of-answer token after the text. */
@@ -186,7 +190,7 @@ export interface Candidate {
 
 /** A drafted segment before it is cut to whole words. */
 export interface Draft {
-  /** Its text; an incomplete character at the end is held back. */
+  /** Text; an incomplete character at the end is withheld. */
   text: string;
   /** The member ended the answer after it. */
   ended: boolean;
@@ -195,20 +199,23 @@ export interface Draft {
 }
 
 /**
- * What a verifier says of a candidate: means over the candidate's tokens in the verifier's own
- * tokenisation. Probabilities p need the whole vocabulary at every token: what is made of them is
- * there only where the scoring looks at it.
+ * A verifier's scores of a candidate: means over the candidate's tokens in the verifier's own
+ * tokenisation. Probabilities p need the whole vocabulary at every token, so they are computed only
+ * if the scoring uses them.
  */
 export interface Score {
-  /** Mean raw logit of the candidate's tokens; servers don't tell it. */
+  /** Mean raw logit of the candidate's tokens; servers don't report it. */
   meanLogit?: number;
-  /** Mean log-probability (nats) of the candidate's tokens, where the scoring looks at it. */
+  /** Mean log-probability (nats) of the candidate's tokens, if the scoring uses it. */
   meanLogprob?: number;
-  /** −ln(1 + Σ_t (1/p_t − 1)) over the candidate's tokens, likewise: 0 where all are sure. */
+  /**
+   * −ln(1 + Σ_t (1/p_t − 1)) over the candidate's tokens, if the scoring uses it: 0 where all are
+   * sure.
+   */
   harmonic?: number;
   /**
-   * What a judge without logits prefers the candidate by: above 0, only its ratio to the row's
-   * others counts.
+   * Preference of a judge without logits for the candidate: above 0; only its ratio to the others
+   * in the row counts.
    */
   preference?: number;
 }
@@ -217,15 +224,18 @@ export interface Score {
 export interface VerifiedScore {
   /** Tokens of the candidate in the verifier's tokenisation. */
   tokens: number;
-  /** Mean raw logit of the candidate's tokens; servers don't tell it. */
+  /** Mean raw logit of the candidate's tokens; servers don't report it. */
   meanLogit?: number;
-  /** Mean log-probability (nats) of the candidate's tokens, where the scoring looks at it. */
+  /** Mean log-probability (nats) of the candidate's tokens, if the scoring uses it. */
   meanLogprob?: number;
-  /** −ln(1 + Σ_t (1/p_t − 1)) over the candidate's tokens, likewise: 0 where all are sure. */
+  /**
+   * −ln(1 + Σ_t (1/p_t − 1)) over the candidate's tokens, if the scoring uses it: 0 where all are
+   * sure.
+   */
   harmonic?: number;
   /**
-   * What a judge without logits prefers the candidate by: above 0, only its ratio to the row's
-   * others counts.
+   * Preference of a judge without logits for the candidate: above 0; only its ratio to the others
+   * in the row counts.
    */
   preference?: number;
 }
@@ -238,18 +248,18 @@ export interface RoundReport {
   active: Array<number>;
   /** Members that drafted: all that can and were in time, or the leader alone. */
   drafters: Array<number>;
-  /** Their segments; `tokens` in each drafter's own, as verified where it was. */
+  /** Their segments; `tokens` in each drafter's own tokenisation, as verified if it was. */
   candidates: Array<Draft>;
   /**
-   * Raw scores, a row a verifier, empty where it abstained; empty as a whole if a fast end was
+   * Raw scores, a row per verifier, empty if it abstained; empty as a whole if a fast end was
    * accepted unverified.
    */
   scores: Array<Array<VerifiedScore>>;
-  /** Scores normalised to rows of sum 1; empty, as totals and counts, where there was no vote. */
+  /** Scores normalised to rows of sum 1; empty, like totals and counts, if there was no vote. */
   shares: Array<Array<number>>;
   /** Y of each candidate. */
   totals: Array<number>;
-  /** Verifiers, by row, whose vote alone turned what all others agreed on. */
+  /** Verifiers, by row, whose vote alone overturned the choice of all others. */
   turnedBy: Array<number>;
   /** c of each candidate. */
   counts: Array<number>;
@@ -257,11 +267,11 @@ export interface RoundReport {
   weights: Array<number>;
   /** Index into the candidates. */
   winner: number;
-  /** Candidates of the winner's text that end alike, the winner among them. */
+  /** Candidates with the winner's text and end, the winner among them. */
   writers: Array<number>;
-  /** Members that leave by the rule. */
+  /** Members that leave by the exit rule. */
   exited: Array<number>;
-  /** Text that is now certain to be in the answer, after that of earlier rounds. */
+  /** Text that is now final, after that of earlier rounds. */
   text: string;
 }
 
@@ -401,12 +411,4 @@ export interface Counters {
 }
 
 /** Reason why an answer is over. */
-export type Stop =
-  | "ended"
-  | "rounds"
-  | "length"
-  | "silence"
-  | "context"
-  | "tokens"
-  | "stop"
-  | "stopped";
+export type Stop = "ended" | "rounds" | "length" | "silence" | "context" | "tokens" | "stop" | "stopped";
