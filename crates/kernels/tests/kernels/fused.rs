@@ -123,7 +123,7 @@ proptest! {
     }
 }
 
-/// Its only gate is −12, where silu is −7e-5: 9e-5 of that are rounding of the gate.
+/// In its only gate's tail silu is −4e-31 or −0, depending on rounding.
 #[test]
 fn one_number_in_a_gates_tail_is_right() {
     let case = Case {
