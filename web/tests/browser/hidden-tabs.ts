@@ -59,9 +59,14 @@ export class HiddenTabs {
   }
 
   async close(): Promise<void> {
+    const { exitCode, signalCode } = this.#browser;
+    const running = exitCode === null && signalCode === null;
     const gone = new Promise((resolve) => this.#browser.once("exit", resolve));
-    this.#browser.kill("SIGKILL");
-    await gone;
+    // Closed by itself it ends its other processes first, which write to the profile until then.
+    if (running) this.send("Browser.close", {}).catch(() => undefined);
+    const late = setTimeout(() => this.#browser.kill("SIGKILL"), 10_000);
+    if (running) await gone;
+    clearTimeout(late);
     rmSync(this.#profile, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 });
   }
 
