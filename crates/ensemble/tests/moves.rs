@@ -4,65 +4,14 @@
 //! `CONCLAVE_WRITE=1` writes the events and moves of each case, against which the TypeScript driver
 //! is tested without the machine.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+mod cases;
 
-use conclave_ensemble::{
-    Draft, Event, Failed, Failure, Limits, Move, Query, Rounds, Score, Settings, VerifiedScore,
-};
-use serde::Deserialize;
+use std::collections::BTreeMap;
+
+use conclave_ensemble::{Draft, Event, Failed, Move, Query, Rounds, Score, VerifiedScore};
 use serde_json::{Value, json};
 
-/// Settings of all cases: short drafts, and no leader unless a case names one.
-const BASE: &str = r#"{"segmentTokens": 10, "lead": 1}"#;
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Case {
-    name: String,
-    members: Vec<Script>,
-    /// Settings beside [`BASE`] and the defaults.
-    #[serde(default)]
-    settings: serde_json::Map<String, Value>,
-    #[serde(default)]
-    limits: Limits,
-    #[serde(default)]
-    on_one_device: bool,
-    /// Segments that were accepted before.
-    #[serde(default)]
-    accepted: Vec<String>,
-    /// Calls of members, in their order.
-    calls: Vec<String>,
-    /// Rounds and departures, a line each.
-    told: Vec<String>,
-    text: String,
-    /// Reason of the end, or the last member that failed.
-    end: String,
-    #[serde(default)]
-    moves: Vec<[Value; 2]>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Script {
-    /// Drafted texts, in order; the last repeats. A text with a full stop at its end ends the
-    /// answer; null abstains.
-    drafts: Vec<Option<String>>,
-    /// Nats of its surprise at candidates, 2 if not listed.
-    #[serde(default)]
-    surprises: BTreeMap<String, f64>,
-    #[serde(default)]
-    judges_only: bool,
-    /// Numbers of the verifications from which it abstains, from 1.
-    #[serde(default)]
-    silent: Vec<usize>,
-    /// Failures by call: `"draft 2"` is the second draft.
-    #[serde(default)]
-    fails: BTreeMap<String, Failure>,
-    /// The call in which the caller stops the answer.
-    #[serde(default)]
-    stops: Option<String>,
-}
+use cases::{Case, Script};
 
 /// A member that follows its script.
 struct Scripted<'a> {
@@ -169,12 +118,7 @@ struct Played {
 }
 
 fn play(case: &Case) -> Played {
-    let base: serde_json::Map<String, Value> = serde_json::from_str(BASE).unwrap();
-    let mut settings = serde_json::to_value(Settings::default()).unwrap();
-    let named = settings.as_object_mut().unwrap();
-    named.extend(base.into_iter().chain(case.settings.clone()));
-    let settings: Settings = serde_json::from_value(settings).unwrap();
-    let query = Query::new(case.members.len(), settings).unwrap();
+    let query = Query::new(case.members.len(), case.settings()).unwrap();
     let mut rounds = Rounds::new(query, case.limits.clone(), case.on_one_device);
     let mut text = String::new();
     for segment in &case.accepted {
@@ -348,7 +292,7 @@ fn table(cases: &[Value]) -> String {
 
 #[test]
 fn every_case_is_played_as_it_is_written() {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/rounds/cases.json");
+    let path = cases::path();
     let mut written: Vec<Value> =
         serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     let write = std::env::var_os("CONCLAVE_WRITE").is_some();

@@ -2,6 +2,10 @@
 //! decisions are tested in `crates/ensemble/tests/moves.rs`; here, that members make exactly the
 //! moves of the state machine.
 
+#[path = "../../ensemble/tests/cases/mod.rs"]
+#[allow(dead_code, reason = "the recorded moves are the machine's own")]
+mod cases;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -11,46 +15,10 @@ use conclave_member::{Begun, Draft, MemberError, Message, Thought, VerifiedScore
 use conclave_model::{ModelError, Sampling};
 use conclave_remote::RemoteError;
 use conclave_rounds::{
-    AnswerError, Ask, FormOf, Left, Limits, MoveError, Question, Round, TakePart, Watch, answer,
+    AnswerError, Ask, FormOf, Left, MoveError, Question, Round, TakePart, Watch, answer,
 };
-use serde::Deserialize;
-use serde_json::Value;
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Case {
-    name: String,
-    members: Vec<Script>,
-    #[serde(default)]
-    settings: serde_json::Map<String, Value>,
-    #[serde(default)]
-    limits: Limits,
-    #[serde(default)]
-    on_one_device: bool,
-    /// Answers are only resumed in the page.
-    #[serde(default)]
-    accepted: Vec<String>,
-    calls: Vec<String>,
-    told: Vec<String>,
-    text: String,
-    end: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Script {
-    drafts: Vec<Option<String>>,
-    #[serde(default)]
-    surprises: BTreeMap<String, f64>,
-    #[serde(default)]
-    judges_only: bool,
-    #[serde(default)]
-    silent: Vec<usize>,
-    #[serde(default)]
-    fails: BTreeMap<String, Failure>,
-    #[serde(default)]
-    stops: Option<String>,
-}
+use cases::{Case, Script};
 
 #[derive(Default)]
 struct Stage {
@@ -226,14 +194,7 @@ impl Watch for Heard<'_> {
 
 fn play(case: &Case) {
     let name = &case.name;
-    let mut settings = serde_json::to_value(Settings::default()).unwrap();
-    let named = settings.as_object_mut().unwrap();
-    named.extend([
-        ("segmentTokens".into(), 10.into()),
-        ("lead".into(), 1.into()),
-    ]);
-    named.extend(case.settings.clone());
-    let settings: Settings = serde_json::from_value(settings).unwrap();
+    let settings = case.settings();
     let stage = RefCell::default();
     let scripted = |index| Scripted {
         index,
@@ -269,8 +230,9 @@ fn play(case: &Case) {
 
 #[test]
 fn every_case_is_driven_as_it_is_written() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/rounds/cases.json");
-    let cases: Vec<Case> = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    let file = std::fs::read_to_string(cases::path()).unwrap();
+    let cases: Vec<Case> = serde_json::from_str(&file).unwrap();
+    // Answers are only resumed in the page.
     for case in cases.iter().filter(|case| case.accepted.is_empty()) {
         play(case);
     }
