@@ -57,7 +57,7 @@ fn choose(
         let one = |place| (rank.clone().equal_elem(place as f32).float() * what.clone()).sum_dim(1);
         Tensor::cat((0..of.used).map(one).collect(), 1)
     };
-    // What is no number has no rank; its factor is none either.
+    // NaN has no rank, and stays NaN as a factor.
     let chosen = of_rank(&numbers).clamp_max(count as f32 - 1.0);
     let chosen = chosen.reshape([tokens * of.used]).int().cast(IntDType::I32);
     let factors = of_rank(&scores);

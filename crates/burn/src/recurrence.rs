@@ -109,7 +109,7 @@ fn follow_rule(
     let [tokens, _] = mixed.dims();
     let keys = of.key_heads * of.key_width;
     let group = of.value_heads / of.key_heads;
-    // Of each value head, `[tokens, value_heads, key_width]`.
+    // One row per value head: `[tokens, value_heads, key_width]`.
     let heads = |first: usize| {
         let x = mixed.clone().narrow(1, first, keys);
         let x = x.reshape([tokens, of.key_heads, of.key_width]);

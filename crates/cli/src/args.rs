@@ -88,7 +88,7 @@ impl Cli {
 pub enum Command {
     /// Ask the ensemble, or one member alone.
     Chat(Box<Chat>),
-    /// Serve the ensemble behind OpenAI's interface, for its clients and everything built on them.
+    /// Serve the ensemble through OpenAI's interface, for its clients and everything built on them.
     ///
     /// POST /v1/chat/completions, POST /v1/completions, GET /v1/models and GET /health. The model
     /// `conclave` is the ensemble; each member is a model under its own name, too, and then answers

@@ -1,4 +1,4 @@
-//! `conclave serve`: the ensemble behind OpenAI's interface.
+//! `conclave serve`: the ensemble through OpenAI's interface.
 
 use conclave_ensemble::Settings;
 use conclave_rounds::TakePart;

@@ -136,8 +136,8 @@ fn a_drafted_candidate_runs_only_what_is_behind_the_draft() {
             let [mut one, mut fresh] = [(); 2].map(|()| session(model, backend.as_ref(), 256));
             let mut sampler = Sampler::new(Sampling::default(), 4);
             prefill(&mut one, &ids(&mut random, 30));
-            // Of six drafted tokens five have run. What to verify of them, how many of those run,
-            // how many are kept, and how many of those run then.
+            // Five of six drafted tokens have run. Columns: tokens to verify, tokens that run for
+            // it, tokens kept, tokens that run for that.
             for (drafted, runs, kept, again) in [
                 (6, 1, 6, 0),
                 (5, 0, 5, 0),
