@@ -64,6 +64,8 @@ pub struct Member {
     ids: Vec<u32>,
     /// The answer so far, as it crossed between members.
     answer: String,
+    /// The last draft was, or began with, a thought.
+    thought: bool,
     /// This member's white space before an answer's first word.
     lead: String,
     /// The given beginning of the next answer.
@@ -146,6 +148,7 @@ impl Member {
             lead: turn.lead.clone(),
             turn,
             sampler: Sampler::new(Sampling::default(), 0),
+            thought: false,
             open: false,
             shown: None,
             ids: Vec::new(),
@@ -349,20 +352,57 @@ impl Member {
             let end = marks.closing(&mut decoder, &draft.tokens, &mut String::new());
             draft.tokens.drain(..end.unwrap_or(draft.tokens.len()));
         }
-        let (mut text, complete) = self.shown_of(&draft.tokens);
+        self.thought = thought;
+        Ok(self.read(&draft.tokens, draft.ended))
+    }
+
+    /// Draws a second draft after [`draft`](Self::draft) of the same `limit`: where the model was
+    /// least sure of a word's first token, with the most probable other token there, if the two
+    /// probabilities differ by less than `margin`. `None` under a constraint or after a thought.
+    ///
+    /// # Errors
+    /// As [`draft`](Self::draft).
+    pub async fn draft_second(
+        &mut self,
+        limit: usize,
+        margin: f64,
+    ) -> Result<Option<Draft>, MemberError> {
+        if self.constraint.is_some() || self.thought {
+            return Ok(None);
+        }
+        let mut decoder = self.tokenizer.decoder();
+        let drafted = self.session.drafted().iter().enumerate();
+        let begins = |(place, &id): (usize, &u32)| {
+            let begins = decoder.push(id).starts_with(char::is_whitespace);
+            (begins || place == 0).then_some(place)
+        };
+        let words: Vec<usize> = drafted.filter_map(begins).collect();
+        let ends = self.tokenizer.end_ids();
+        let sampler = &mut self.sampler;
+        let drafting = self
+            .session
+            .draft_second(&words, margin, limit, sampler, ends);
+        let draft = drafting.await?;
+        Ok(draft.map(|draft| self.read(&draft.tokens, draft.ended)))
+    }
+
+    /// A draft of `tokens` as text, which ends where the answer does.
+    fn read(&mut self, tokens: &[u32], ended: bool) -> Draft {
+        let (mut text, complete) = self.shown_of(tokens);
         // Without visible text (only control tokens, say) the answer is over.
-        let mut ended = draft.ended || (text.is_empty() && complete);
+        let mut ended = ended || (text.is_empty() && complete);
         if let Some(stop) = self.turn.stop_in(&self.answer, &text) {
             text.truncate(stop);
             ended = true;
         } else if !ended {
             text.truncate(self.turn.settled_in(&self.answer, &text));
         }
-        Ok(Draft {
+        Draft {
             text: self.without_lead(text),
             ended,
-            tokens: draft.tokens.len(),
-        })
+            tokens: tokens.len(),
+            second: None,
+        }
     }
 
     /// A draft of tokens that the constraint allows, at least up to its first whole character.
@@ -401,6 +441,7 @@ impl Member {
                 text,
                 ended: draft.ended,
                 tokens: draft.tokens.len(),
+                second: None,
             });
         }
     }
@@ -444,6 +485,7 @@ impl Member {
             text: self.without_lead(text),
             ended,
             tokens,
+            second: None,
         })
     }
 

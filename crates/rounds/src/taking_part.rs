@@ -149,11 +149,12 @@ pub trait TakePart {
         true
     }
 
-    /// Drafts a segment of at most `limit` of its tokens, not yet cut to whole words.
+    /// Drafts a segment of at most `limit` of its tokens, not yet cut to whole words; with a second
+    /// one if its least margin of a word is below `branch`, where the member can draft such.
     ///
     /// # Errors
     /// Those of running the model; [`Failure::ContextFull`] if there is no room.
-    async fn draft(&mut self, limit: usize) -> Result<Draft, MoveError>;
+    async fn draft(&mut self, limit: usize, branch: f64) -> Result<Draft, MoveError>;
 
     /// Scores all candidates, `[candidates]`; empty for a member that only drafts.
     ///
@@ -251,8 +252,12 @@ impl TakePart for Member {
         Ok(self.think_while(go_on).await?)
     }
 
-    async fn draft(&mut self, limit: usize) -> Result<Draft, MoveError> {
-        Ok(self.draft(limit).await?)
+    async fn draft(&mut self, limit: usize, branch: f64) -> Result<Draft, MoveError> {
+        let mut draft = self.draft(limit).await?;
+        if branch > 0.0 {
+            draft.second = self.draft_second(limit, branch).await?.map(Box::new);
+        }
+        Ok(draft)
     }
 
     async fn verify(
@@ -329,7 +334,7 @@ impl TakePart for Remote {
         self.drafts()
     }
 
-    async fn draft(&mut self, limit: usize) -> Result<Draft, MoveError> {
+    async fn draft(&mut self, limit: usize, _branch: f64) -> Result<Draft, MoveError> {
         let Drafted {
             text,
             ended,
@@ -340,6 +345,7 @@ impl TakePart for Remote {
             text,
             ended,
             tokens,
+            second: None,
         })
     }
 
@@ -472,8 +478,8 @@ impl TakePart for AnyMember {
         its!(self, member => TakePart::drafts(&**member))
     }
 
-    async fn draft(&mut self, limit: usize) -> Result<Draft, MoveError> {
-        its!(self, member => TakePart::draft(&mut **member, limit).await)
+    async fn draft(&mut self, limit: usize, branch: f64) -> Result<Draft, MoveError> {
+        its!(self, member => TakePart::draft(&mut **member, limit, branch).await)
     }
 
     async fn verify(

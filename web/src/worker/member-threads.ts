@@ -9,6 +9,7 @@ import type {
   Begun,
   Candidate,
   Counters,
+  Draft,
   Engine,
   EngineMember,
   Form,
@@ -451,11 +452,12 @@ class ThreadMember implements EngineMember {
     return { onStep, rethrow };
   }
 
-  async draft(maxTokens: number): Promise<Candidate & { tokens: number }> {
+  async draft(maxTokens: number, branch = 0): Promise<Draft> {
     const answer = await this.#thread.ask("drafted", this.name, {
       type: "draft",
       member: this.#member,
       maxTokens,
+      branch,
     });
     this.#counters = answer.counters;
     return answer.draft;

@@ -24,7 +24,9 @@ impl Session {
         let limit = self.ready_to_draft(limit)?;
         let begin = self.prefix.len();
         if self.model.needs_long_rope(begin + limit) {
-            return self.draft_by_step(limit, sampler, end_ids, None).await;
+            return self
+                .draft_by_step(limit, sampler, end_ids, None, vec![])
+                .await;
         }
         let random = sampler.numbers(limit);
         let states = self.states.as_mut().map(States::step);
@@ -37,7 +39,9 @@ impl Session {
         let drawn = self.model.draft(begin, limit, draws, &random, states);
         let Some(mut tokens) = drawn.await? else {
             self.states.iter_mut().for_each(States::forget_draft);
-            return self.draft_by_step(limit, sampler, end_ids, None).await;
+            return self
+                .draft_by_step(limit, sampler, end_ids, None, vec![])
+                .await;
         };
         self.counters.draft_tokens += limit - 1;
         // All but the last have run; tokens after an end token are discarded.
@@ -68,7 +72,7 @@ impl Session {
         mask: Mask<'_>,
     ) -> Result<Draft, ModelError> {
         let limit = self.ready_to_draft(limit)?;
-        self.draft_by_step(limit, sampler, end_ids, Some(mask))
+        self.draft_by_step(limit, sampler, end_ids, Some(mask), vec![])
             .await
     }
 
@@ -87,21 +91,32 @@ impl Session {
         Ok(limit)
     }
 
-    /// A draft that returns to the CPU after each token.
-    async fn draft_by_step(
+    /// A draft that returns to the CPU after each token. It begins with the tokens `begun`, all but
+    /// the last of which have run.
+    pub(super) async fn draft_by_step(
         &mut self,
         limit: usize,
         sampler: &mut Sampler,
         end_ids: &[u32],
         mut mask: Option<Mask<'_>>,
+        begun: Vec<u32>,
     ) -> Result<Draft, ModelError> {
         let begin = self.prefix.len();
         // Where there are more tokens than slots, the last slot serves the rest.
         let slot = |index: usize| DRAFT + index.min(MOST_DRAFTED - 1);
         let mut stretched = false;
-        let mut tokens = Vec::with_capacity(limit);
+        let mut tokens = begun;
+        if let Some(&id) = tokens.last().filter(|_| tokens.len() < limit) {
+            let last = tokens.len() - 1;
+            self.model
+                .run(&Pass::plain(begin + last, &[id]), slot(last))?;
+            self.counters.draft_tokens += 1;
+        }
         let ended = loop {
             let drawn = tokens.len();
+            if drawn >= limit {
+                break false;
+            }
             let before = match drawn.checked_sub(1) {
                 Some(last) => slot(last),
                 None => PREFIX,
