@@ -144,24 +144,23 @@ pub(crate) struct Usage {
 pub(crate) struct Vote {
     /// Its drafters.
     pub writers: Vec<String>,
-    /// Weighted votes of each candidate, by drafter; empty without a vote.
+    /// Weighted votes by drafter, for the better of a member's candidates; empty without a vote.
     pub votes: Vec<(String, f64)>,
 }
 
 impl Vote {
     fn from_round(round: &Round, names: &[String]) -> Self {
         let name = |candidate: usize| names[round.drafters[candidate]].clone();
-        let votes = round.totals.iter().enumerate();
-        Self {
-            writers: round
-                .writers
-                .iter()
-                .map(|&candidate| name(candidate))
-                .collect(),
-            votes: votes
-                .map(|(candidate, &total)| (name(candidate), total))
-                .collect(),
+        let mut writers: Vec<String> = round.writers.iter().map(|&one| name(one)).collect();
+        writers.dedup();
+        let mut votes: Vec<(String, f64)> = Vec::new();
+        for (candidate, &total) in round.totals.iter().enumerate() {
+            match votes.last_mut().filter(|last| last.0 == name(candidate)) {
+                Some(last) => last.1 = last.1.max(total),
+                None => votes.push((name(candidate), total)),
+            }
         }
+        Self { writers, votes }
     }
 
     /// Returns the segment for the field `conclave`.
