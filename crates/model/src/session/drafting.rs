@@ -22,13 +22,25 @@ impl Session {
         end_ids: &[u32],
     ) -> Result<Draft, ModelError> {
         let limit = self.ready_to_draft(limit)?;
+        self.draft_from(vec![], limit, sampler, end_ids).await
+    }
+
+    /// A draft of at most `limit` tokens, those `begun` among them, all but the last of which have
+    /// run.
+    pub(super) async fn draft_from(
+        &mut self,
+        begun: Vec<u32>,
+        limit: usize,
+        sampler: &mut Sampler,
+        end_ids: &[u32],
+    ) -> Result<Draft, ModelError> {
         let begin = self.prefix.len();
-        if self.model.needs_long_rope(begin + limit) {
+        if self.model.needs_long_rope(begin + limit) || begun.len() >= limit {
             return self
-                .draft_by_step(limit, sampler, end_ids, None, vec![])
+                .draft_by_step(limit, sampler, end_ids, None, begun)
                 .await;
         }
-        let random = sampler.numbers(limit);
+        let random = sampler.numbers(limit - begun.len());
         let states = self.states.as_mut().map(States::step);
         let states = states.map(|(from, to)| Run {
             tokens: limit - 1,
@@ -36,18 +48,19 @@ impl Session {
             to,
         });
         let draws = sampler.draws();
-        let drawn = self.model.draft(begin, limit, draws, &random, states);
-        let Some(mut tokens) = drawn.await? else {
+        let drawn = self.model.draft(begin, &begun, draws, &random, states);
+        let Some(drawn) = drawn.await? else {
             self.states.iter_mut().for_each(States::forget_draft);
             return self
-                .draft_by_step(limit, sampler, end_ids, None, vec![])
+                .draft_by_step(limit, sampler, end_ids, None, begun)
                 .await;
         };
-        self.counters.draft_tokens += limit - 1;
         // All but the last have run; tokens after an end token are discarded.
-        let end = tokens.iter().position(|id| end_ids.contains(id));
-        sampler.skip(end.map_or(tokens.len(), |end| end + 1));
-        tokens.truncate(end.unwrap_or(tokens.len()));
+        self.counters.draft_tokens += limit - begun.len().max(1);
+        let end = drawn.iter().position(|id| end_ids.contains(id));
+        sampler.skip(end.map_or(drawn.len(), |end| end + 1));
+        let mut tokens = begun;
+        tokens.extend(drawn.iter().take(end.unwrap_or(drawn.len())));
         self.ran = tokens.len().min(limit - 1);
         if self.states.is_some() && self.ran < limit - 1 {
             // The recurrent state has seen those after it too.
@@ -93,7 +106,7 @@ impl Session {
 
     /// A draft that returns to the CPU after each token. It begins with the tokens `begun`, all but
     /// the last of which have run.
-    pub(super) async fn draft_by_step(
+    async fn draft_by_step(
         &mut self,
         limit: usize,
         sampler: &mut Sampler,

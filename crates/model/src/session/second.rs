@@ -59,7 +59,7 @@ impl Session {
             }));
         }
         begun.push(other);
-        let draft = self.draft_by_step(limit, sampler, end_ids, None, begun);
+        let draft = self.draft_from(begun, limit, sampler, end_ids);
         draft.await.map(Some)
     }
 }
