@@ -3,8 +3,8 @@
 
 use conclave_ensemble::{Candidate, Failure, Settings};
 use conclave_member::{
-    Begun, Draft, Judged, JudgedToken, Member, MemberError, Message, Thinking, Thought,
-    VerifiedScore,
+    Begun, ChosenToken, Draft, Judged, JudgedToken, Member, MemberError, Message, Thinking,
+    Thought, Tool, VerifiedScore, instructions, written_out,
 };
 use conclave_model::{ModelError, Sampling};
 use conclave_remote::{ChatMessage, Drafted, Drawing, Remote, RemoteError};
@@ -90,6 +90,9 @@ pub trait TakePart {
     /// Sets whether it thinks aloud before it answers, from the next conversation on.
     fn set_thinking(&mut self, _thinking: Thinking) {}
 
+    /// Sets the functions that answers to the next conversations may call.
+    fn set_tools(&mut self, _tools: &[Tool]) {}
+
     /// Sets the beginning of the answer to the next conversation; empty for none.
     fn begin_with(&mut self, _text: &str) {}
 
@@ -132,6 +135,16 @@ pub trait TakePart {
         _judged: &mut Judged,
     ) -> Result<Vec<JudgedToken>, MoveError> {
         Err(MoveError::Unknown("judge a bare text"))
+    }
+
+    /// Log-probabilities of its tokens of the present answer, with `most` alternatives each.
+    ///
+    /// # Errors
+    /// Those of running the model; [`MoveError::Unknown`] for a member without log-probabilities.
+    async fn chosen(&mut self, _most: usize) -> Result<Vec<ChosenToken>, MoveError> {
+        Err(MoveError::Unknown(
+            "tell the log-probabilities of an answer",
+        ))
     }
 
     /// Thinks before it answers, if it can and may; `go_on` gets the new text and returns whether
@@ -213,6 +226,10 @@ impl TakePart for Member {
         self.set_thinking(thinking);
     }
 
+    fn set_tools(&mut self, tools: &[Tool]) {
+        self.set_tools(tools);
+    }
+
     fn begin_with(&mut self, text: &str) {
         self.begin_with(text);
     }
@@ -243,6 +260,10 @@ impl TakePart for Member {
         judged: &mut Judged,
     ) -> Result<Vec<JudgedToken>, MoveError> {
         Ok(self.judge_text(text, judged).await?)
+    }
+
+    async fn chosen(&mut self, most: usize) -> Result<Vec<ChosenToken>, MoveError> {
+        Ok(self.chosen(most).await?)
     }
 
     async fn think_while(
@@ -293,6 +314,14 @@ impl TakePart for Remote {
         Ok(())
     }
 
+    /// Its server's own way to tell of them is unknown.
+    fn set_tools(&mut self, tools: &[Tool]) {
+        self.set_instructions(match tools {
+            [] => String::new(),
+            _ => instructions(tools),
+        });
+    }
+
     fn begin_with(&mut self, text: &str) {
         self.begin_with(text);
     }
@@ -304,9 +333,10 @@ impl TakePart for Remote {
         stream: u64,
         _go_on: impl AsyncFnMut(usize, usize) -> bool,
     ) -> Result<Begun, MoveError> {
-        let said = messages.iter().map(|message| ChatMessage {
-            role: message.role.clone(),
-            content: message.content.clone(),
+        let messages = written_out(&[], messages);
+        let said = messages.into_iter().map(|message| ChatMessage {
+            role: message.role,
+            content: message.content,
         });
         let drawing = Drawing {
             temperature: sampling.temperature.into(),
@@ -435,6 +465,10 @@ impl TakePart for AnyMember {
         its!(self, member => TakePart::set_thinking(&mut **member, thinking));
     }
 
+    fn set_tools(&mut self, tools: &[Tool]) {
+        its!(self, member => TakePart::set_tools(&mut **member, tools));
+    }
+
     fn begin_with(&mut self, text: &str) {
         its!(self, member => member.begin_with(text));
     }
@@ -465,6 +499,10 @@ impl TakePart for AnyMember {
         judged: &mut Judged,
     ) -> Result<Vec<JudgedToken>, MoveError> {
         its!(self, member => TakePart::judge_text(&mut **member, text, judged).await)
+    }
+
+    async fn chosen(&mut self, most: usize) -> Result<Vec<ChosenToken>, MoveError> {
+        its!(self, member => TakePart::chosen(&mut **member, most).await)
     }
 
     async fn think_while(
