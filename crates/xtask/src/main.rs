@@ -139,8 +139,7 @@ Example: cargo xtask test --only unit      the crates that need no GPU: seconds
         large: bool,
     },
 
-    /// Formatting and clippy with warnings as errors; the TypeScript check, Biome, and
-    /// docs/library.md
+    /// Formatting and clippy with warnings as errors; the TypeScript check, Biome and TypeDoc
     Lint,
 
     /// Compare the engine with transformers, on random models of every family and format
