@@ -9,7 +9,6 @@ fn unit_at(row: u32, unit: u32) -> Unit {
     return Unit(bitcast<vec4<f32>>(weights[row * params.units + unit]));
 }
 
-// The four weights of quad q.
 fn quad(unit: Unit, q: u32) -> vec4<f32> {
     return unit.weights;
 }

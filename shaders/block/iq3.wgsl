@@ -10,7 +10,6 @@ struct Unit {
     step: f32,
 }
 
-// The four weights of quad q.
 fn quad(unit: Unit, q: u32) -> vec4<f32> {
     let entry = (unit.entries[q >> 1u] >> (16u * (q & 1u))) & 0xffffu;
     let packed = word_at(book(), entry >> 1u) >> (16u * (entry & 1u));

@@ -12,7 +12,6 @@ fn unit_at(row: u32, unit: u32) -> Unit {
     return Unit(weights[at], half_at(params.plane1_offset, at));
 }
 
-// The four weights of quad q.
 fn quad(unit: Unit, q: u32) -> vec4<f32> {
     return levels(nibbles(unit.quants, q)) * unit.scale;
 }

@@ -17,7 +17,6 @@ fn unit_at(row: u32, unit: u32) -> Unit {
     return Unit(weights[at], bitcast<f32>((max(exponent, 1u) - 1u) << 23u));
 }
 
-// The four weights of quad q.
 fn quad(unit: Unit, q: u32) -> vec4<f32> {
     return levels(nibbles(unit.quants, q)) * unit.scale;
 }

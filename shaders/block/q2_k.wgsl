@@ -24,7 +24,6 @@ fn unit_at(row: u32, unit: u32) -> Unit {
     );
 }
 
-// The four weights of quad q.
 fn quad(unit: Unit, q: u32) -> vec4<f32> {
     return bytes(twos(unit.quants, q)) * unit.scales[q >> 2u] - unit.minimums[q >> 2u];
 }

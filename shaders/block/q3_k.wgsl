@@ -32,7 +32,6 @@ fn unit_at(row: u32, unit: u32) -> Unit {
     );
 }
 
-// The four weights of quad q.
 fn quad(unit: Unit, q: u32) -> vec4<f32> {
     let quants = twos(unit.quants, q) | (bits(unit.thirds, q) << 2u);
     return (bytes(quants) - 4.0) * unit.scales[q >> 2u];

@@ -16,7 +16,6 @@ fn unit_at(row: u32, unit: u32) -> Unit {
     return Unit(weights[at], factors.x, factors.y);
 }
 
-// The four weights of quad q.
 fn quad(unit: Unit, q: u32) -> vec4<f32> {
     return bytes(nibbles(unit.quants, q)) * unit.scale + unit.minimum;
 }

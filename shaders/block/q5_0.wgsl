@@ -15,7 +15,6 @@ fn unit_at(row: u32, unit: u32) -> Unit {
     return Unit(weights[at], word_at(params.plane1_offset, at), half_at(third, at));
 }
 
-// The four weights of quad q.
 fn quad(unit: Unit, q: u32) -> vec4<f32> {
     let quants = nibbles(unit.quants, q) | (bits(unit.fifths, q) << 4u);
     return (bytes(quants) - 16.0) * unit.scale;

@@ -17,7 +17,6 @@ fn unit_at(row: u32, unit: u32) -> Unit {
     return Unit(weights[at], word_at(params.plane1_offset, 2u * at + 1u), factors.x, factors.y);
 }
 
-// The four weights of quad q.
 fn quad(unit: Unit, q: u32) -> vec4<f32> {
     let quants = nibbles(unit.quants, q) | (bits(unit.fifths, q) << 4u);
     return bytes(quants) * unit.scale + unit.minimum;

@@ -26,7 +26,6 @@ fn unit_at(row: u32, unit: u32) -> Unit {
     );
 }
 
-// The four weights of quad q.
 fn quad(unit: Unit, q: u32) -> vec4<f32> {
     let low = nibbles(unit.low, q);
     let high = twos(unit.high, q);

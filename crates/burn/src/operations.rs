@@ -82,7 +82,8 @@ pub trait Operations: Backend {
 }
 
 /// The rows of `ids` `[m]` that lie in this share of a matrix, into their rows of `out` `[m, k]`;
-/// of the first share, zeros into the others. `out` is written in place: no other tensor may share it.
+/// of the first share, zeros into the others. `out` is written in place: no other tensor may share
+/// it.
 pub fn embed(
     out: Tensor<2>,
     ids: Tensor<1, Int>,

@@ -152,7 +152,8 @@ async fn measure(
     let sizes = args.ensembles.iter().filter(|&&size| size > 1);
     if let Some(&size) = sizes.clone().find(|&&size| size > members.len()) {
         return Err(Failure::Usage(format!(
-            "a round of {size} needs as many members; name them after --members, or ask for fewer after --ensembles"
+            "a round of {size} needs as many members; name them after --members, or ask for fewer \
+            after --ensembles"
         )));
     }
     let (mut alone, mut rounds) = (Vec::new(), Vec::new());

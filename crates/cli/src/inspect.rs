@@ -176,7 +176,8 @@ fn describe(about: &About, text: &mut String) {
     ] {
         let _ = writeln!(
             text,
-            "{label:<9} {} on the {place}: {} weights, {} keys and values, {} scratch, for {} of {} tokens of context",
+            "{label:<9} {} on the {place}: {} weights, {} keys and values, {} scratch, for {} of \
+            {} tokens of context",
             in_words(memory.total()),
             in_words(memory.weights),
             in_words(memory.kv),

@@ -33,7 +33,8 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 pub fn load(members: &Members, backend: &dyn Backend) -> Result<Vec<Member>, Failure> {
     if let Some((_, address)) = members.remote.first() {
         return Err(Failure::Usage(format!(
-            "{address} lives behind a server, and takes part in `conclave chat` and `conclave serve` only"
+            "{address} lives behind a server, and takes part in `conclave chat` and `conclave \
+            serve` only"
         )));
     }
     let templates = Templates::read(members)?;
@@ -79,7 +80,8 @@ pub fn load_any(
     }
     for member in local.iter().filter(|member| !member.has_template()) {
         say(&format!(
-            "{} has no chat template, as a base model: it continues questions and answers. Give it one with --template {}=FILE.",
+            "{} has no chat template, as a base model: it continues questions and answers. Give \
+            it one with --template {}=FILE.",
             member.name(),
             member.name()
         ));
@@ -94,7 +96,8 @@ pub fn load_any(
     if !all.iter().any(TakePart::drafts) {
         let names: Vec<&str> = all.iter().map(TakePart::name).collect();
         return Err(Failure::Usage(format!(
-            "no member drafts: {} can only judge; also name a member that writes, a model's file or another server",
+            "no member drafts: {} can only judge; also name a member that writes, a model's file \
+            or another server",
             names.join(", ")
         )));
     }
@@ -133,7 +136,8 @@ impl Templates {
                 None if names.len() == 1 => templates.of_one = Some(source()?),
                 None => {
                     return Err(Failure::Usage(format!(
-                        "--template {given}: write NAME=FILE for the member that it is of; there are {}",
+                        "--template {given}: write NAME=FILE for the member that it is of; there \
+                        are {}",
                         names.join(", ")
                     )));
                 }

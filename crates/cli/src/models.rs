@@ -38,7 +38,8 @@ fn no_file(text: &str, error: conclave_hub::ReferenceError) -> Failure {
         return error.into();
     }
     Failure::Usage(format!(
-        "{error}; a model behind a server is named by what its paths begin with, https://HOST/v1#MODEL"
+        "{error}; a model behind a server is named by what its paths begin with, \
+        https://HOST/v1#MODEL"
     ))
 }
 

@@ -233,7 +233,8 @@ impl FromStr for Samples {
             "equal" => Ok(Self::EqualTokens),
             "equal-time" => Ok(Self::EqualTime),
             _ => count().map(Self::Count).ok_or_else(|| {
-                "choose a number from 1 to 1000, or `equal` (as many as run the ensemble's tokens) or `equal-time`"
+                "choose a number from 1 to 1000, or `equal` (as many as run the ensemble's \
+                tokens) or `equal-time`"
                     .to_owned()
             }),
         }

@@ -195,7 +195,8 @@ pub enum Fault {
     },
     /// The pattern is invalid or too large.
     #[error(
-        "the regex can't be used: {0}; its syntax is that of Rust's regex crate, without look-around and back-references"
+        "the regex can't be used: {0}; its syntax is that of Rust's regex crate, without \
+        look-around and back-references"
     )]
     Pattern(#[from] regex::Error),
     /// The right choice is missing, or there is no other.

@@ -5,7 +5,8 @@
 pub enum GpuError {
     /// No adapter is available, or none fits the choice.
     #[error(
-        "no GPU adapter ({reason}); enable WebGPU or install a Vulkan, Metal or D3D12 driver, or run on the CPU backend"
+        "no GPU adapter ({reason}); enable WebGPU or install a Vulkan, Metal or D3D12 driver, or \
+        run on the CPU backend"
     )]
     NoAdapter {
         /// The browser's or driver's message.
@@ -13,7 +14,8 @@ pub enum GpuError {
     },
     /// The adapter refused a device.
     #[error(
-        "the adapter \"{adapter}\" refused a device ({reason}); close other GPU users and try again, or run on the CPU backend"
+        "the adapter \"{adapter}\" refused a device ({reason}); close other GPU users and try \
+        again, or run on the CPU backend"
     )]
     NoDevice {
         /// The adapter's name.
@@ -37,7 +39,8 @@ pub enum GpuError {
     },
     /// A buffer larger than the device binds.
     #[error(
-        "{what} needs {bytes} bytes in one buffer, this device binds at most {limit}; ask for less (a shorter context, fewer rows at once)"
+        "{what} needs {bytes} bytes in one buffer, this device binds at most {limit}; ask for \
+        less (a shorter context, fewer rows at once)"
     )]
     TooLarge {
         /// The buffer's purpose.
@@ -57,7 +60,8 @@ pub enum GpuError {
     },
     /// A kernel fails its self-test on this adapter and has no substitute.
     #[error(
-        "the GPU \"{adapter}\" does not run a kernel as it should ({kernel}: {reason}); run on the CPU backend, and report this with the driver's version"
+        "the GPU \"{adapter}\" does not run a kernel as it should ({kernel}: {reason}); run on \
+        the CPU backend, and report this with the driver's version"
     )]
     Kernel {
         /// The adapter's name.
@@ -69,7 +73,8 @@ pub enum GpuError {
     },
     /// The driver refused a shader, a pipeline or a command.
     #[error(
-        "the GPU refused work ({reason}); results since the last read are void, please report this with the adapter's name"
+        "the GPU refused work ({reason}); results since the last read are void, please report \
+        this with the adapter's name"
     )]
     Refused {
         /// The driver's message.

@@ -152,13 +152,16 @@ impl Client {
                 let token = self.token.is_some() && self.is_hub(at);
                 let why = match (code, status, token) {
                     ("GatedRepo", _, false) => {
-                        "its owner wants you to accept terms: do so on its page, then set HF_TOKEN to a token of yours"
+                        "its owner wants you to accept terms: do so on its page, then set \
+                        HF_TOKEN to a token of yours"
                     }
                     ("GatedRepo", _, true) => {
-                        "the account of HF_TOKEN has not been let in: accept the terms on its page, and wait for its owner if need be"
+                        "the account of HF_TOKEN has not been let in: accept the terms on its \
+                        page, and wait for its owner if need be"
                     }
                     (_, 401, false) => {
-                        "there is no such repository, or it is private: check the name, or set HF_TOKEN to a token that may read it"
+                        "there is no such repository, or it is private: check the name, or set \
+                        HF_TOKEN to a token that may read it"
                     }
                     (_, 401, true) => {
                         "there is no such repository, or HF_TOKEN is not valid: check both"

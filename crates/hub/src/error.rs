@@ -21,7 +21,8 @@ pub enum ReferenceError {
     },
     /// A URL, but not one of a GGUF file.
     #[error(
-        "`{text}` {why}; write the address of one file, like https://example.org/models/model-Q4_K_M.gguf"
+        "`{text}` {why}; write the address of one file, like \
+        https://example.org/models/model-Q4_K_M.gguf"
     )]
     Address {
         /// Text that was given, without secrets.
@@ -111,7 +112,8 @@ pub enum HubError {
         status: u16,
     },
     /// The server asks for a longer wait than is reasonable.
-    #[error("{what}: the server asks to wait {} s (HTTP {status}); try again then, what is finished stays", wait.as_secs())]
+    #[error("{what}: the server asks to wait {} s (HTTP {status}); try again then, what is \
+        finished stays", wait.as_secs())]
     Later {
         /// URL.
         what: String,
@@ -122,7 +124,8 @@ pub enum HubError {
     },
     /// The connection or the server failed too often in a row.
     #[error(
-        "{what}: {why}, {attempts} times in a row; what is finished stays, the same command goes on from there"
+        "{what}: {why}, {attempts} times in a row; what is finished stays, the same command goes \
+        on from there"
     )]
     Unreachable {
         /// URL.

@@ -178,9 +178,9 @@ impl Asker<'_> {
             })?;
             let bytes = head.bytes.ok_or_else(|| HubError::Nonsense {
                 what: shown(&from),
-                why:
-                    "its server does not say how long it is, so it could not tell when the file is complete"
-                        .to_owned(),
+                why: "its server does not say how long it is, so it could not tell when the file \
+                    is complete"
+                    .to_owned(),
             })?;
             said += &format!("{bytes} {:?}\n", head.tag);
             let linked = head.linked;

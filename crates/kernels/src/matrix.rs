@@ -145,7 +145,8 @@ impl Matrix {
             return Err(GpuError::shape(
                 "matrix",
                 format!(
-                    "[{rows}, {cols}] in {format:?}: there must be rows, and their width a positive multiple of {}; store it in another format",
+                    "[{rows}, {cols}] in {format:?}: there must be rows, and their width a \
+                    positive multiple of {}; store it in another format",
                     format.block()
                 ),
             ));

@@ -15,7 +15,8 @@ pub enum ModelError {
     Metadata(#[from] GgufError),
     /// The architecture is not among the families the decoder knows.
     #[error(
-        "the architecture `{name}` is not supported; supported are {known}. Choose a model of one of these families"
+        "the architecture `{name}` is not supported; supported are {known}. Choose a model of one \
+        of these families"
     )]
     Architecture {
         /// `general.architecture` of the file.
@@ -25,7 +26,8 @@ pub enum ModelError {
     },
     /// The file asks for a scaling of the rotary frequencies that the decoder lacks.
     #[error(
-        "the model stretches its context by `{kind}` scaling of the rotary frequencies, which is not supported; choose a version of it without"
+        "the model stretches its context by `{kind}` scaling of the rotary frequencies, which is \
+        not supported; choose a version of it without"
     )]
     RopeScaling {
         /// Its name in the file.
@@ -33,7 +35,8 @@ pub enum ModelError {
     },
     /// A key that the decoder needs is missing or out of range.
     #[error(
-        "the model file's `{key}` {problem}; the file is damaged or of a kind that is not supported, download or convert it again, or choose another model"
+        "the model file's `{key}` {problem}; the file is damaged or of a kind that is not \
+        supported, download or convert it again, or choose another model"
     )]
     Key {
         /// The metadata key.
@@ -53,7 +56,8 @@ pub enum ModelError {
     },
     /// The folder's weights are quantised in a way of transformers'.
     #[error(
-        "the folder's weights are quantised by `{method}`, which cannot be read; choose the model in F32, F16 or BF16, or as a .gguf file"
+        "the folder's weights are quantised by `{method}`, which cannot be read; choose the model \
+        in F32, F16 or BF16, or as a .gguf file"
     )]
     Quantised {
         /// `quant_method` of `config.json`.
@@ -67,7 +71,8 @@ pub enum ModelError {
     },
     /// Kernels of the GPU read no heads of that width.
     #[error(
-        "the model's heads are {width} numbers wide; the GPU's kernels take multiples of 4 up to 256, use the CPU"
+        "the model's heads are {width} numbers wide; the GPU's kernels take multiples of 4 up to \
+        256, use the CPU"
     )]
     HeadWidth {
         /// Numbers in a head.
@@ -75,7 +80,8 @@ pub enum ModelError {
     },
     /// More tokens than the context holds.
     #[error(
-        "{needed} tokens do not fit the context of {context} tokens; shorten the text, start a new conversation, or load the model with a larger context"
+        "{needed} tokens do not fit the context of {context} tokens; shorten the text, start a \
+        new conversation, or load the model with a larger context"
     )]
     ContextFull {
         /// Tokens asked for.
@@ -85,7 +91,8 @@ pub enum ModelError {
     },
     /// More candidate tokens in line than there are KV rows for.
     #[error(
-        "{tokens} candidate tokens do not fit the {limit} rows kept for them; ask for shorter segments or fewer members"
+        "{tokens} candidate tokens do not fit the {limit} rows kept for them; ask for shorter \
+        segments or fewer members"
     )]
     InLine {
         /// Tokens of all candidates.
@@ -103,7 +110,8 @@ pub enum ModelError {
     },
     /// The logits hold no finite number: the weights or the device are broken.
     #[error(
-        "the model's logits are not finite numbers; the weights are damaged or the device computes wrongly, leave the model out, load it again or take another device"
+        "the model's logits are not finite numbers; the weights are damaged or the device \
+        computes wrongly, leave the model out, load it again or take another device"
     )]
     NotFinite,
     /// A saved prefix is of another model, another build or another device, or damaged.

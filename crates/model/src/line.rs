@@ -73,9 +73,9 @@ pub struct Line {
 }
 
 impl Line {
-    /// Lines `candidates` up after a prefix of `prefix` tokens of `context`. Equal ones run once. Of
-    /// the first of those that share most with the tokens that the last draft `ran`, only the rest
-    /// runs; with recurrent `states`, only if it shares all of them.
+    /// Lines `candidates` up after a prefix of `prefix` tokens of `context`. Equal ones run once.
+    /// The first of those that share most with the tokens that the last draft `ran` runs only its
+    /// rest; with recurrent `states`, only if it shares all of them.
     pub fn up(
         candidates: &[Vec<u32>],
         ran: &[u32],

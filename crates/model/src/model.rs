@@ -80,8 +80,8 @@ impl Model {
         })
     }
 
-    /// Identifies the model, its weights (by samples) and the layout of its rows in this build of the
-    /// crate: rows of another are of no use.
+    /// Identifies the model, its weights (by samples) and the layout of its rows in this build of
+    /// the crate: rows of another are of no use.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
@@ -148,8 +148,8 @@ impl Model {
         Ok(())
     }
 
-    /// Switches to the rotary frequencies for texts of `length` tokens; present KV rows were made by
-    /// others.
+    /// Switches to the rotary frequencies for texts of `length` tokens; present KV rows were made
+    /// by others.
     ///
     /// # Errors
     /// The decoder's.

@@ -37,8 +37,8 @@ pub struct Pass {
     pub tokens: Vec<u32>,
     /// Place of each token, `[tokens]`.
     pub places: Vec<Place>,
-    /// Runs of tokens that follow one another, in order, for a model that has recurrent states; empty
-    /// for others.
+    /// Runs of tokens that follow one another, in order, for a model that has recurrent states;
+    /// empty for others.
     pub runs: Vec<Run>,
 }
 

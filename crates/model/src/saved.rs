@@ -1,8 +1,8 @@
 //! A prefix apart from its session: its tokens, rows and recurrent states, bit for bit, so that a
 //! text which begins alike need not run again.
 //!
-//! Its bytes name the model and all lengths; bytes that do not fit are refused, so that they may lie
-//! in a file that others can write to.
+//! Its bytes name the model and all lengths; bytes that do not fit are refused, so that they may
+//! lie in a file that others can write to.
 
 use std::hash::{DefaultHasher, Hasher};
 
@@ -222,12 +222,12 @@ impl Session {
         Ok(Some(saved))
     }
 
-    /// Replaces this session's prefix by a saved one. Logits come after the next prompt, of which at
-    /// least the last token runs.
+    /// Replaces this session's prefix by a saved one. Logits come after the next prompt, of which
+    /// at least the last token runs.
     ///
     /// # Errors
-    /// [`ModelError::Saved`] for another model's prefix, or one that leaves no room: the prefix stays
-    /// as it is. The backend's.
+    /// [`ModelError::Saved`] for another model's prefix, or one that leaves no room: the prefix
+    /// stays as it is. The backend's.
     pub fn restore(&mut self, saved: &Saved) -> Result<(), ModelError> {
         self.check(saved)?;
         self.forget_prefix();

@@ -1,9 +1,9 @@
 //! Slots of recurrent states, which stand for all tokens of a text in layers that keep no rows.
 //!
-//! Rows can be cut where two texts differ, a state cannot. So no pass overwrites a state that may be
-//! needed again: it begins from one slot and ends in another, and the session changes the prefix's
-//! slot. A prompt that shares only a part of the prefix goes on from the nearest *checkpoint*, a
-//! state that stays while the text goes on.
+//! Rows can be cut where two texts differ, a state cannot. So no pass overwrites a state that may
+//! be needed again: it begins from one slot and ends in another, and the session changes the
+//! prefix's slot. A prompt that shares only a part of the prefix goes on from the nearest
+//! *checkpoint*, a state that stays while the text goes on.
 
 use crate::error::ModelError;
 
@@ -98,9 +98,9 @@ impl States {
         self.draft = None;
     }
 
-    /// Goes back to the nearest state, of the prefix of `length` tokens or of a checkpoint, that has
-    /// seen no more than the first `shared` of a prompt of `count`, and returns the number of tokens
-    /// it has seen. Frees the states of another text, and wants checkpoints of this prompt.
+    /// Goes back to the nearest state, of the prefix of `length` tokens or of a checkpoint, that
+    /// has seen no more than the first `shared` of a prompt of `count`, and returns the number of
+    /// tokens it has seen. Frees the states of another text, and wants checkpoints of this prompt.
     pub fn resume(&mut self, length: usize, shared: usize, count: usize) -> usize {
         let from = self.nearest(length, shared);
         self.checkpoints.retain(|kept| kept.tokens <= shared);

@@ -1,5 +1,5 @@
-//! A model that no decoder computes is refused by its plan, before any of it is read: left out it would be
-//! nonsense in good order.
+//! A model that no decoder computes is refused by its plan, before any of it is read: left out it
+//! would be nonsense in good order.
 
 #[path = "held/session.rs"]
 #[allow(dead_code, reason = "others use the rest of it")]

@@ -163,7 +163,8 @@ pub fn ballot(
         "Ways to go on from there:",
         &offered.join("\n"),
         &format!(
-            "Which of them is right and makes the best answer? Reply with {} or {last} and nothing else.",
+            "Which of them is right and makes the best answer? Reply with {} or {last} and \
+            nothing else.",
             others.join(", ")
         ),
     ]

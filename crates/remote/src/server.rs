@@ -229,7 +229,8 @@ impl Server {
             )),
             Err(RemoteError::Refused { why, .. } | RemoteError::Nonsense { why, .. }) => {
                 Err(useless(format!(
-                    "{why}; check the address, which usually ends with /v1, and the model's name after the #"
+                    "{why}; check the address, which usually ends with /v1, and the model's name \
+                    after the #"
                 )))
             }
             Err(error) => Err(error),
@@ -368,7 +369,8 @@ impl Server {
         Ok(crate::judge::letter_in(&content.unwrap_or_default(), count))
     }
 
-    /// Asks for a chat's answer of at most `tokens`, by the name of that limit that the server knows.
+    /// Asks for a chat's answer of at most `tokens`, by the name of that limit that the server
+    /// knows.
     fn limited(
         &self,
         url: &str,

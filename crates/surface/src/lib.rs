@@ -1,6 +1,6 @@
 //! The JavaScript interface to a member, shared by the wasm modules: [`Member`], its files
-//! ([`ModelFiles`]), its loading and its errors ([`Failure`]). It converts types and errors and does
-//! nothing else. It also compiles natively, for the test that writes
+//! ([`ModelFiles`]), its loading and its errors ([`Failure`]). It converts types and errors and
+//! does nothing else. It also compiles natively, for the test that writes
 //! `web/src/protocol/generated.ts`.
 //!
 //! ```no_run

@@ -116,7 +116,8 @@ fn the_page_has_the_types_that_cross() {
         declaration::<Stop>(),
     ];
     let wanted = format!(
-        "/**\n * The types that cross from Rust, from its structs and their comments. Written by\n * `{HOW}`: change those.\n */\n\n{}",
+        "/**\n * The types that cross from Rust, from its structs and their comments. Written \
+        by\n * `{HOW}`: change those.\n */\n\n{}",
         types.join("\n")
     );
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"));

@@ -209,7 +209,8 @@ pub(crate) fn refuse_stand_in(file: &str, start: &[u8]) -> Result<(), Checkpoint
         start.is_some_and(|start| start.eq_ignore_ascii_case(text.as_bytes()))
     };
     let what = if begins("version https://git-lfs.github.com/spec/") {
-        "is a git-LFS pointer and not the file itself: run `git lfs pull` in its folder, or download it from its page"
+        "is a git-LFS pointer and not the file itself: run `git lfs pull` in its folder, or \
+        download it from its page"
     } else if begins("<!doctype html") || begins("<html") {
         "is a web page and not the file itself: download the file, not the page about it"
     } else {
@@ -237,7 +238,8 @@ pub(crate) fn refuse_piece(file: &str) -> Result<(), CheckpointError> {
     match after.into_iter().any(is_piece) {
         true => Err(CheckpointError::NoModel {
             file: file.to_owned(),
-            what: "is a piece of a file that was cut by bytes; joined they are a model: cat x.gguf.part* > x.gguf",
+            what: "is a piece of a file that was cut by bytes; joined they are a model: cat \
+                x.gguf.part* > x.gguf",
         }),
         false => Ok(()),
     }

@@ -68,7 +68,8 @@ pub enum CheckpointError {
     },
     /// A split model with more or fewer tensors than its first part announces.
     #[error(
-        "the parts hold {found} tensors where the first one promises {promised}; they are of different models, download them again"
+        "the parts hold {found} tensors where the first one promises {promised}; they are of \
+        different models, download them again"
     )]
     TensorCount {
         /// Number announced by the first part.
@@ -78,7 +79,8 @@ pub enum CheckpointError {
     },
     /// A tensor in a shard that the index omits or assigns to another shard.
     #[error(
-        "{file} holds tensor `{tensor}`, which model.safetensors.index.json does not list there; download the folder again"
+        "{file} holds tensor `{tensor}`, which model.safetensors.index.json does not list there; \
+        download the folder again"
     )]
     Unlisted {
         /// The tensor's name.
@@ -88,7 +90,8 @@ pub enum CheckpointError {
     },
     /// A tensor that the index assigns to a shard that lacks it.
     #[error(
-        "{file} lacks tensor `{tensor}`, which model.safetensors.index.json lists there; download the folder again"
+        "{file} lacks tensor `{tensor}`, which model.safetensors.index.json lists there; download \
+        the folder again"
     )]
     NotInShard {
         /// The tensor's name.
@@ -98,7 +101,8 @@ pub enum CheckpointError {
     },
     /// Weights as pickled Python objects, which run code when loaded.
     #[error(
-        "{file} holds weights as pickled Python objects, which are not read; choose a model with .safetensors or .gguf files"
+        "{file} holds weights as pickled Python objects, which are not read; choose a model with \
+        .safetensors or .gguf files"
     )]
     Pickle {
         /// The file.
@@ -118,7 +122,8 @@ pub enum CheckpointError {
     },
     /// A tensor whose elements are stored in an unsupported way.
     #[error(
-        "tensor `{tensor}` is stored as {dtype}, which cannot be read; choose the model in F32, F16 or BF16, or as a .gguf file"
+        "tensor `{tensor}` is stored as {dtype}, which cannot be read; choose the model in F32, \
+        F16 or BF16, or as a .gguf file"
     )]
     Dtype {
         /// The tensor's name.
@@ -150,7 +155,8 @@ pub enum CheckpointError {
     },
     /// No model among the files.
     #[error(
-        "no model among {files}: choose a .gguf file, or a folder with config.json and model.safetensors"
+        "no model among {files}: choose a .gguf file, or a folder with config.json and \
+        model.safetensors"
     )]
     Nothing {
         /// The files present.
@@ -172,7 +178,8 @@ pub enum CheckpointError {
     },
     /// A header longer than any real one.
     #[error(
-        "{file}: its header takes {bytes} bytes, more than the {limit} that any real one does; the file is damaged"
+        "{file}: its header takes {bytes} bytes, more than the {limit} that any real one does; \
+        the file is damaged"
     )]
     LongHeader {
         /// The file.
@@ -202,7 +209,8 @@ pub enum CheckpointError {
     },
     /// A size that this machine cannot address (wasm32 has 4 GiB).
     #[error(
-        "tensor `{tensor}`: {bytes} bytes at once are more than this machine can address; read fewer rows, or choose a smaller model"
+        "tensor `{tensor}`: {bytes} bytes at once are more than this machine can address; read \
+        fewer rows, or choose a smaller model"
     )]
     TooLarge {
         /// The tensor's name.

@@ -21,7 +21,8 @@ pub enum GgufError {
     },
     /// The file ends before what its header promises.
     #[error(
-        "the file is truncated: {what} needs {needed} bytes, the file has {length}; download it again"
+        "the file is truncated: {what} needs {needed} bytes, the file has {length}; download it \
+        again"
     )]
     Truncated {
         /// The tensor or key cut off.
@@ -41,7 +42,8 @@ pub enum GgufError {
     },
     /// A version of the format other than 2 and 3.
     #[error(
-        "GGUF version {version} cannot be read, only 2 and 3 (little-endian); convert the model anew"
+        "GGUF version {version} cannot be read, only 2 and 3 (little-endian); convert the model \
+        anew"
     )]
     Version {
         /// The version the file claims.
@@ -67,7 +69,8 @@ pub enum GgufError {
     },
     /// A metadata value type outside the specification.
     #[error(
-        "metadata key `{key}` has the unknown value type {type_id}; the file is damaged or newer than this reader"
+        "metadata key `{key}` has the unknown value type {type_id}; the file is damaged or newer \
+        than this reader"
     )]
     UnknownValueType {
         /// The key.
@@ -85,7 +88,8 @@ pub enum GgufError {
     },
     /// A boolean that is neither 0 nor 1.
     #[error(
-        "metadata key `{key}` holds the byte {byte} where a boolean (0 or 1) belongs; the file is damaged"
+        "metadata key `{key}` holds the byte {byte} where a boolean (0 or 1) belongs; the file is \
+        damaged"
     )]
     Boolean {
         /// The key.
@@ -95,7 +99,8 @@ pub enum GgufError {
     },
     /// A key that the caller requires is missing.
     #[error(
-        "metadata key `{key}` is missing; the model file was not made for this kind of model, convert it anew"
+        "metadata key `{key}` is missing; the model file was not made for this kind of model, \
+        convert it anew"
     )]
     MissingKey {
         /// The key.
@@ -113,7 +118,8 @@ pub enum GgufError {
     },
     /// `general.alignment` is not a power of two.
     #[error(
-        "metadata key `general.alignment` is {alignment}, which is no power of two; the file is damaged"
+        "metadata key `general.alignment` is {alignment}, which is no power of two; the file is \
+        damaged"
     )]
     Alignment {
         /// The value in the file.
@@ -147,7 +153,8 @@ pub enum GgufError {
     },
     /// A tensor's data does not begin at a multiple of the file's alignment.
     #[error(
-        "tensor `{tensor}` begins at offset {offset}, no multiple of the alignment {alignment}; the file is damaged"
+        "tensor `{tensor}` begins at offset {offset}, no multiple of the alignment {alignment}; \
+        the file is damaged"
     )]
     Misaligned {
         /// The tensor's name.
@@ -180,7 +187,8 @@ pub enum GgufError {
 pub enum BlockError {
     /// Byte count and element count disagree.
     #[error(
-        "{format} data of {bytes} bytes does not hold exactly {elements} elements; pass whole blocks"
+        "{format} data of {bytes} bytes does not hold exactly {elements} elements; pass whole \
+        blocks"
     )]
     Length {
         /// The format.
@@ -198,7 +206,8 @@ pub enum BlockError {
     },
     /// A number that the format cannot hold: NaN, infinite, or too large for its f16 parts.
     #[error(
-        "element {index} ({value}) cannot be written as {format}; the weights are broken or need F32"
+        "element {index} ({value}) cannot be written as {format}; the weights are broken or need \
+        F32"
     )]
     Value {
         /// The format.

@@ -111,10 +111,12 @@ fn other_kind(gguf: &Gguf) -> Option<&'static str> {
     let text = |key: &str| gguf.metadata().opt_str(key).ok().flatten();
     match (text("general.type"), text("general.architecture")) {
         (Some("mmproj" | "clip-vision"), _) | (_, Some("clip")) => Some(
-            "is a model's eye or ear (mmproj) and no language model: choose the model that it stands beside",
+            "is a model's eye or ear (mmproj) and no language model: choose the model that it \
+            stands beside",
         ),
         (Some("adapter"), _) => Some(
-            "is an adapter (LoRA), which is a change of another model: choose one that it is merged into",
+            "is an adapter (LoRA), which is a change of another model: choose one that it is \
+            merged into",
         ),
         (Some("imatrix"), _) | (_, Some("imatrix")) => {
             Some("is an importance matrix, which models are quantised by: choose the model itself")

@@ -123,7 +123,8 @@ async fn weights(source: &dyn Source) -> Result<Directory, CheckpointError> {
     if named(source, "adapter_config.json").is_some() {
         return Err(CheckpointError::NoModel {
             file: "adapter_config.json".to_owned(),
-            what: "belongs to an adapter (LoRA), which is a change of another model: merge it into that one",
+            what: "belongs to an adapter (LoRA), which is a change of another model: merge it \
+                into that one",
         });
     }
     let pickled = |file: &&crate::SourceFile| is_pickle(&file.name);

@@ -13,7 +13,8 @@ pub enum SafetensorsError {
     },
     /// A header longer than the format allows.
     #[error(
-        "its header would take {bytes} bytes, more than the {limit} that safetensors allow; the file is damaged or none of these"
+        "its header would take {bytes} bytes, more than the {limit} that safetensors allow; the \
+        file is damaged or none of these"
     )]
     LongHeader {
         /// Length in the file.
@@ -43,7 +44,8 @@ pub enum SafetensorsError {
     },
     /// An impossible byte range, or one whose length does not fit shape and dtype.
     #[error(
-        "tensor `{tensor}` lies in bytes {start} to {end}, which is no place for {shape:?} numbers of {dtype}; the file is damaged"
+        "tensor `{tensor}` lies in bytes {start} to {end}, which is no place for {shape:?} \
+        numbers of {dtype}; the file is damaged"
     )]
     Place {
         /// The tensor's name.

@@ -183,7 +183,8 @@ impl<'a> Random<'a> {
 pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     if options.peer && !options.browser && options.on == On::Gpu {
         bail!(
-            "natively the other engine is llama.cpp on the CPU: add --on cpu, or --browser to compare on the GPU"
+            "natively the other engine is llama.cpp on the CPU: add --on cpu, or --browser to \
+            compare on the GPU"
         );
     }
     setup::web(workspace)?;
@@ -297,7 +298,8 @@ fn natively(workspace: &Workspace, options: &Options, command: &mut Command) -> 
         let python = match &options.python {
             Some(path) => path.clone(),
             None => python::ready(workspace, "bench/llama-cpp").context(
-                "it builds llama.cpp, which needs a C++ compiler; --python names an interpreter that has it",
+                "it builds llama.cpp, which needs a C++ compiler; --python names an interpreter \
+                that has it",
             )?,
         };
         let measure = workspace.root.join("tests/bench/llama-cpp/measure.py");

@@ -110,9 +110,11 @@ test result: FAILED. 10 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out;
 
     #[test]
     fn node_summaries_in_both_forms() {
-        let tap = "# Subtest: pass 9\nok 1 - pass 7\n# tests 6\n# suites 0\n# pass 3\n# fail 1\n# cancelled 1\n# skipped 1\n# todo 0\n# duration_ms 61.5\n";
+        let tap = "# Subtest: pass 9\nok 1 - pass 7\n# tests 6\n# suites 0\n# pass 3\n# fail 1\n# \
+            cancelled 1\n# skipped 1\n# todo 0\n# duration_ms 61.5\n";
         assert_eq!(Counts::read(tap), counts(3, 2, 1));
-        let spec = "✔ pass 4 (0.1ms)\n\u{1b}[34mℹ tests 2\u{1b}[39m\n\u{1b}[34mℹ pass 2\u{1b}[39m\n\u{1b}[34mℹ fail 0\u{1b}[39m\n";
+        let spec = "✔ pass 4 (0.1ms)\n\u{1b}[34mℹ tests 2\u{1b}[39m\n\u{1b}[34mℹ pass \
+            2\u{1b}[39m\n\u{1b}[34mℹ fail 0\u{1b}[39m\n";
         assert_eq!(Counts::read(spec), counts(2, 0, 0));
     }
 

@@ -78,7 +78,8 @@ enum Chore {
     /// addresses, a strict Content-Security-Policy) and written with a `_headers` file for hosts
     /// that read one. Prints every file's size raw, as gzip and as brotli, and the headers to set.
     #[command(
-        after_help = "Examples: cargo xtask dist --out /srv/www/conclave\n          cargo xtask dist --package"
+        after_help = "Examples: cargo xtask dist --out /srv/www/conclave\n          cargo xtask \
+            dist --package"
     )]
     Dist {
         /// Folder to write (web/dist if not given); replaced if it was made by an earlier run
@@ -139,8 +140,7 @@ Example: cargo xtask test --only unit      the crates that need no GPU: seconds
         large: bool,
     },
 
-    /// Formatting and clippy with warnings as errors; the TypeScript check, Biome, and
-    /// docs/library.md
+    /// Formatting and clippy with warnings as errors; the TypeScript check, Biome and TypeDoc
     Lint,
 
     /// Compare the engine with transformers, on random models of every family and format

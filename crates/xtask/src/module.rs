@@ -88,7 +88,8 @@ pub fn without_and_with_relaxed_simd(module: &[u8]) -> Result<[Vec<u8>; 2]> {
                 // The SIMD prefix, then a relaxed instruction (0x100 and up) in LEB128.
                 (_, [0xfd, low, 0x02, ..]) if *low >= 0x80 => {
                     bail!(
-                        "nothing is known that could stand in the place of the module's {operator:?}"
+                        "nothing is known that could stand in the place of the module's \
+                        {operator:?}"
                     )
                 }
                 _ => continue,

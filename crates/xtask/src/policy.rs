@@ -125,7 +125,9 @@ mod tests {
 
     fn page(policy: &str) -> String {
         format!(
-            "<!doctype html><meta charset=\"utf-8\">\n<meta\n  http-equiv=\"Content-Security-Policy\"\n  content=\"{policy}\"><script src=\"./page.js\"></script>"
+            "<!doctype html><meta charset=\"utf-8\">\n<meta\n  \
+            http-equiv=\"Content-Security-Policy\"\n  content=\"{policy}\"><script \
+            src=\"./page.js\"></script>"
         )
     }
 
@@ -180,7 +182,8 @@ mod tests {
 
     #[test]
     fn only_addresses_from_the_root_break_on_a_sub_path() {
-        let html = "<a href='#top'>/</a><link href=\"/page.css\"><script src=./a.js data-src=\"/no\"></script><img src = '/x.png'>";
+        let html = "<a href='#top'>/</a><link href=\"/page.css\"><script src=./a.js \
+            data-src=\"/no\"></script><img src = '/x.png'>";
         assert_eq!(absolute_addresses(html), ["/page.css", "/x.png"]);
         assert!(absolute_addresses(&page("default-src 'none'")).is_empty());
     }

@@ -166,7 +166,7 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
     Ok(suite.stages.iter().all(|stage| stage.failure.is_none()))
 }
 
-/// Checks formatting, clippy, TypeScript's types, Biome, and `docs/library.md`.
+/// Checks formatting, clippy, TypeScript's types, Biome and TypeDoc's warnings.
 pub fn lint(workspace: &Workspace) -> Result<()> {
     let cargo = |arguments: &[&str]| {
         process::run(

@@ -21,7 +21,7 @@ export interface OpenOptions {
    * in burn tensor operations, a separate module fetched for the first member that needs it, whose
    * members share one thread). Both can take part in one ensemble. By default a member runs on the
    * fused core, or on the open one if the fused core does not support its model; with a core named
-   * here, loading fails instead. A member's own `core` takes precedence. {@link About} reports the
+   * here, loading fails instead. A member's own `core` takes precedence. `About` reports the
    * core in use.
    */
   core?: Core;
@@ -29,7 +29,7 @@ export interface OpenOptions {
    * Keeps the members' state after reading a system prompt in the origin's private files, so that
    * the next visit need not read it again (the default); without a system prompt, the state after
    * the chat template's preamble. The state depends on that text alone, never on a question or an
-   * answer; see {@link Conclave.deletePrompts}.
+   * answer; see `Conclave.deletePrompts`.
    */
   keepPrompts?: boolean;
   /**
@@ -74,7 +74,7 @@ export interface AskOptions {
    * but one member drafts for all while no member doubts it; `paper`, the method as published.
    */
   rule?: Rule;
-  /** Changes to the rule's settings ({@link Conclave.rules}). */
+  /** Changes to the rule's settings (`Conclave.rules`). */
   settings?: Partial<Settings>;
   /** Changes to {@link defaultSampling}; without a seed each answer uses a new one. */
   sampling?: Partial<Sampling>;

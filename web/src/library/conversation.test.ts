@@ -4,9 +4,8 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { setImmediate } from "node:timers/promises";
 import { BadSettings, DeviceLost, EngineFailure } from "./conclave.ts";
-import { collect, hello, open, talker } from "../testing/staged.ts";
+import { collect, hello, open, talker, settle } from "../testing/staged.ts";
 
 const two = {
   Ada: talker,
@@ -71,7 +70,7 @@ test("a question waits until the conversation has ended", async () => {
   const { conclave, journal } = await open(two);
   const conversation = await conclave.begin(hello, { members: ["Bo"] });
   const answered = collect(conclave.ask(hello, { members: ["Ada"] }));
-  for (let count = 0; count < 20; count++) await setImmediate();
+  await settle();
   assert.ok(!journal.some((entry) => entry.startsWith("Ada ")), journal.join(", "));
   await conversation.draft();
   await conversation.end();

@@ -28,7 +28,7 @@ export class Conversation {
   readonly #settings: Settings;
   readonly #move: Move;
 
-  /** Internal: made by {@link Conclave.begin}. */
+  /** @internal Made by {@link Conclave.begin}. */
   constructor(
     number: number,
     members: readonly string[],

@@ -337,7 +337,7 @@ class LanguageModelSession extends EventTarget {
   #state: State;
   #queue: Promise<unknown> = Promise.resolve();
 
-  /** Internal: made by `create` and `clone`. */
+  /** @internal Made by `create` and `clone`. */
   constructor(shared: Shared, state: State) {
     super();
     this.#shared = shared;

@@ -124,10 +124,15 @@ export function optional<T>(check: Check<T>): Optional<T> {
 export type Fields = Record<string, Check<unknown> | Optional<unknown>>;
 type RequiredKeys<F> = { [K in keyof F]: F[K] extends Check<unknown> ? K : never }[keyof F];
 type OptionalKeys<F> = Exclude<keyof F, RequiredKeys<F>>;
-type Shaped<F> = { [K in RequiredKeys<F>]: Checked<F[K]> } & {
-  [K in OptionalKeys<F>]?: F[K] extends Optional<infer T> ? T : never;
+/** By `keyof Pick`, so that the comments of the fields go with them. */
+type Shaped<F> = { [K in keyof Pick<F, RequiredKeys<F>>]: Checked<F[K]> } & {
+  [K in keyof Pick<F, OptionalKeys<F>>]?: F[K] extends Optional<infer T> ? T : never;
 };
-/** Flattens an intersection, so that editors show the plain object. */
+/**
+ * Flattens an intersection, so that editors and the documentation show the plain object.
+ *
+ * @inline
+ */
 type Plain<T> = { [K in keyof T]: T[K] };
 
 /** An object with any field names and values of one type. */

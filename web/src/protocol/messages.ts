@@ -179,10 +179,6 @@ export const memberSource: typeof source = (data, path) => {
   return checked;
 };
 
-/**
- * Progress of a member, in bytes; as a share of 1 for the browser's own model, whose size is
- * unknown.
- */
 const progress = shape({
   /**
    * waiting: another tab downloads or deletes the same model; checking: stored files are looked up
@@ -203,7 +199,6 @@ const progress = shape({
 
 export const fileSize = shape({ name: text, bytes: number });
 
-/** Sizes of a download. */
 const plan = shape({
   /** The reference in its canonical spelling. */
   ref: text,
@@ -219,7 +214,6 @@ const plan = shape({
   free: nullable(number),
 });
 
-/** A model in the store. */
 const storedModel = shape({
   ref: text,
   from: text,
@@ -234,7 +228,6 @@ const storedModel = shape({
   prompts: number,
 });
 
-/** Stored models and space on this machine. */
 const stored = shape({
   models: list(storedModel),
   /** Whether downloads outlive the page; without browser storage they stay in memory. */
@@ -248,7 +241,6 @@ const stored = shape({
   prompts: number,
 });
 
-/** Tokens that one member ran in one round, and its prefix afterwards. */
 const roundCounters = shape({
   /** Tokens of its prefix now. */
   prefix: number,
@@ -288,15 +280,10 @@ export const stopReason = oneOf(
  */
 const answerUsage = shape({ promptTokens: number, answerTokens: number });
 
-/** Tokens of a conversation in a member, and its limit, which includes the answer. */
 const measured = shape({ member: text, tokens: number, room: number });
 
 const event = variant({
-  /**
-   * A member has read `done` of the conversation's `total` tokens, including those cached before.
-   */
   reading: shape({ member: text, done: number, total: number }),
-  /** All have read the conversation. */
   begin: shape({
     /** Names of the participating members; rounds refer to their indices. */
     members: list(text),
@@ -314,11 +301,8 @@ const event = variant({
     /** Number of messages left out for lack of room: the oldest after the system message. */
     dropped: number,
   }),
-  /** New text of a member's thought before it answers; continues its last one. */
   thinking: shape({ member: text, text }),
-  /** The complete thought. It is not part of the answer, and no other member sees it. */
   thought: shape({ member: text, text, tokens: number }),
-  /** One round. Rows are verifiers in the order of `active`, columns the `candidates`. */
   round: shape({
     /** From 1. */
     round: number,
@@ -374,14 +358,8 @@ const event = variant({
     /** By active member. */
     counters: list(roundCounters),
   }),
-  /**
-   * The engine failed and was reopened with all its members: they read the conversation again and
-   * continue from the text so far.
-   */
   reopened: shape({ error: failure }),
-  /** A member failed in this round and left the answer; the others begin the round again. */
   left: shape({ round: number, member: text, error: failure }),
-  /** The answer is over. */
   end: shape({
     /**
      * Reason: `ended`, the winner ended the answer; `rounds` or `length`, a limit of the settings;
@@ -493,26 +471,114 @@ const reply = variant({
   failed: shape({ id: number, error: failure }),
 });
 
+/**
+ * Source of a member: one of `ref`, `files`, `url`, `remote`, `builtIn`.
+ *
+ * @interface
+ */
 export type MemberSource = Checked<typeof source>;
 export type Place = Checked<typeof place>;
 export type Places = Extract<Request, { type: "open" }>["places"];
+/**
+ * Progress of a member, in bytes; as a share of 1 for the browser's own model, whose size is
+ * unknown.
+ *
+ * @interface
+ */
 export type Progress = Checked<typeof progress>;
 export type Usage = Checked<typeof usage>;
+/**
+ * Sizes of a download.
+ *
+ * @interface
+ */
 export type Plan = Checked<typeof plan>;
+/**
+ * A model in the store.
+ *
+ * @interface
+ */
 export type StoredModel = Checked<typeof storedModel>;
+/**
+ * Stored models and space on this machine.
+ *
+ * @interface
+ */
 export type Stored = Checked<typeof stored>;
+/**
+ * Tokens that one member ran in one round, and its prefix afterwards.
+ *
+ * @interface
+ */
 export type RoundCounters = Checked<typeof roundCounters>;
-export type ConclaveEvent = Checked<typeof event>;
-export type ReadingEvent = Extract<ConclaveEvent, { type: "reading" }>;
-export type BeginEvent = Extract<ConclaveEvent, { type: "begin" }>;
-export type RoundEvent = Extract<ConclaveEvent, { type: "round" }>;
-export type ThinkingEvent = Extract<ConclaveEvent, { type: "thinking" }>;
-export type ThoughtEvent = Extract<ConclaveEvent, { type: "thought" }>;
-export type ReopenedEvent = Extract<ConclaveEvent, { type: "reopened" }>;
-export type LeftEvent = Extract<ConclaveEvent, { type: "left" }>;
-export type StopReason = Checked<typeof stopReason>;
+/**
+ * Tokens of a conversation in a member, and its limit, which includes the answer.
+ *
+ * @interface
+ */
 export type Measured = Checked<typeof measured>;
-export type EndEvent = Extract<ConclaveEvent, { type: "end" }>;
+/** @useDeclaredType */
+export type StopReason = Checked<typeof stopReason>;
+type EventOf<T extends string> = Extract<Checked<typeof event>, { type: T }>;
+/**
+ * A member has read `done` of the conversation's `total` tokens, including those cached before.
+ *
+ * @interface
+ */
+export type ReadingEvent = EventOf<"reading">;
+/**
+ * All have read the conversation.
+ *
+ * @interface
+ */
+export type BeginEvent = EventOf<"begin">;
+/**
+ * New text of a member's thought before it answers; continues its last one.
+ *
+ * @interface
+ */
+export type ThinkingEvent = EventOf<"thinking">;
+/**
+ * The complete thought. It is not part of the answer, and no other member sees it.
+ *
+ * @interface
+ */
+export type ThoughtEvent = EventOf<"thought">;
+/**
+ * One round. Rows are verifiers in the order of `active`, columns the `candidates`.
+ *
+ * @interface
+ */
+export type RoundEvent = EventOf<"round">;
+/**
+ * The engine failed and was reopened with all its members: they read the conversation again and
+ * continue from the text so far.
+ *
+ * @interface
+ */
+export type ReopenedEvent = EventOf<"reopened">;
+/**
+ * A member failed in this round and left the answer; the others begin the round again.
+ *
+ * @interface
+ */
+export type LeftEvent = EventOf<"left">;
+/**
+ * The answer is over.
+ *
+ * @interface
+ */
+export type EndEvent = EventOf<"end">;
+/** Events of an answer, told apart by `type`. */
+export type ConclaveEvent =
+  | ReadingEvent
+  | BeginEvent
+  | ThinkingEvent
+  | ThoughtEvent
+  | RoundEvent
+  | ReopenedEvent
+  | LeftEvent
+  | EndEvent;
 export type Request = Checked<typeof request>;
 export type Reply = Checked<typeof reply>;
 

@@ -79,3 +79,16 @@ export function pickedFiles(blobs: readonly Blob[], name: string): BlobFiles {
     );
   return new BlobFiles(named);
 }
+
+/** The same files, which can no longer be read after the signal aborts. */
+export function untilAborted(files: ModelFiles, signal: AbortSignal): ModelFiles {
+  return {
+    files: files.files,
+    ...(files.handles && { handles: files.handles }),
+    read: async (file, offset, length) => {
+      signal.throwIfAborted();
+      return files.read(file, offset, length);
+    },
+    close: () => {}, // the caller closes them: another core may read them next
+  };
+}

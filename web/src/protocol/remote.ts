@@ -1,12 +1,14 @@
 /** Valid addresses and capabilities of a server that runs a member. */
 import { BadReference } from "./errors.ts";
 
+export const capabilities = ["drafts and scores", "drafts only", "judges only"] as const;
 /**
  * Capability of a server, determined once when its member is added. `drafts only`: it returns no
  * log-probabilities of a given text, so that its rows stay empty. `judges only`: it chats, and
  * names the candidate it prefers.
+ *
+ * @useDeclaredType
  */
-export const capabilities = ["drafts and scores", "drafts only", "judges only"] as const;
 export type Capability = (typeof capabilities)[number];
 
 /** Default timeout of a remote member for a draft or scores, in ms. */

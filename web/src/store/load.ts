@@ -22,7 +22,11 @@ const manifestEntry = shape({
 });
 const manifestList = list(manifestEntry);
 
-/** One bundled member, as `members/members.json` lists it. */
+/**
+ * One bundled member, as `members/members.json` lists it.
+ *
+ * @interface
+ */
 export type ManifestEntry = Checked<typeof manifestEntry>;
 
 export interface DownloadOptions {

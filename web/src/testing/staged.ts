@@ -285,6 +285,12 @@ export function stage(
 const hasModule = (data: unknown): boolean =>
   typeof data === "object" && data !== null && ("compiled" in data || "form" in data);
 
+/** Lets all pending messages arrive. */
+export async function settle(): Promise<void> {
+  for (let count = 0; count < 20; count++)
+    await new Promise<void>((resolve) => setImmediate(resolve));
+}
+
 export const file = new Blob(["GGUF"]);
 export const hello: Message[] = [{ role: "user", content: "hello" }];
 export const talker: Script = {

@@ -1,6 +1,6 @@
 /** Fetches and starts the wasm modules: one per core, and the grammars'. */
 import type { Core, CoreModule } from "../protocol/engine.ts";
-import { Download } from "../protocol/errors.ts";
+import { Download, EngineFailure } from "../protocol/errors.ts";
 
 /** A module running in this thread, its heap, and its compiled form for other threads. */
 export interface StartedModule<M extends CoreModule = CoreModule> {
@@ -71,3 +71,7 @@ function counted(response: Response, onFetched: OnFetched): Response {
   onFetched(0, total);
   return new Response(response.body?.pipeThrough(count), { headers: response.headers });
 }
+
+/** Error of a request that comes before the engine is open. */
+export const notOpen = (): EngineFailure =>
+  new EngineFailure("The engine is not open. Open it first.");

@@ -67,6 +67,8 @@ interface Load {
 type Step = Extract<ThreadReply, { type: "loading" | "reading" | "thinking" }>;
 type Answer = Exclude<ThreadReply, Step | { type: "failed" | "started" }>;
 type Unnumbered<R> = R extends { id: number } ? Omit<R, "id"> : never;
+type OfMember<R> = R extends { id: number; member: number } ? Omit<R, "id" | "member"> : never;
+type MemberRequest = OfMember<Exclude<ThreadRequest, { type: "load" }>>;
 
 interface Waiting {
   member: string;
@@ -359,39 +361,32 @@ class ThreadMember implements EngineMember {
     return this.#about;
   }
 
+  /** Asks its thread; a reply's counters are the member's. */
+  async #ask<T extends Answer["type"]>(
+    expected: T,
+    request: MemberRequest,
+    listening: Parameters<Thread["ask"]>[3] = {},
+  ): Promise<Extract<Answer, { type: T }>> {
+    const whole = { ...request, member: this.#member };
+    const answer = await this.#thread.ask(expected, this.name, whole, listening);
+    if ("counters" in answer) this.#counters = answer.counters;
+    return answer;
+  }
+
   async measure(messages: Message[], thinking: Thinking = "off"): Promise<number> {
-    const answer = await this.#thread.ask("measured", this.name, {
-      type: "measure",
-      member: this.#member,
-      messages,
-      thinking,
-    });
-    return answer.tokens;
+    return (await this.#ask("measured", { type: "measure", messages, thinking })).tokens;
   }
 
   async systemKey(messages: Message[]): Promise<Uint8Array | undefined> {
-    const answer = await this.#thread.ask("given", this.name, {
-      type: "systemKey",
-      member: this.#member,
-      messages,
-    });
-    return answer.given;
+    return (await this.#ask("given", { type: "systemKey", messages })).given;
   }
 
   async giveSystem(): Promise<Uint8Array | undefined> {
-    const answer = await this.#thread.ask("given", this.name, {
-      type: "giveSystem",
-      member: this.#member,
-    });
-    return answer.given;
+    return (await this.#ask("given", { type: "giveSystem" })).given;
   }
 
   async takePrefix(prefix: Uint8Array): Promise<void> {
-    await this.#thread.ask("taken", this.name, {
-      type: "takePrefix",
-      member: this.#member,
-      prefix,
-    });
+    await this.#ask("taken", { type: "takePrefix", prefix });
   }
 
   async begin(
@@ -404,30 +399,19 @@ class ThreadMember implements EngineMember {
     const listening = this.#listening(async (step) =>
       step.type === "reading" ? onReading(step.done, step.total) : true,
     );
-    const answer = await this.#thread.ask(
-      "begun",
-      this.name,
-      { type: "begin", member: this.#member, messages, sampling, stream, ...(form && { form }) },
-      listening,
-    );
-    this.#counters = answer.counters;
+    const request = { type: "begin", messages, sampling, stream, ...(form && { form }) } as const;
+    const { begun } = await this.#ask("begun", request, listening);
     listening.rethrow();
-    return answer.begun;
+    return begun;
   }
 
   async think(onThinking: OnThinking): Promise<Thought> {
     const listening = this.#listening(async (step) =>
       step.type === "thinking" ? onThinking(step.text) : true,
     );
-    const answer = await this.#thread.ask(
-      "thought",
-      this.name,
-      { type: "think", member: this.#member },
-      listening,
-    );
-    this.#counters = answer.counters;
+    const { thought } = await this.#ask("thought", { type: "think" }, listening);
     listening.rethrow();
-    return answer.thought;
+    return thought;
   }
 
   /**
@@ -453,37 +437,18 @@ class ThreadMember implements EngineMember {
   }
 
   async draft(maxTokens: number, branch = 0): Promise<Draft> {
-    const answer = await this.#thread.ask("drafted", this.name, {
-      type: "draft",
-      member: this.#member,
-      maxTokens,
-      branch,
-    });
-    this.#counters = answer.counters;
-    return answer.draft;
+    return (await this.#ask("drafted", { type: "draft", maxTokens, branch })).draft;
   }
 
   async verify(
     candidates: Candidate[],
     settings: Settings,
   ): Promise<(Score & { tokens: number })[]> {
-    const answer = await this.#thread.ask("verified", this.name, {
-      type: "verify",
-      member: this.#member,
-      candidates,
-      settings,
-    });
-    this.#counters = answer.counters;
-    return answer.scores;
+    return (await this.#ask("verified", { type: "verify", candidates, settings })).scores;
   }
 
   async keep(winner: number): Promise<void> {
-    const answer = await this.#thread.ask("kept", this.name, {
-      type: "keep",
-      member: this.#member,
-      winner,
-    });
-    this.#counters = answer.counters;
+    await this.#ask("kept", { type: "keep", winner });
   }
 
   counters(): Counters {

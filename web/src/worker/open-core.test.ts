@@ -4,7 +4,6 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { setImmediate } from "node:timers/promises";
 import {
   Conclave,
   type Core,
@@ -23,12 +22,9 @@ import {
   talker,
   type Stage,
   type Surroundings,
+  settle,
 } from "../testing/staged.ts";
 import { MemoryShelf } from "../store/shelf.ts";
-
-const settle = async (): Promise<void> => {
-  for (let count = 0; count < 20; count++) await setImmediate();
-};
 
 const four = { Ada: talker, Bo: talker, Cy: talker, Di: talker };
 const unplanned: Script = { ...talker, noPlan: true };

@@ -10,26 +10,22 @@ import {
   mostMembers,
   type About,
   type Core,
-  type Counters,
   type EngineModule,
-  type Form,
   type FusedEngine,
   type Loader,
   type Member,
-  type Message,
-  type Settings,
-  type Thinking,
 } from "../protocol/engine.ts";
 import {
   BadSettings,
-  ConclaveError,
-  ContextFull,
+  type ConclaveError,
   EngineFailure,
   isAbort,
   toRecord,
   typed,
 } from "../protocol/errors.ts";
-import type { OnFetched, StartedModule } from "./engine-module.ts";
+import { answer } from "./asking.ts";
+import { notOpen, type OnFetched, type StartedModule } from "./engine-module.ts";
+import { Forms } from "./forms.ts";
 import { KeptPrompts } from "./kept-prompts.ts";
 import { readSource } from "../store/load.ts";
 import { Conversations } from "./conversations.ts";
@@ -40,26 +36,22 @@ import { diagnosed } from "./lost-device.ts";
 import { MemberThreads, type Reserved, type StartThread } from "./member-threads.ts";
 import {
   parseRequest,
-  type ConclaveEvent,
   type MemberSource,
   type Progress,
   type Reply,
   type Request,
-  type RoundCounters,
-  type StopReason,
-  type Stored,
   type Usage,
 } from "../protocol/messages.ts";
-import { pickedFiles, type ModelFiles } from "../protocol/model-files.ts";
+import { pickedFiles, untilAborted, type ModelFiles } from "../protocol/model-files.ts";
 import { unlessAborted } from "../protocol/unless-aborted.ts";
 import { OpenCore, type FetchCore } from "./open-core.ts";
 import { BuiltInJudge } from "./remote/built-in.ts";
-import { Judge } from "./remote/judge.ts";
 import { RemoteMember } from "./remote/remote-member.ts";
-import { rounds } from "./round.ts";
-import type { KeptPrompt, Prompts } from "../store/prompts.ts";
-import type { Listed, Store } from "../store/store.ts";
-import { nextTask, settled, together } from "./together.ts";
+import type { Prompts } from "../store/prompts.ts";
+import type { Store } from "../store/store.ts";
+import { answerAboutModels } from "./stored-models.ts";
+import { throttled } from "./throttled.ts";
+import { together } from "./together.ts";
 import { Turns } from "./turns.ts";
 
 /** Idle time after an answer before system prompts are kept. */
@@ -114,8 +106,7 @@ export class Service {
   /** Core of members that name none; undefined if they may run on either. */
   #core: Core | undefined;
   readonly #grammars: Grammars;
-  /** Address of the grammars' module, and its compiled form once an answer had a form. */
-  #grammar: { address: string; compiled?: Promise<WebAssembly.Module> } | undefined;
+  readonly #forms: Forms;
   /** Threads of members on the CPU; undefined if members live in this thread. */
   #threads: MemberThreads | undefined;
   /** The same, known once a backend is chosen: before the engine is open. */
@@ -134,6 +125,7 @@ export class Service {
   constructor(around: Surroundings) {
     this.#around = around;
     this.#grammars = new Grammars(around.startGrammar);
+    this.#forms = new Forms(around.fetchGrammar, this.#grammars);
     this.#store = around.openStore(undefined);
   }
 
@@ -204,7 +196,7 @@ export class Service {
             this.#conversations.begin(
               request,
               () => this.#named(request.members),
-              (members) => this.#form(request.schema, members, signal),
+              (members) => this.#forms.by(request.schema, members, signal),
               signal,
             ),
             signal,
@@ -240,44 +232,11 @@ export class Service {
       case "deleteModel":
       case "deletePrompts":
       case "latestCommit":
-        return this.#stored(request, signal);
+        return answerAboutModels(request, await this.#store, this.#around, signal);
       case "loseDevice":
         // Not queued: a device can be lost during an answer.
         this.#opened().engine.loseDevice();
         return this.#around.post({ type: "done", id });
-    }
-  }
-
-  /** Requests about the models of this machine, which need no engine. */
-  async #stored(
-    request: RequestOf<"plan" | "models" | "deleteModel" | "deletePrompts" | "latestCommit">,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const { id } = request;
-    const { post, prompts } = this.#around;
-    const store = await this.#store;
-    switch (request.type) {
-      case "plan":
-        return post({ type: "planned", id, plan: await store.plan(request.ref, signal) });
-      case "models":
-        return post({
-          type: "models",
-          id,
-          stored: withPrompts(await store.list(), await prompts.list()),
-        });
-      case "deleteModel":
-        await store.delete(request.ref);
-        await prompts.deleteOf(request.ref);
-        return post({ type: "done", id });
-      case "deletePrompts":
-        await prompts.deleteOf();
-        return post({ type: "done", id });
-      case "latestCommit":
-        return post({
-          type: "latestCommit",
-          id,
-          commit: await store.latestCommit(request.ref, signal),
-        });
     }
   }
 
@@ -292,7 +251,7 @@ export class Service {
   }: RequestOf<"open">): Promise<void> {
     this.#core = core;
     this.#prompts = keepPrompts ? new KeptPrompts(this.#around.prompts) : undefined;
-    this.#grammar = { ...this.#grammar, address: places.grammar };
+    this.#forms.address = places.grammar;
     // First, since members are fetched through it while the engine opens.
     this.#store = this.#around.openStore(hub);
     // The module is fetched in parallel with the search for an adapter and the opening of the
@@ -355,7 +314,9 @@ export class Service {
     if (this.#unopened) throw this.#unopened;
     const { id, source } = request;
     if (source.remote !== undefined || source.builtIn) return this.#addElsewhere(request, signal);
-    const onProgress = seldom((progress) => this.#around.post({ type: "progress", id, progress }));
+    const onProgress = throttled((progress) =>
+      this.#around.post({ type: "progress", id, progress }),
+    );
     const named = source.core ?? this.#core;
     // Its worker starts while its files are fetched.
     const reserving =
@@ -556,29 +517,6 @@ export class Service {
     return members;
   }
 
-  /**
-   * Form of an answer by this schema, once the schema is known to be supported; an abort does not
-   * wait for a fetch. Throws Settings, Download, the signal's reason.
-   */
-  async #form(
-    schema: string | undefined,
-    members: readonly Member[],
-    signal: AbortSignal,
-  ): Promise<Form | undefined> {
-    if (schema === undefined) return undefined;
-    if (members.every(({ remote }) => remote))
-      throw new BadSettings(
-        "Members behind servers can't be held to a schema: they only judge such an answer. Add a member that runs here, or ask for words.",
-      );
-    const grammar = this.#grammar;
-    if (!grammar) throw notOpen();
-    grammar.compiled ??= this.#around.fetchGrammar(grammar.address);
-    grammar.compiled.catch(() => delete grammar.compiled); // the next answer tries again
-    const form = { compiled: await unlessAborted(grammar.compiled, signal), schema };
-    await this.#grammars.check(form);
-    return form;
-  }
-
   /** Reports the length of a conversation for each of some members. */
   async #measure({ id, messages, members: names, thinking }: RequestOf<"measure">): Promise<void> {
     const measured = await together(this.#named(names), async (member, index) => {
@@ -589,120 +527,23 @@ export class Service {
   }
 
   async #ask(request: RequestOf<"ask">, signal: AbortSignal): Promise<void> {
-    const { module, engine } = this.#opened();
-    const emit = (event: ConclaveEvent) =>
-      this.#around.post({ type: "event", id: request.id, event });
-    const started = performance.now();
+    const { id } = request;
+    const opened = this.#opened();
     const members = this.#named(request.members);
-    if (request.messages.at(-1)?.role !== "user")
-      throw new BadSettings("There is nothing to answer. Let the last message be the user's.");
-    if (request.stop.includes(""))
-      throw new BadSettings(
-        "An empty text to stop before would end every answer at once. Leave it out.",
-      );
-    const { thinking, accepted } = request;
-    const settings = request.settings ?? module.rules()[defaultRule];
-    let promptTokens = 0;
-    const strengths = members.map((member) => member.about().strength ?? Number.NaN);
-    const chats = members.map((member) => member.about().template);
-    const machine = new module.Rounds({
-      settings,
-      strengths,
-      chats,
-      turns: request.messages.map(({ content }) => content),
-      limits: { tokens: request.maxTokens, stop: request.stop },
-      onOneDevice: engine.backend === "webgpu",
-    });
-    const weights = [...machine.weights()];
-    // Segments accepted by an earlier engine count towards every limit.
-    let text = accepted.map((segment) => machine.resume(segment.text, segment.tokens)).join("");
-    const end = (stop: StopReason): void => {
-      text += machine.rest();
-      emit({
-        type: "end",
-        stop,
-        text,
-        usage: { promptTokens, answerTokens: machine.tokens() },
-        ms: performance.now() - started,
-      });
-    };
     try {
-      let stop: StopReason = "stopped";
-      const form = await this.#form(request.schema, members, signal);
-      // Whether it fits all members is known at once; reading may take minutes.
-      const messages = signal.aborted ? request.messages : await fitting(members, request);
-      await Promise.all(members.map((member) => this.#prompts?.recall(member, messages)));
-      if (!signal.aborted) {
-        const prefixes = await together(members, (member, index) =>
-          member.begin(
-            messages,
-            request.sampling,
-            index,
-            async (done, total) => {
-              // the member itself is busy
-              emit({ type: "reading", member: request.members[index]!, done, total });
-              await nextTask(); // lets a stop in
-              return !signal.aborted;
-            },
-            form,
-          ),
-        );
-        promptTokens = Math.max(...prefixes.map(({ prefix }) => prefix));
-        const dropped = request.messages.length - messages.length;
-        if (!prefixes.some(({ stopped }) => stopped))
-          emit({
-            type: "begin",
-            members: request.members,
-            settings,
-            sampling: request.sampling,
-            thinking,
-            prefixes,
-            strengths: strengths.map((strength) => (Number.isNaN(strength) ? null : strength)),
-            chats,
-            weights,
-            dropped,
-          });
-        const { failed } = await settled(members, [...members.keys()], (member) =>
-          replay(member, accepted, settings, signal),
-        );
-        if (thinking !== "off" && accepted.length === 0 && !signal.aborted)
-          await this.#think(members, request.members, emit, signal);
-        const counted = members.map((member) => member.counters());
-        const run = rounds(members, machine, settings, signal, failed);
-        const gate = this.#running.get(request.id)?.gate;
-        let step = await run.next();
-        for (; !step.done; await gate?.pass(signal), step = await run.next()) {
-          // A lost device leaves stale results, not exceptions.
-          if (engine.lost() !== undefined) break;
-          const round = step.value;
-          if ("left" in round) {
-            emit({
-              type: "left",
-              round: round.round,
-              member: request.members[round.left]!,
-              error: toRecord(round.error),
-            });
-            continue;
-          }
-          text += round.text;
-          const counters = round.active.map((index) =>
-            this.#countersSince(members, counted, index),
-          );
-          emit({ type: "round", ...round, counters });
-        }
-        if (engine.lost() !== undefined) throw new EngineFailure("The device was lost.");
-        if (step.done) stop = step.value;
-      }
-      end(stop);
-    } catch (thrown) {
-      if (signal.aborted && isAbort(thrown)) return end("stopped");
-      const error = this.#diagnose(thrown);
-      // After an abort a ContextFull error is moot.
-      if (signal.aborted && error.kind === "ContextFull") return end("stopped");
-      error.partial = text + machine.rest();
-      throw error;
+      await answer(
+        request,
+        {
+          ...opened,
+          members,
+          form: () => this.#forms.by(request.schema, members, signal),
+          prompts: this.#prompts,
+          gate: this.#running.get(id)?.gate,
+          emit: (event) => this.#around.post({ type: "event", id, event }),
+        },
+        signal,
+      );
     } finally {
-      machine.free();
       this.#keepPrompts();
     }
   }
@@ -727,36 +568,6 @@ export class Service {
     return computed;
   }
 
-  /** Lets members think before the first round, in parallel. */
-  async #think(
-    members: Member[],
-    names: string[],
-    emit: (event: ConclaveEvent) => void,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const thoughts = await together(members, (member, index) =>
-      member.think(async (text) => {
-        emit({ type: "thinking", member: names[index]!, text });
-        await nextTask(); // lets a stop in
-        return !signal.aborted;
-      }),
-    );
-    for (const [index, { text, tokens }] of thoughts.entries())
-      if (tokens > 0) emit({ type: "thought", member: names[index]!, text, tokens });
-  }
-
-  #countersSince(members: Member[], counted: Counters[], index: number): RoundCounters {
-    const now = members[index]!.counters();
-    const then = counted[index]!;
-    counted[index] = now;
-    return {
-      prefix: now.prefix,
-      prefilled: now.prefillTokens - then.prefillTokens,
-      drafted: now.draftTokens - then.draftTokens,
-      verified: now.verifyTokens - then.verifyTokens,
-    };
-  }
-
   #opened(): { module: EngineModule; engine: FusedEngine } {
     if (!this.#started || !this.#engine) throw this.#unopened ?? notOpen();
     return { module: this.#started.module, engine: this.#engine };
@@ -779,108 +590,4 @@ export class Service {
   #diagnose(thrown: unknown): ConclaveError {
     return diagnosed(thrown, this.#engine?.lost());
   }
-}
-
-/** Lets a member take segments accepted earlier: as its own candidates, which it keeps. */
-async function replay(
-  member: Member,
-  accepted: readonly { text: string }[],
-  settings: Settings,
-  signal: AbortSignal,
-): Promise<void> {
-  for (const { text } of accepted) {
-    if (signal.aborted) return;
-    if (member instanceof Judge) {
-      member.take(text);
-      continue;
-    }
-    await member.verify([{ text, ended: false }], settings);
-    await member.keep(0);
-  }
-}
-
-/**
- * Tokens of a conversation for each member; throws if it does not fit one, with that member's name
- * unless it fits none.
- */
-async function fit(
-  members: readonly Member[],
-  messages: Message[],
-  thinking: Thinking,
-): Promise<number[]> {
-  const measured = await together(members, (member) =>
-    member.measure(messages, thinking).catch(typed),
-  );
-  const which = measured.findIndex((length) => length instanceof ConclaveError);
-  const error = measured[which];
-  if (!(error instanceof ConclaveError)) return measured.map(Number);
-  if (!measured.every((other) => other instanceof ContextFull))
-    error.member ??= members[which]!.name;
-  throw error;
-}
-
-/**
- * Messages that fit every member: all of them, or without the oldest if those may be dropped. Then
- * an answer has room, too: a quarter of each context, or its maximum length.
- */
-async function fitting(
-  members: readonly Member[],
-  { messages, thinking, overflow, maxTokens = Number.POSITIVE_INFINITY }: RequestOf<"ask">,
-): Promise<Message[]> {
-  for (let kept = messages; ; ) {
-    const lengths = await fit(members, kept, thinking).catch(typed);
-    const oldest = kept.findIndex(({ role }) => role !== "system");
-    // An answer is dropped with its question, so that the conversation still begins with the user.
-    const next = kept.findIndex(({ role }, index) => index > oldest && role === "user");
-    const last = overflow === "error" || next < 0;
-    if (lengths instanceof ConclaveError) {
-      if (last || !(lengths instanceof ContextFull)) throw lengths;
-    } else {
-      const roomy = members.every((member, index) => {
-        const { context } = member.about(); // 0 if a server reports none
-        return context === 0 || lengths[index]! + Math.min(maxTokens, context / 4) <= context;
-      });
-      if (last || roomy) return kept;
-    }
-    kept = kept.toSpliced(oldest, next - oldest);
-  }
-}
-
-/** Stored models, each with its kept system prompts. */
-function withPrompts(stored: Listed, kept: readonly KeptPrompt[]): Stored {
-  const bytesOf = (some: readonly KeptPrompt[]): number =>
-    some.reduce((sum, { bytes }) => sum + bytes, 0);
-  const models = stored.models.map((model) => ({
-    ...model,
-    prompts: bytesOf(kept.filter(({ of }) => of === model.ref)),
-  }));
-  return { ...stored, models, prompts: bytesOf(kept) };
-}
-
-/** Throttles reports to ten per second; the first and the last of each phase always pass. */
-function seldom(tell: (progress: Progress) => void): (progress: Progress) => void {
-  let last: { phase: string; note: string | undefined; at: number } | undefined;
-  return (progress) => {
-    const { phase, note, loaded, total } = progress;
-    const now = performance.now();
-    if (last?.phase === phase && last.note === note && loaded !== total && now - last.at < 100)
-      return;
-    last = { phase, note, at: now };
-    tell(progress);
-  };
-}
-
-const notOpen = (): EngineFailure => new EngineFailure("The engine is not open. Open it first.");
-
-/** The same files, which can no longer be read after the signal aborts. */
-function untilAborted(files: ModelFiles, signal: AbortSignal): ModelFiles {
-  return {
-    files: files.files,
-    ...(files.handles && { handles: files.handles }),
-    read: async (file, offset, length) => {
-      signal.throwIfAborted();
-      return files.read(file, offset, length);
-    },
-    close: () => {}, // the caller closes them: another core may read them next
-  };
 }

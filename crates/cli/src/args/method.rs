@@ -24,7 +24,8 @@ pub struct Method {
     /// to strength^POWER; 0 makes them equal. See --trust for strengths [default: 0.75].
     #[arg(long, value_name = "POWER", allow_negative_numbers = true)]
     pub trust_power: Option<f64>,
-    /// Reward of the feedback: the others' `shares`, or `counts` of their preferences [default: shares].
+    /// Reward of the feedback: the others' `shares`, or `counts` of their preferences [default:
+    /// shares].
     #[arg(long)]
     pub reward: Option<Reward>,
     /// Strength of the feedback; 0 for none [default: 1].
@@ -47,14 +48,16 @@ pub struct Method {
     /// `on` or `off` [default: on].
     #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
     pub level: Option<bool>,
-    /// Extra weight of a member's vote where it is sure of the answer it has drafted; 0 for none [default: 0.5].
+    /// Extra weight of a member's vote where it is sure of the answer it has drafted; 0 for none
+    /// [default: 0.5].
     #[arg(long, value_name = "POWER", allow_negative_numbers = true)]
     pub confidence: Option<f64>,
     /// Difference of two tokens' probabilities below which a member drafts a second candidate in the
     /// first round; 0 for none [default: 0.2].
     #[arg(long, value_name = "MARGIN", allow_negative_numbers = true)]
     pub branch: Option<f64>,
-    /// Let candidates with the same answer in another form share their votes: `on` or `off` [default: on].
+    /// Let candidates with the same answer in another form share their votes: `on` or `off`
+    /// [default: on].
     #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
     pub agree: Option<bool>,
     /// Factor on the total of a candidate that only repeats earlier text, or that ends unsure of
@@ -91,16 +94,19 @@ pub struct Method {
     /// Patience of the exit rule; implies --exit [default: 6.0].
     #[arg(long, value_name = "T0")]
     pub exit_temperature: Option<f64>,
-    /// Keep-probability, times the number of members, below which one leaves; implies --exit [default: 0.5].
+    /// Keep-probability, times the number of members, below which one leaves; implies --exit
+    /// [default: 0.5].
     #[arg(long, value_name = "D")]
     pub exit_threshold: Option<f64>,
     /// Accept any candidate that ends the answer at once, unverified; also a leader's.
     #[arg(long)]
     pub fast: bool,
-    /// Maximum number of rounds of an answer [default: 64; of `serve` none, a request's `max_tokens` or the context ends it].
+    /// Maximum number of rounds of an answer [default: 64; of `serve` none, a request's
+    /// `max_tokens` or the context ends it].
     #[arg(long)]
     pub max_rounds: Option<usize>,
-    /// End the answer with the segment that brings it to this many characters [default: 4096; of `serve` none].
+    /// End the answer with the segment that brings it to this many characters [default: 4096; of
+    /// `serve` none].
     #[arg(long)]
     pub max_characters: Option<usize>,
 }

@@ -294,7 +294,8 @@ pub fn append_dispatch(
         return Err(GpuError::shape(
             name,
             format!(
-                "{rotary} of {} numbers rotate by a table of {context} positions: the former even, the latter not empty",
+                "{rotary} of {} numbers rotate by a table of {context} positions: the former \
+                even, the latter not empty",
                 heads.width
             ),
         ));

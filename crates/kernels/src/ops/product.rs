@@ -257,7 +257,8 @@ pub fn product_by(
     if gated && !(matrices.len() == 1 && can_gate(matrices[0])) {
         return Err(GpuError::shape(
             NAME,
-            "a gate needs one unsplit matrix with an even number of rows; multiply by gate and up apart",
+            "a gate needs one unsplit matrix with an even number of rows; multiply by gate and up \
+            apart",
         ));
     }
     let columns = if gated { n / 2 } else { n };

@@ -99,8 +99,9 @@ pub fn score_partials(m: usize, weight: &Matrix) -> usize {
 
 /// Writes the raw logit and the row's log-sum-exp for each row of normalised hidden states `x` `[m,
 /// hidden]` and its id in `targets` `[m]` (u32) to `out` `[m, 2]`; their difference is the id's
-/// log-probability. ShaderPair are NaN where a logit of the row is NaN or +∞. Logits are not stored, only
-/// [`score_partials`] numbers in `partials`. An id past the vocabulary gives a logit of −3·10³⁸.
+/// log-probability. Both are NaN where a logit of the row is NaN or +∞. Logits are not
+/// stored, only [`score_partials`] numbers in `partials`. An id past the vocabulary gives a logit
+/// of −3·10³⁸.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for buffers too small and a softcap that is not positive.

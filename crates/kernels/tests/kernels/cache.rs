@@ -65,7 +65,7 @@ fn attend(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(cases(32))]
 
     #[test]
     fn append_equals_its_twin(
@@ -169,7 +169,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(cases(24))]
 
     #[test]
     fn keep_rows_equals_its_twin(

@@ -82,7 +82,7 @@ fn logits_of(numbers: &mut Numbers, vocabulary: usize, spread: f32) -> Vec<f32> 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(cases(48))]
 
     #[test]
     fn a_draw_equals_its_twin(

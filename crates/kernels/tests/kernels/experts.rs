@@ -17,7 +17,7 @@ fn words(buffer: &Buffer) -> Vec<u32> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(cases(32))]
 
     #[test]
     fn routes_equal_their_twin(

@@ -103,7 +103,7 @@ fn check(seed: u64, case: &Case) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(cases(64))]
 
     #[test]
     fn products_equal_their_twin(
@@ -209,7 +209,7 @@ fn products_that_do_not_fit_are_refused() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(cases(32))]
 
     #[test]
     fn scores_without_logits_equal_their_twin(

@@ -61,7 +61,7 @@ fn check(seed: u64, case: &Case) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(cases(48))]
 
     #[test]
     fn products_equal_f64(

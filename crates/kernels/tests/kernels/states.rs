@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use crate::support::*;
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(cases(24))]
 
     #[test]
     fn a_recurrence_equals_its_twin(

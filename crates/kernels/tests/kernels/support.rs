@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use conclave_kernels::{
     AdapterChoice, Buffer, Choices, Format, Fused, Launcher, Matrix, ProductKernel, Rows, product,
 };
+use proptest::test_runner::Config as ProptestConfig;
 
 static GPU: OnceLock<Launcher> = OnceLock::new();
 
@@ -23,6 +24,15 @@ pub fn gpu() -> &'static Launcher {
         });
         gpu
     })
+}
+
+/// Settings of properties with so many cases, which write no failure to disk.
+pub fn cases(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
 }
 
 /// The kernels of products that it can run.

@@ -79,7 +79,7 @@ fn uploads_and_launches_keep_their_order() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(cases(24))]
 
     /// A stack multiplies like its matrices in sequence.
     #[test]

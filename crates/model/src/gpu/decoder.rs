@@ -158,7 +158,8 @@ impl GpuDecoder {
         }))
     }
 
-    /// The same for a draft's first step, and for all others, which run in place: the buffers to bind.
+    /// The same for a draft's first step, and for all others, which run in place: the buffers to
+    /// bind.
     fn write_steps(&self, first: Run) -> Result<Vec<[Buffer; 2]>, ModelError> {
         let Some(of) = &self.scratch.runs else {
             return Ok(Vec::new());

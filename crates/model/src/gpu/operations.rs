@@ -116,7 +116,8 @@ impl<'a> GpuPass<'a> {
         Ok(product(gpu, x, self.step.rows, &matrices, fused, out)?)
     }
 
-    /// Adds `scratch.branch_out` to the stream, normalised; without a norm it has been added already.
+    /// Adds `scratch.branch_out` to the stream, normalised; without a norm it has been added
+    /// already.
     fn add_normed(&self, residual: Residual<'_, Buffer>) -> Result<(), ModelError> {
         let (gpu, s) = (&self.decoder.gpu, &self.decoder.scratch);
         let Residual { norm, scale } = residual;

@@ -293,7 +293,8 @@ fn kept_rows_are_what_a_fresh_prefill_computes() {
     }
 }
 
-/// Tokens that a draft has run are not run again, and equal candidates run once: the scores are the same.
+/// Tokens that a draft has run are not run again, and equal candidates run once: the scores are the
+/// same.
 #[test]
 fn drafts_and_equal_candidates_run_once() {
     let mut random = ChaCha8Rng::seed_from_u64(15);
