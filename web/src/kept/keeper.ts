@@ -72,6 +72,28 @@ export class Keeper {
     return conversation && { conversation, turns: await this.turns(id) };
   }
 
+  /**
+   * Keeps the present state of a turn whose conversation is kept. All of it is sent at once, so that
+   * it arrives even if the page closes in the next moment.
+   */
+  async updateTurn(turn: KeptTurn): Promise<void> {
+    await this.#write(async (database) => {
+      const transaction = database.transaction("turns", "readwrite");
+      const put = transaction.store.put(turn);
+      transaction.commit();
+      await Promise.all([put, transaction.done]);
+    });
+    this.#tell({ conversation: turn.conversation, turn: turn.id });
+  }
+
+  /** Keeps turns that an earlier visit could not, unless the database knows more of them. */
+  async saveUnsaved(turns: readonly KeptTurn[]): Promise<void> {
+    for (const turn of turns) {
+      const known = await this.#read((database) => database.get("turns", turn.id));
+      if (!known || known.events.length < turn.events.length) await this.saveTurn(turn);
+    }
+  }
+
   /** Keeps a turn, and its conversation if it is the first. */
   async saveTurn(turn: KeptTurn): Promise<void> {
     await this.#write(async (database) => {

@@ -202,7 +202,7 @@ class Page {
       onNothing: (nothing) => (this.#session.keeper.nothing = nothing),
       link: () =>
         linkTo(
-          this.#question.text.trim() || (this.#exchanges.at(-1)?.question ?? ""),
+          this.#question.text.trim() || (this.#session.exchanges.at(-1)?.question ?? ""),
           this.#roster,
         ),
     });
@@ -477,10 +477,6 @@ class Page {
       await this.#continue(exchange);
   }
 
-  get #exchanges(): Exchange[] {
-    return this.#session.exchanges;
-  }
-
   /** The member of this name, if present. */
   #slot(name: string): Slot | undefined {
     return this.#roster.slots.find(({ source }) => source.name === name);
@@ -531,7 +527,7 @@ class Page {
   #openLink(link: Linked | undefined): void {
     if (!link) return;
     history.replaceState(null, "", location.pathname + location.search);
-    if (this.#exchanges.length > 0) this.#newConversation();
+    if (this.#session.exchanges.length > 0) this.#newConversation();
     this.#question.text = link.question;
     this.#saveDraft();
     offerMembers(link, this.#places);
@@ -552,7 +548,7 @@ class Page {
   /** Another conversation is on the page, or other exchanges of it. */
   #showSession(): void {
     this.#answers.changed();
-    document.body.classList.toggle("asked", this.#exchanges.length > 0);
+    document.body.classList.toggle("asked", this.#session.exchanges.length > 0);
     this.#refresh();
   }
 
@@ -570,11 +566,12 @@ class Page {
     this.#stopButton.textContent = stopping ? "Stopping" : "Stop";
     if (answering && focused === this.#askButton) this.#stopButton.focus();
     if (!answering && focused === this.#stopButton) this.#question.focus();
-    for (const exchange of this.#exchanges)
+    for (const exchange of this.#session.exchanges)
       exchange.offerSideBySide(this.#conclave !== undefined && !answering && !loading);
-    this.#newButton.hidden = this.#exchanges.length === 0;
-    document.body.dataset["state"] = answering ? "answering" : ready ? "ready" : "loading";
-    byId("why-not", HTMLElement).hidden = answering || ready;
+    this.#newButton.hidden = this.#session.exchanges.length === 0;
+    document.body.dataset["state"] =
+      answering || this.#cutting ? "answering" : ready ? "ready" : "loading";
+    byId("why-not", HTMLElement).hidden = answering || (ready && !this.#cutting);
     this.#showWhyNot();
     this.#masthead.show(this.#roster);
     this.#advice.heed((name) => this.#slot(name)?.takesPart);
@@ -590,9 +587,11 @@ class Page {
     byId("why-not", HTMLElement).textContent =
       this.#engineLine.dataset["state"] === "failed"
         ? "No engine is running."
-        : loading
-          ? `The members are loading: ${percent(this.#share)}.`
-          : "No member takes part: tick one, or add one.";
+        : this.#cutting
+          ? "Cutting the file to the room there is…"
+          : loading
+            ? `The members are loading: ${percent(this.#share)}.`
+            : "No member takes part: tick one, or add one.";
   }
 }
 

@@ -13,7 +13,9 @@ import {
 import type { Draft } from "../kept/database.ts";
 import { Keeper, type Change, type WholeConversation } from "../kept/keeper.ts";
 import { Latest } from "../kept/latest.ts";
+import { markStorage } from "../kept/risks.ts";
 import { answering, isBeingAnswered } from "../kept/this-tab.ts";
+import { takeUnsaved, writeUnsaved } from "../kept/unsaved.ts";
 import { optional, shape, text } from "../protocol/check.ts";
 import type { Adapter, Backend } from "../protocol/engine.ts";
 import { toRecord, type ConclaveError } from "../protocol/errors.ts";
@@ -56,7 +58,10 @@ export class Session {
   readonly #events: SessionEvents;
   readonly #turns = new Map<Exchange, KeptTurn>();
   /** The turns that this tab answers. */
-  readonly #underWay = new Map<Exchange, { turning: Turning; save: () => void; end: () => void }>();
+  readonly #underWay = new Map<
+    Exchange,
+    { turning: Turning; save: () => void; end: () => void; release: () => void }
+  >();
   readonly #drafts = new Latest<{ id: string; draft: Draft }>(({ id, draft }) =>
     this.keeper.saveDraft(id, draft),
   );
@@ -70,6 +75,10 @@ export class Session {
       (change) => void this.#changed(change),
       (message) => events.onFailure(message),
     );
+    addEventListener("pagehide", () => {
+      const turns = [...this.#underWay.values()].map(({ turning }) => turning.turn);
+      if (!this.keeper.nothing) writeUnsaved(markStorage(), turns);
+    });
   }
 
   /** Id of the conversation on the page, kept or not. */
@@ -83,6 +92,7 @@ export class Session {
    */
   async open(): Promise<void> {
     if (this.keeper.nothing) return;
+    await this.keeper.saveUnsaved(takeUnsaved(markStorage()));
     const own = readTab();
     const id =
       own?.conversation ?? ((await hasOtherTab()) ? undefined : await this.keeper.value(lastKey));
@@ -145,10 +155,16 @@ export class Session {
   /** Begins an answer, or continues one; returns the segments from which it goes on. */
   goOn(exchange: Exchange, by: Asked): Turning["accepted"] {
     const turning = new Turning(this.#turns.get(exchange)!, by);
-    const writer = new Latest<KeptTurn>((turn) => this.keeper.saveTurn(turn));
-    const save = (): void => void writer.set(turning.turn).then(() => this.#events.onChange());
-    this.#underWay.set(exchange, { turning, save, end: answering(turning.turn.id) });
-    save();
+    const { turn } = turning;
+    // The conversation's own record is written first and last; the turn with every event.
+    const first = this.keeper.saveTurn(turn).then(() => this.#events.onChange());
+    const save = (): void => void this.keeper.updateTurn(turn);
+    const release = answering(turn.id);
+    const end = (): void => {
+      release();
+      void first.then(() => this.keeper.saveTurn(turn)).then(() => this.#events.onChange());
+    };
+    this.#underWay.set(exchange, { turning, save, end, release });
     return turning.accepted;
   }
 
@@ -166,7 +182,6 @@ export class Session {
     const underWay = this.#underWay.get(exchange);
     if (!underWay) return;
     if (error) underWay.turning.turn.failure = toRecord(error);
-    if (error) underWay.save();
     this.#underWay.delete(exchange);
     underWay.end();
   }
@@ -197,7 +212,7 @@ export class Session {
 
   /** Leaves the page's conversation; what is still to come of it is not kept. */
   #drop(): void {
-    for (const { end } of this.#underWay.values()) end();
+    for (const { release } of this.#underWay.values()) release();
     this.#underWay.clear();
     this.#drafts.drop();
     this.begin();

@@ -17,10 +17,10 @@ const story = "Tell me a short story about a fox.";
 before(() => putBeforeWorker(stand.site, "paced-worker.ts"));
 after(() => putNothingBeforeWorker(stand.site));
 
-/** A visitor whose answers are drawn with one seed, in short segments. */
+/** A visitor whose answers are the likeliest, in short segments. */
 async function arrive(): Promise<Visitor> {
   const visitor = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block" });
-  await visitor.set("seed", "11");
+  await visitor.set("temperature", "0");
   await visitor.set("segmentTokens", "2");
   return visitor;
 }
@@ -98,7 +98,8 @@ test("a conversation outlives twenty reloads, at any moment of it, and loses not
   assert.equal(reloads, 20);
   assert.deepEqual(last.questions, [story, sum]);
   assert.notEqual(last.answers[1], "");
-  assert.equal(await page.locator("#setting-seed").inputValue(), "11");
+  await visitor.state("ready");
+  assert.equal(await page.locator("#setting-temperature").inputValue(), "0");
   assert.equal(await page.locator("#setting-segmentTokens").inputValue(), "2");
   // Its rounds are there, too.
   await page.locator(".segment").first().click();
