@@ -58,7 +58,7 @@ pub use mask::{Allowed, Mask};
 pub use memory::Memory;
 pub use model::Model;
 pub use pass::{Pass, TargetScore};
-pub use prefill::{CPU_CHUNK, gpu_chunk};
+pub use prefill::CPU_CHUNK;
 pub use sampling::{Sampler, Sampling};
 pub use saved::Saved;
 pub use score::Score;

@@ -1,7 +1,11 @@
 //! Length of a step of a prompt: short enough that the device stays free for others and a stop
 //! takes effect soon.
 
+use std::cell::Cell;
 use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use web_time::Instant;
 
 /// Rows of a tile of the products: a chunk of a multiple of them wastes none.
 const TILE: usize = 32;
@@ -40,12 +44,85 @@ pub fn blocks_a_submit(parameters: u64, layers: usize, tokens: usize) -> Option<
     (blocks < u128::from(SUBMIT / BLOCK)).then_some(blocks.max(1) as usize)
 }
 
+/// Longest wait for a chunk after which the next one may be twice as long: that stays within 50 ms.
+const SHORT: Duration = Duration::from_millis(25);
+
+/// Wait for a chunk after which the next one is half as long.
+const LONG: Duration = Duration::from_millis(100);
+
+/// Tokens of a GPU's next chunk: [`gpu_chunk`] at first, more after chunks that were quick. A
+/// large GPU takes as long for 256 rows as for 32, which leave most of it idle.
+#[derive(Debug)]
+pub struct Pace {
+    tokens: Cell<usize>,
+    begun: Cell<Option<Instant>>,
+}
+
+impl Pace {
+    /// Begins with [`gpu_chunk`] of these.
+    pub fn new(parameters: u64, layers: usize) -> Self {
+        Self {
+            tokens: Cell::new(gpu_chunk(parameters, layers)),
+            begun: Cell::new(None),
+        }
+    }
+
+    /// Tokens of the next chunk.
+    pub fn tokens(&self) -> usize {
+        self.tokens.get()
+    }
+
+    /// Notes that a pass of so many tokens begins; only whole chunks are timed.
+    pub fn begin(&self, tokens: usize) {
+        let whole = tokens == self.tokens.get();
+        self.begun.set(whole.then(Instant::now));
+    }
+
+    /// Notes that everything has run.
+    pub fn end(&self) {
+        if let Some(begun) = self.begun.take() {
+            self.adapt(begun.elapsed());
+        }
+    }
+
+    fn adapt(&self, wait: Duration) {
+        let tokens = self.tokens.get();
+        let next = if wait <= SHORT {
+            tokens * 2
+        } else if wait >= LONG {
+            tokens / 2
+        } else {
+            tokens
+        };
+        self.tokens.set(next.clamp(*CHUNK.start(), *CHUNK.end()));
+    }
+}
+
 /// Tokens of a prompt that the CPU runs in one step: few, since it handles nothing else meanwhile.
 pub const CPU_CHUNK: usize = TILE;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn chunks_grow_on_a_quick_gpu_and_shrink_on_a_slow_one() {
+        let pace = Pace::new(1_236_000_000, 16);
+        let mut after = |ms| {
+            pace.adapt(Duration::from_millis(ms));
+            pace.tokens()
+        };
+        let found = [5, 25, 26, 99, 20, 20, 100, 500, 500, 500].map(&mut after);
+        assert_eq!(found, [64, 128, 128, 128, 256, 256, 128, 64, 32, 32]);
+        // A shorter pass, and a wait without one, change nothing.
+        pace.begin(7);
+        pace.end();
+        pace.end();
+        assert_eq!(pace.tokens(), 32);
+        pace.begin(32);
+        pace.end();
+        assert_eq!(pace.tokens(), 64);
+    }
 
     #[test]
     fn a_submit_stays_below_50_ms_of_a_laptop_gpu() {

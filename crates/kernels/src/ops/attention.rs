@@ -22,9 +22,11 @@ const OWNED: usize = 4 * number_in(WGSL, "WORKGROUP: u32 = ") as usize;
 /// Queries of a share.
 const QUERIES: usize = number_in(SHARE, "QUERIES: u32 = ") as usize;
 /// Workgroups that keep a large GPU busy; with fewer, keys are divided into chunks.
-const WORKGROUPS: usize = 128;
-/// Least keys of a chunk: joining chunks costs a dispatch.
-const CHUNK: usize = 256;
+const WORKGROUPS: usize = 256;
+/// Keys from which on they are divided: joining chunks costs a dispatch.
+const DIVIDED: usize = 512;
+/// Least keys of a chunk: those of a tile.
+const CHUNK: usize = 64;
 
 /// Parameters of the kernel.
 #[repr(C)]
@@ -86,6 +88,7 @@ fn attention_chunks(serial: bool, tokens: usize, heads: Heads, keys: usize) -> u
     let wanted = WORKGROUPS.div_ceil(groups.max(1));
     match serial {
         true => serial::attention::chunks(wanted, heads, keys),
+        false if keys < DIVIDED => 1,
         false => wanted.min(keys / CHUNK).max(1),
     }
 }

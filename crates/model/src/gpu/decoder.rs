@@ -26,7 +26,7 @@ use crate::fused::{FusedBlock, FusedFeedForward, FusedWeights};
 use crate::memory::exact_with;
 use crate::operations::Norm;
 use crate::pass::{Pass, Run, TargetScore};
-use crate::prefill::gpu_chunk;
+use crate::prefill::Pace;
 use crate::slots::{DRAFT, MOST_DRAFTED, PREFIX, SLOTS};
 use crate::weights::{FeedForward, Weights};
 
@@ -45,6 +45,7 @@ pub struct GpuDecoder {
     weights: FusedWeights<Gpu>,
     /// Numbers in the matrices that it multiplies a token with.
     pub(super) parameters: u64,
+    pace: Pace,
     /// Keys and values are f32.
     pub(super) exact: bool,
     /// cos and sin of each rotary embedding, `[context, rotary_dim / 2, 2]`.
@@ -105,6 +106,7 @@ impl GpuDecoder {
             context,
             weights,
             parameters,
+            pace: Pace::new(parameters, config.layers.len()),
             exact,
             ropes: Vec::new(),
             scratch: Scratch::new(gpu, config, context, apart)?,
@@ -192,6 +194,7 @@ impl Decoder for GpuDecoder {
     fn run(&mut self, pass: &Pass, slot: usize) -> Result<(), ModelError> {
         self.reserve()?;
         self.make_room(&pass.runs)?;
+        self.pace.begin(pass.len());
         let (gpu, s) = (&self.gpu, &self.scratch);
         let mut first = 0;
         let portions = pass.tokens.chunks(TOKENS).zip(pass.places.chunks(TOKENS));
@@ -496,7 +499,11 @@ impl Decoder for GpuDecoder {
     }
 
     fn settle(&self) -> Wait<'_, ()> {
-        Box::pin(async move { Ok(self.gpu.sync().await?) })
+        Box::pin(async move {
+            self.gpu.sync().await?;
+            self.pace.end();
+            Ok(())
+        })
     }
 
     fn release(&mut self) {
@@ -504,6 +511,6 @@ impl Decoder for GpuDecoder {
     }
 
     fn prefill_chunk(&self) -> usize {
-        gpu_chunk(self.parameters, self.config.layers.len())
+        self.pace.tokens()
     }
 }
