@@ -43,10 +43,17 @@ fn on_the_cpu_there_are_times_and_no_counts() {
     let members = workload["members"].as_array().unwrap();
     assert_eq!(members.len(), 3);
     for member in members {
-        assert_eq!(member["draftStep"]["ms"]["count"], 2);
-        assert!(number(&member["draftStep"]["ms"]["median"]) > 0.0);
-        assert!(member["draftStep"]["counts"].is_null() && member["cold"] == false);
+        let step = &member["draftStep"];
+        assert_eq!(step["ms"]["count"], 2);
+        assert!(number(&step["ms"]["median"]) > 0.0);
+        assert!(step["counts"].is_null() && member["cold"] == false);
         assert_eq!(member["verify"]["tokens"], 20, "no member drafted them");
+        let [prompt, first] = [&member["prefill"]["ms"], &member["firstTokenMs"]]
+            .map(|spread| number(&spread["median"]));
+        assert!(
+            first > prompt,
+            "{first} ms to the first token, {prompt} of them the prompt's"
+        );
     }
     let round = &workload["rounds"][0];
     assert_eq!(

@@ -24,8 +24,9 @@ const PEERS: [&str; 2] = ["@huggingface/transformers@4.3.1", "@wllama/wllama@3.8
 #[derive(Args)]
 pub struct Options {
     /// `bundled`; a shape and a format: SmolLM2-135M:Q4_0, SmolLM2-360M:Q8_0, Qwen2.5-0.5B:Q4_0,
-    /// Qwen3-0.6B:Q8_0, Llama-3.2-1B:Q4_0, tiny:Q4_0; or GGUF files of the published models,
-    /// members in turn: files:SmolLM2-135M-Instruct.Q4_1.gguf:gemma-3-270m-q4_k_m.gguf
+    /// Qwen3-0.6B:Q8_0, Llama-3.2-1B:Q4_0, Qwen2.5-1.5B:Q4_0, tiny:Q4_0; or GGUF files of the
+    /// published models, members in turn:
+    /// files:SmolLM2-135M-Instruct.Q4_1.gguf:gemma-3-270m-q4_k_m.gguf
     #[arg(
         long,
         value_delimiter = ',',

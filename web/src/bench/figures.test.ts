@@ -32,6 +32,7 @@ const member = (name: string, prefix: number, step: number, verify: number): Mem
   prefix,
   cold: false,
   prefill: { tokens: prefix, ms: exactly(1), tokensPerSecond: 1 },
+  firstTokenMs: exactly(2),
   draftStep: {
     ms: exactly(step),
     tokensPerSecond: 1000 / step,

@@ -10,6 +10,9 @@ import type { Counts, Figure, Loaded, RoundReport, WorkloadReport } from "./repo
 const memoryShare = 1.15;
 const memoryFixed = 64e6;
 
+/** Figure of a decode step's share of the memory bandwidth. */
+export const readBesideCopied = "weights read a second / copy bandwidth";
+
 /**
  * Bytes read by a decode step after `rows` tokens: all weights including the head, and those
  * tokens' keys and values. An estimate from the model's device memory: a model with a separate head
@@ -98,7 +101,7 @@ export function figuresOf(
       layers: NaN,
     };
     add(
-      "weights read a second / copy bandwidth",
+      readBesideCopied,
       name,
       prefix,
       copyBytesPerSecond && (1000 * weights) / ms / copyBytesPerSecond,

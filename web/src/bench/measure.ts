@@ -95,6 +95,7 @@ export async function measureMember(
     prefilled: 0,
     verified: 0,
     prefill: [] as number[],
+    firstToken: [] as number[],
     step: [] as number[],
     verify: [] as number[],
     launch: [] as number[],
@@ -105,6 +106,9 @@ export async function measureMember(
       const messages = await conversation(member, at.asked);
       const whole = performance.now();
       const prompt = await timed(() => member.begin(messages, sampling, 0));
+      // The draft below takes its place.
+      await member.draft(1);
+      const firstToken = performance.now() - whole;
       const reads = [counters?.read()];
       const before = member.counters();
       const draft = await timed(() => member.draft(segmentTokens));
@@ -120,6 +124,7 @@ export async function measureMember(
       at.prefix = prompt.result.prefix;
       at.prefilled = prompt.result.run;
       at.prefill.push(prompt.ms);
+      at.firstToken.push(firstToken);
       // A short draft overstates the step: it draws once more than it steps.
       if (2 * steps >= segmentTokens) at.step.push(draft.ms / steps);
       at.verify.push(verify.ms);
@@ -140,6 +145,7 @@ export async function measureMember(
       ms: spread(at.prefill),
       tokensPerSecond: (1000 * at.prefilled) / median(at.prefill),
     },
+    firstTokenMs: spread(at.firstToken),
     draftStep: {
       ms: spread(at.step),
       tokensPerSecond: 1000 / median(at.step),

@@ -54,6 +54,7 @@ test("sizes are those of the published models", () => {
   assert.ok(Math.abs(parameters("Qwen2.5-0.5B") - 494) < 1.5);
   assert.ok(Math.abs(parameters("Qwen3-0.6B") - 596) < 1.5);
   assert.ok(Math.abs(parameters("Llama-3.2-1B") - 1236) < 1.5);
+  assert.ok(Math.abs(parameters("Qwen2.5-1.5B") - 1544) < 1.5);
 });
 
 test("every vocabulary has its size, no token twice, and reads the bench's text word by word", () => {

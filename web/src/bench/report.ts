@@ -62,6 +62,8 @@ export interface MemberReport {
   prefix: number;
   cold: boolean;
   prefill: { tokens: number; ms: Spread | null; tokensPerSecond: number };
+  /** From the question to the first token drawn. */
+  firstTokenMs: Spread | null;
   /**
    * One decode step of a draft, and its GPU calls. Microseconds a dispatch are CPU time: in the
    * page of our own code, from the first to the last WebGPU call of each task without those calls;

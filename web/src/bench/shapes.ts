@@ -95,6 +95,18 @@ export const shapes: readonly Shape[] = [
     vocabulary: 128_256,
     ropeBase: 500_000,
   },
+  {
+    name: "Qwen2.5-1.5B",
+    architecture: "qwen2",
+    layers: 28,
+    hidden: 1536,
+    heads: 12,
+    kvHeads: 2,
+    headDim: 128,
+    feedForward: 8960,
+    vocabulary: 151_936,
+    ropeBase: 1_000_000,
+  },
 ];
 
 /** A tensor of a GGUF file. A product sums over `columns`; vectors have one row. */

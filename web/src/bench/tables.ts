@@ -19,7 +19,8 @@ export function figure(value: number | null | undefined): string {
     : value.toPrecision(3);
 }
 
-const times = (spread: Spread | null | undefined): string =>
+/** Median and quartiles. */
+export const times = (spread: Spread | null | undefined): string =>
   spread ? `${figure(spread.median)} (${figure(spread.low)}–${figure(spread.high)})` : "–";
 const megabytes = (bytes: number | null): string =>
   bytes === null ? "–" : `${figure(bytes / 1e6)} MB`;
@@ -60,6 +61,7 @@ export function tablesOf(workload: WorkloadReport): Table[] {
         "member",
         "prefix",
         "prefill tok/s",
+        "first token ms",
         "step ms",
         "tok/s",
         "verify ms",
@@ -68,12 +70,13 @@ export function tablesOf(workload: WorkloadReport): Table[] {
         "keys and values",
         "repeats",
       ],
-      rows: members.map(({ name, prefix, cold, prefill, draftStep, verify }) => {
+      rows: members.map(({ name, prefix, cold, prefill, firstTokenMs, draftStep, verify }) => {
         const own = loaded.find((each) => each.name === name);
         return [
           name,
           figure(prefix),
           figure(prefill.tokensPerSecond),
+          times(firstTokenMs),
           times(draftStep.ms),
           figure(draftStep.tokensPerSecond),
           times(verify.ms),

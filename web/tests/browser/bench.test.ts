@@ -33,13 +33,18 @@ test("a run on random weights ends in tables and a report", { timeout: patience 
   const [workload] = workloads;
   assert.equal(workload!.members.length, 2);
   assert.deepEqual(workload!.leftOut, []);
-  for (const { prefix, prefill, draftStep, verify } of workload!.members) {
+  for (const { prefix, prefill, firstTokenMs, draftStep, verify } of workload!.members) {
     assert.deepEqual(
       [prefix, prefill.tokens, verify.tokens],
       [64, 64, 20],
       "text of the bench is a token a word",
     );
-    assert.deepEqual([prefill.ms?.count, draftStep.ms?.count, verify.ms?.count], [2, 2, 2]);
+    const spreads = [prefill.ms, firstTokenMs, draftStep.ms, verify.ms];
+    assert.deepEqual(
+      spreads.map((spread) => spread?.count),
+      [2, 2, 2, 2],
+    );
+    assert.ok(firstTokenMs!.median > prefill.ms!.median, "the first token follows the prompt");
     assert.equal(draftStep.counts?.dispatches ?? 0, 0, "the CPU asks nothing of WebGPU");
   }
   const [round, led] = workload!.rounds;

@@ -1,38 +1,47 @@
 /**
  * Runs in a folder made by `cargo xtask bench --carry`, in Deno: each workload natively, then the
- * page's own module and bench worker on Deno's WebGPU, and the ratios of both.
+ * page's own module and bench worker on Deno's WebGPU, and both side by side. The figures that
+ * others publish for their engines come first: a run may be cut off.
  */
 import { existsSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { fileURLToPath } from "node:url";
-import { ensembleOf } from "../../src/bench/figures.ts";
+import { beside } from "../../src/bench/beside.ts";
 import { nameOf, planFrom } from "../../src/bench/plan.ts";
-import type { BenchReply, Measured, Plan, WorkloadReport } from "../../src/bench/report.ts";
-import { figure, type Table } from "../../src/bench/tables.ts";
+import type { BenchReply, Measured, Plan } from "../../src/bench/report.ts";
 import { Native } from "./native.ts";
 import { printed, tell } from "./printed.ts";
 import { writeModel } from "./random-file.ts";
 
+/** Prompts of 52 and 1,213 tokens are those of WebLLM's published figures. */
+const usual = {
+  models: "Llama-3.2-1B:Q4_0,SmolLM2-135M:Q4_0,Qwen2.5-1.5B:Q4_0",
+  ensembles: "1,3",
+  prefixes: "52,1213",
+  repeats: "5",
+  seconds: "20",
+};
+
 const usage = `usage: ./run.sh [options]
 
 Measures Conclave on this machine's GPU through Vulkan, natively and as the page's wasm module in Deno. Nothing is
-fetched. Models are random weights of real shapes, made here (some 400 MB). The tables are printed, and report.json keeps them.
+fetched. Models are random weights of real shapes, made here (some 2 GB). The tables are printed, and report.json keeps them.
 
-  --models LIST     default SmolLM2-135M:Q4_0,Llama-3.2-1B:Q4_0; tiny:Q4_0 for a software adapter
-  --ensembles LIST  members at a time (1,3); more than one for shapes below a billion weights only
-  --prefixes LIST   tokens of the conversation (128,1024)
-  --repeats N       of each measurement (5)
-  --seconds N       no repeat begins later than that in each measurement (20)
+  --models LIST     in this order (${usual.models}); tiny:Q4_0 for a software adapter
+  --ensembles LIST  members at a time (${usual.ensembles}); more than one for shapes below a billion weights only
+  --prefixes LIST   tokens of the conversation (${usual.prefixes})
+  --repeats N       of each measurement (${usual.repeats})
+  --seconds N       no repeat begins later than that in each measurement (${usual.seconds})
   --on gpu|cpu      gpu
   --help            this`;
 
 const { values } = parseArgs({
   options: {
-    models: { type: "string", default: "SmolLM2-135M:Q4_0,Llama-3.2-1B:Q4_0" },
-    ensembles: { type: "string", default: "1,3" },
-    prefixes: { type: "string", default: "128,1024" },
-    repeats: { type: "string", default: "5" },
-    seconds: { type: "string", default: "20" },
+    models: { type: "string", default: usual.models },
+    ensembles: { type: "string", default: usual.ensembles },
+    prefixes: { type: "string", default: usual.prefixes },
+    repeats: { type: "string", default: usual.repeats },
+    seconds: { type: "string", default: usual.seconds },
     on: { type: "string", default: "gpu" },
     help: { type: "boolean", default: false },
   },
@@ -56,15 +65,37 @@ const plan = planFrom(
     limitSeconds: values.seconds,
   }),
 );
-const native = new Native(`${folder}conclave`, `${folder}models`, folder);
-const runs: { native: Measured; wasm: Measured }[] = [];
+const tool = new Native(`${folder}conclave`, `${folder}models`, folder);
+const runs: { native: Measured | null; wasm: Measured | null }[] = [];
 for (const models of plan.models) {
   const one: Plan = {
     ...plan,
     models: [models],
     ensembles: large.test(nameOf(models)) ? [1] : plan.ensembles,
   };
-  if (models.kind === "random") {
+  const run: (typeof runs)[number] = { native: null, wasm: null };
+  runs.push(run);
+  const attempts = { native: () => natively(one), wasm: () => inWasm(one) };
+  for (const place of ["native", "wasm"] as const) {
+    // What fails in one place may run in the other, and so may the next model.
+    try {
+      run[place] = await attempts[place]();
+      tell(run[place]);
+    } catch (error) {
+      console.error(`${nameOf(models)}, ${place}: ${String(error)}`);
+      process.exitCode = 1;
+    }
+    writeFileSync(`${folder}report.json`, JSON.stringify(runs, undefined, 1));
+  }
+  const [native, wasm] = [run.native, run.wasm].map((measured) => measured?.workloads[0]);
+  console.log(printed(beside(nameOf(models), native, wasm)));
+}
+console.log(`All of it is in ${folder}report.json`);
+
+/** By the tool; makes the random weights that are not there yet. */
+async function natively(one: Plan): Promise<Measured> {
+  const [models] = one.models;
+  if (models?.kind === "random") {
     for (let seed = 1; seed <= Math.max(...one.ensembles); seed++) {
       const file = `${folder}models/${models.shape}-${models.format}-${seed}.gguf`;
       if (existsSync(file)) continue;
@@ -72,16 +103,8 @@ for (const models of plan.models) {
       await writeModel(models.shape, models.format, seed, file);
     }
   }
-  const run = {
-    native: await native.measure(one, (what) => console.error(what)),
-    wasm: await inWasm(one),
-  };
-  for (const measured of Object.values(run)) tell(measured);
-  console.log(printed(beside(nameOf(models), run.native.workloads[0], run.wasm.workloads[0])));
-  runs.push(run);
-  writeFileSync(`${folder}report.json`, JSON.stringify(runs, undefined, 1));
+  return tool.measure(one, (what) => console.error(what));
 }
-console.log(`All of it is in ${folder}report.json`);
 
 /** The same in a worker of the bench page. */
 function inWasm(plan: Plan): Promise<Measured> {
@@ -105,58 +128,4 @@ function inWasm(plan: Plan): Promise<Measured> {
     };
     worker.postMessage({ type: "run", plan });
   }).finally(() => worker.terminate());
-}
-
-/** Medians of both, and the ratio of the module's to the native one. */
-function beside(
-  name: string,
-  native: WorkloadReport | undefined,
-  wasm: WorkloadReport | undefined,
-): Table {
-  const rows: string[][] = [];
-  const add = (
-    what: string,
-    prefix: number,
-    own: number | undefined,
-    module: number | undefined,
-  ): void => {
-    if (own !== undefined && module !== undefined)
-      rows.push([what, figure(prefix), figure(own), figure(module), figure(module / own)]);
-  };
-  for (const [at, member] of (native?.members ?? []).entries()) {
-    const other = wasm?.members[at];
-    add(
-      `${member.name}: prompt, ms`,
-      member.prefix,
-      member.prefill.ms?.median,
-      other?.prefill.ms?.median,
-    );
-    add(
-      `${member.name}: step, ms`,
-      member.prefix,
-      member.draftStep.ms?.median,
-      other?.draftStep.ms?.median,
-    );
-    add(
-      `${member.name}: verify, ms`,
-      member.prefix,
-      member.verify.ms?.median,
-      other?.verify.ms?.median,
-    );
-  }
-  for (const [at, round] of (native?.rounds ?? []).entries()) {
-    const other = wasm?.rounds[at];
-    add(`${ensembleOf(round)}: round, ms`, round.prefix, round.ms?.median, other?.ms?.median);
-    add(
-      `${round.members} members: first segment, ms`,
-      round.prefix,
-      round.firstSegmentMs?.median,
-      other?.firstSegmentMs?.median,
-    );
-  }
-  return {
-    caption: `${name}: native beside wasm`,
-    head: ["what", "prefix", "native", "wasm", "×"],
-    rows,
-  };
 }

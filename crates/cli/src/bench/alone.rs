@@ -21,6 +21,8 @@ pub struct MemberReport {
     /// Whether there was time for the first run only.
     pub cold: bool,
     pub prefill: Prefill,
+    /// From the question to the first token drawn.
+    pub first_token_ms: Option<Spread>,
     pub draft_step: DraftStep,
     pub verify: Verify,
 }
@@ -70,7 +72,7 @@ pub async fn measure(
     let layers = member.about().config.layers.len();
     let messages = conversation(member, prefix, sampling).await?;
     let candidates = others();
-    let [mut prefill, mut step, mut verify, mut launch]: [Times; 4] = Default::default();
+    let [mut prefill, mut token, mut step, mut verify, mut launch]: [Times; 5] = Default::default();
     let (mut begun, mut verified, mut counts) = (None, 0, (None, None));
     let mut repeats = Repeats::new(course.repeats, course.limit_seconds);
     while repeats.due() {
@@ -79,6 +81,9 @@ pub async fn measure(
         let started = Instant::now();
         begun = Some(member.begin(&messages, sampling, 0).await?);
         let prompt = ms_since(started);
+        // The draft below takes its place.
+        member.draft(1).await?;
+        let first_token = ms_since(started);
 
         let (before, asked) = (member.counters(), meter.read());
         let started = Instant::now();
@@ -98,6 +103,7 @@ pub async fn measure(
 
         if repeats.counts(ms_since(whole)) {
             prefill.0.push(prompt);
+            token.0.push(first_token);
             verify.0.push(verifying);
             launch.0.extend(each);
             // A short draft is not representative: it samples once more than it steps.
@@ -120,6 +126,7 @@ pub async fn measure(
             ms: prefill.spread(),
             tokens_per_second: 1e3 * begun.run as f64 / prefill.median(),
         },
+        first_token_ms: token.spread(),
         draft_step: DraftStep {
             ms: step.spread(),
             tokens_per_second: 1e3 / step.median(),

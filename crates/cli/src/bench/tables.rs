@@ -20,16 +20,17 @@ fn write_times(text: &mut String, device: &str, workload: &Workload) -> std::fmt
     writeln!(text, "{device}\n")?;
     writeln!(
         text,
-        "| member | prefix | prefill tok/s | step ms | tok/s | verify ms | rows |"
+        "| member | prefix | prefill tok/s | first token ms | step ms | tok/s | verify ms | rows |"
     )?;
-    writeln!(text, "|---|---|---|---|---|---|---|")?;
+    writeln!(text, "|---|---|---|---|---|---|---|---|")?;
     for each in &workload.members {
         writeln!(
             text,
-            "| {} | {} | {:.1} | {} | {:.2} | {} | {} |",
+            "| {} | {} | {:.1} | {} | {} | {:.2} | {} | {} |",
             each.name,
             each.prefix,
             each.prefill.tokens_per_second,
+            spread(each.first_token_ms),
             spread(each.draft_step.ms),
             each.draft_step.tokens_per_second,
             spread(each.verify.ms),

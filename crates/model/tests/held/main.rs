@@ -23,9 +23,11 @@ use conclave_model::{Backend, Cpu};
 fn backends() -> [(&'static str, Box<dyn Backend>); 2] {
     static GPU: OnceLock<Launcher> = OnceLock::new();
     let gpu = GPU.get_or_init(|| {
-        pollster::block_on(Launcher::init(AdapterChoice::Best)).expect(
+        let gpu = pollster::block_on(Launcher::init(AdapterChoice::Best)).expect(
             "no GPU adapter: install a Vulkan driver, in software mesa-vulkan-drivers (lavapipe)",
-        )
+        );
+        println!("adapter: {:?}", gpu.adapter());
+        gpu
     });
     [
         ("cpu", Box::new(Cpu::ALONE)),
