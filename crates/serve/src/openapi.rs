@@ -108,7 +108,8 @@ fn schemas() -> Value {
         { "type": "string", "maxLength": 256 },
         { "type": "array", "maxItems": 16, "items": { "type": "string", "maxLength": 256 } },
     ] });
-    let choice = json!({ "anyOf": [{ "enum": ["none", "auto", "required"] }, { "type": "object" }] });
+    let choice =
+        json!({ "anyOf": [{ "enum": ["none", "auto", "required"] }, { "type": "object" }] });
     let messages = json!({ "type": "array", "minItems": 1, "items": { "$ref": "#/components/schemas/Message" } });
     let tools = json!({ "type": "array", "maxItems": 128, "items": object(&["type", "function"], json!({
         "type": { "const": "function" },
@@ -251,7 +252,9 @@ mod tests {
                 let bytes = body.to_string();
                 let sampling = Sampling::default();
                 let read = match request {
-                    "ChatRequest" => Options::request(bytes.as_bytes(), &models, sampling, chat::read),
+                    "ChatRequest" => {
+                        Options::request(bytes.as_bytes(), &models, sampling, chat::read)
+                    }
                     "TextRequest" => {
                         Options::request(bytes.as_bytes(), &models, sampling, completions::read)
                     }

@@ -261,7 +261,7 @@ impl Shared {
             return Err(ApiError::option("logprobs", message));
         }
         let (sender, events) = unbounded_channel();
-        let calls = task.tools().is_some();
+        let calls = task.tools().map(|tools| Arc::new(tools.calls.clone()));
         let limits = Options::limits(&common, tokens);
         let client = Client {
             address: from.ip().to_canonical(),
