@@ -3,6 +3,7 @@
 `cargo xtask test --only serve` starts the server, and passes its URL and key in CONCLAVE_SERVER and CONCLAVE_KEY.
 """
 
+import json
 import os
 import sys
 import unittest
@@ -13,6 +14,19 @@ BASE, KEY = os.environ["CONCLAVE_SERVER"], os.environ["CONCLAVE_KEY"]
 CLIENT = openai.OpenAI(base_url=BASE, api_key=KEY, max_retries=0)
 MESSAGES = [{"role": "user", "content": "What is 347 + 85?"}]
 ASKED = {"model": "conclave", "messages": MESSAGES, "temperature": 0}
+PAINT = {
+    "type": "function",
+    "function": {
+        "name": "paint",
+        "description": "Paints the wall",
+        "parameters": {
+            "type": "object",
+            "properties": {"colour": {"enum": ["red", "green"]}},
+            "required": ["colour"],
+            "additionalProperties": False,
+        },
+    },
+}
 
 
 class Served(unittest.TestCase):
@@ -75,6 +89,40 @@ class Served(unittest.TestCase):
         self.assertTrue(all(one < 0 for one in logprobs.token_logprobs[1:]))
         continued = CLIENT.completions.create(model="conclave", prompt=text, max_tokens=6, temperature=0)
         self.assertTrue(continued.choices[0].text)
+
+    def test_a_required_call_is_whole_and_streamed(self):
+        asked = {**ASKED, "tools": [PAINT], "tool_choice": "required", "parallel_tool_calls": False}
+        choice = CLIENT.chat.completions.create(**asked).choices[0]
+        self.assertEqual(choice.finish_reason, "tool_calls")
+        with CLIENT.chat.completions.stream(**asked) as stream:
+            streamed = stream.get_final_completion().choices[0]
+        for message in (choice.message, streamed.message):
+            (call,) = message.tool_calls
+            self.assertEqual(call.function.name, "paint")
+            self.assertIn(json.loads(call.function.arguments)["colour"], ("red", "green"))
+        result = {"role": "tool", "tool_call_id": choice.message.tool_calls[0].id, "content": "done"}
+        messages = [*MESSAGES, choice.message, result]
+        answer = CLIENT.chat.completions.create(model="conclave", messages=messages, tools=[PAINT], max_tokens=4)
+        self.assertTrue(answer.choices)
+
+    def test_a_response_is_the_clients_whole_and_by_its_events(self):
+        asked = {"model": "conclave", "input": "What is 347 + 85?", "temperature": 0}
+        whole = CLIENT.responses.create(**asked)
+        self.assertIn("432", whole.output_text)
+        with CLIENT.responses.stream(**asked) as stream:
+            text = "".join(event.delta for event in stream if event.type == "response.output_text.delta")
+            self.assertEqual(stream.get_final_response().output_text, text)
+        self.assertEqual(text, whole.output_text)
+        tool = {"type": "function", "strict": True, **PAINT["function"]}
+        called = CLIENT.responses.create(**asked, tools=[tool], tool_choice="required", parallel_tool_calls=False)
+        (call,) = called.output
+        self.assertIn(json.loads(call.arguments)["colour"], ("red", "green"))
+
+    def test_a_member_alone_tells_probabilities(self):
+        answer = CLIENT.chat.completions.create(**{**ASKED, "model": "Ada"}, logprobs=True, top_logprobs=2)
+        tokens = answer.choices[0].logprobs.content
+        self.assertEqual("".join(token.token for token in tokens).lstrip(), answer.choices[0].message.content)
+        self.assertTrue(all(token.logprob <= 0 and len(token.top_logprobs) == 2 for token in tokens))
 
 
 if __name__ == "__main__":

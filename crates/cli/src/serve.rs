@@ -3,6 +3,11 @@
 use conclave_ensemble::Settings;
 use conclave_rounds::TakePart;
 use conclave_serve::{Config, Ensemble, Server};
+use tracing::Level;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::args;
 use crate::device::Device;
@@ -24,6 +29,7 @@ pub fn run(serve: &args::Serve, device: &Device) -> Result<(), Failure> {
         origins: serve.origins.clone(),
         waiting: serve.waiting,
     })?;
+    log_requests();
     let mut members = members::load_any(&serve.members, device, tell_remote)?;
     let names: Vec<_> = members.iter().map(TakePart::name).collect();
     say(&format!(
@@ -41,6 +47,20 @@ pub fn run(serve: &args::Serve, device: &Device) -> Result<(), Failure> {
         thinking: serve.members.thinking,
     };
     Ok(server.run(&mut members, &ensemble, shutdown_signal())?)
+}
+
+/// Logs a line a request on standard error. Lines that can't be written (a closed pipe, a full disk)
+/// are lost.
+fn log_requests() {
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_target(false)
+        // Otherwise it panics over an error of writing.
+        .log_internal_errors(false)
+        .with_filter(Targets::new().with_target("conclave_serve", Level::INFO));
+    // Fails where a program has set its own.
+    let _ = tracing_subscriber::registry().with(lines).try_init();
 }
 
 /// The environment's key, if there is one.

@@ -73,6 +73,12 @@ impl Calls {
         !self.required && self.document.is_none() && !accepted.contains(OPEN)
     }
 
+    /// Whether a text is a complete answer of this form.
+    pub fn takes(&self, text: &str) -> bool {
+        let answer = Vocabulary::of_single_bytes().and_then(|bytes| bytes.calls(self));
+        answer.is_ok_and(|mut answer| answer.accept(text).is_ok() && answer.is_whole())
+    }
+
     pub(crate) fn grammar(&self) -> Result<TopLevelGrammar, GrammarError> {
         let more = match self.several {
             true => format!(r#" ("\n" call){{0,{}}}"#, MOST - 1),

@@ -1,9 +1,15 @@
 //! Finds the calls in an answer's text as it arrives. Its form is that of [`conclave_rounds::Calls`].
 
-use conclave_rounds::OPEN;
+use std::sync::Arc;
+
+use conclave_rounds::{CLOSE, Calls, OPEN};
+use serde_json::Value;
 
 /// Text between a call's name and its arguments.
 const BETWEEN: &str = "\", \"arguments\": ";
+
+/// Mark before a block of JSON.
+const BLOCK: &str = "```json";
 
 /// A part of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +29,10 @@ pub(crate) struct CallReader {
     /// Text that is not yet decided.
     held: String,
     state: State,
+    /// Form of the answer, where it may have calls.
+    form: Option<Arc<Calls>>,
+    /// Text has been told.
+    begun: bool,
     /// Complete calls.
     pub calls: usize,
 }
@@ -68,11 +78,15 @@ impl Nesting {
 }
 
 impl CallReader {
-    /// A reader of an answer that may have calls.
-    pub fn with_calls(calls: bool) -> Self {
-        let state = if calls { State::Text } else { State::Plain };
+    /// A reader of an answer of this form; `None` if it can't have calls.
+    pub fn new(form: Option<Arc<Calls>>) -> Self {
+        let state = match form {
+            Some(_) => State::Text,
+            None => State::Plain,
+        };
         Self {
             state,
+            form,
             ..Self::default()
         }
     }
@@ -93,17 +107,45 @@ impl CallReader {
         pieces
     }
 
-    /// Returns the rest: text that might have begun a call.
-    pub fn rest(&mut self) -> Option<Piece> {
+    /// Returns the rest: text that might have begun a call, or a call without its marks.
+    pub fn rest(&mut self) -> Vec<Piece> {
         let rest = std::mem::take(&mut self.held);
-        let is_text = self.state == State::Text && !rest.is_empty();
-        is_text.then_some(Piece::Text(rest))
+        if self.state != State::Text || rest.is_empty() {
+            return Vec::new();
+        }
+        match self.bare(&rest) {
+            Some((name, arguments)) => {
+                self.calls += 1;
+                vec![
+                    Piece::Call(name),
+                    Piece::Arguments(arguments),
+                    Piece::Called,
+                ]
+            }
+            None => vec![Piece::Text(rest)],
+        }
+    }
+
+    /// Name and arguments of an answer that is nothing but a valid call without its marks: some
+    /// models write calls so, usually as a block of JSON.
+    fn bare(&self, answer: &str) -> Option<(String, String)> {
+        let form = self.form.as_ref().filter(|_| !self.begun)?;
+        let answer = answer.trim();
+        let block = answer.strip_prefix(BLOCK);
+        let block = block.and_then(|block| block.strip_suffix("```"));
+        let call: Value = serde_json::from_str(block.unwrap_or(answer)).ok()?;
+        let name = call.get("name")?.as_str()?.to_owned();
+        let arguments = call.get("arguments")?.to_string();
+        let written =
+            format!("{OPEN}\n{{\"name\": \"{name}\", \"arguments\": {arguments}}}\n{CLOSE}");
+        form.takes(&written).then_some((name, arguments))
     }
 
     /// Makes one step; returns whether another one is possible.
     fn step(&mut self, pieces: &mut Vec<Piece>) -> bool {
         match self.state {
             State::Plain => false,
+            State::Text if !self.begun && may_be_bare(&self.held) => false,
             State::Text => {
                 let opened = self.held.find(OPEN);
                 let end = opened.unwrap_or_else(|| settled(&self.held));
@@ -114,6 +156,7 @@ impl CallReader {
                     &text
                 };
                 if !text.is_empty() {
+                    self.begun = true;
                     pieces.push(Piece::Text(text.to_owned()));
                 }
                 if opened.is_some() {
@@ -171,15 +214,47 @@ fn settled(text: &str) -> usize {
     text[..marks.unwrap_or(text.len())].trim_end().len()
 }
 
+/// Whether an answer that begins so may be a call without its marks.
+fn may_be_bare(text: &str) -> bool {
+    let mut rest = text.trim_start();
+    rest = rest.strip_prefix(BLOCK).unwrap_or(rest).trim_start();
+    for part in ["{", "\"name\""] {
+        match rest.strip_prefix(part) {
+            Some(after) => rest = after.trim_start(),
+            None => return part.starts_with(rest) || BLOCK.starts_with(rest),
+        }
+    }
+    !rest.contains(OPEN)
+}
+
 #[cfg(test)]
 mod tests {
+    use conclave_rounds::Function;
+    use serde_json::json;
+
     use super::*;
 
     const ANSWER: &str = "Well <b>:\n<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": \"}\\\"]é\", \"b\": [1, {}]}}\n</tool_call>\n<tool_call>{\"name\": \"now\", \"arguments\": {}}\n</tool_call>";
 
     /// All parts, with neighbours of one kind joined.
     fn read(texts: &[&str]) -> (Vec<Piece>, CallReader) {
-        let mut reader = CallReader::with_calls(true);
+        let function = |name: &str, parameters: Value| Function {
+            name: name.to_owned(),
+            parameters,
+        };
+        let form = Calls {
+            functions: vec![
+                function("add", json!({ "type": "object" })),
+                function(
+                    "now",
+                    json!({ "type": "object", "properties": { "utc": { "type": "boolean" } } }),
+                ),
+            ],
+            required: false,
+            several: true,
+            document: None,
+        };
+        let mut reader = CallReader::new(Some(Arc::new(form)));
         let mut all: Vec<Piece> = Vec::new();
         for text in texts {
             for piece in reader.push(text) {
@@ -213,7 +288,7 @@ mod tests {
             assert_eq!(pieces, wanted);
             assert_eq!(
                 (reader.calls, reader.is_within(), reader.rest()),
-                (2, false, None)
+                (2, false, vec![])
             );
         }
         let (_, reader) = read(&[&ANSWER[..60]]);
@@ -224,8 +299,42 @@ mod tests {
     fn text_that_begins_no_call_is_whole() {
         let (pieces, mut reader) = read(&["5 <", " 7 <tool", "_call \n"]);
         assert_eq!(pieces, [Piece::Text("5 < 7 <tool_call".to_owned())]);
-        assert_eq!(reader.rest(), Some(Piece::Text(" \n".to_owned())));
-        let mut plain = CallReader::with_calls(false);
+        assert_eq!(reader.rest(), [Piece::Text(" \n".to_owned())]);
+        let mut plain = CallReader::new(None);
         assert_eq!(plain.push(ANSWER), [Piece::Text(ANSWER.to_owned())]);
+    }
+
+    #[test]
+    fn an_answer_that_is_a_valid_call_without_marks_is_one() {
+        for answer in [
+            "```json\n{\n  \"name\": \"now\",\n  \"arguments\": {\"utc\": true}\n}\n```",
+            "{\"name\": \"now\", \"arguments\": {\"utc\": true}}",
+        ] {
+            let letters: Vec<String> = answer.chars().map(String::from).collect();
+            let letters: Vec<&str> = letters.iter().map(String::as_str).collect();
+            let (pieces, mut reader) = read(&letters);
+            assert_eq!(pieces, []);
+            let wanted = [
+                Piece::Call("now".to_owned()),
+                Piece::Arguments("{\"utc\":true}".to_owned()),
+                Piece::Called,
+            ];
+            assert_eq!((reader.rest().as_slice(), reader.calls), (&wanted[..], 1));
+        }
+        for text in [
+            "{\"name\": \"later\", \"arguments\": {}}",
+            "{\"name\": \"now\", \"arguments\": {\"utc\": 5}}",
+            "{\"name\": \"now\", \"arguments\": {}} it is",
+            "```json\n{\"name\": \"Ann\"}\n```",
+        ] {
+            let (pieces, mut reader) = read(&[text]);
+            assert_eq!(
+                (pieces, reader.rest()),
+                (vec![], vec![Piece::Text(text.to_owned())])
+            );
+        }
+        for text in ["{\"sum\": ", "```python\nprint", "Well"] {
+            assert_ne!(read(&[text]).0, [], "{text} is told at once");
+        }
     }
 }

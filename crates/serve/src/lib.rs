@@ -7,7 +7,8 @@
 //!
 //! ```text
 //! a client    → connections.rs
-//! a request   → access.rs   its origin and its key
+//! a request   → record.rs   its log line and its counts, once it is over
+//!             → access.rs   its origin and its key
 //!             → options.rs  its options, each checked, the rest rejected by name
 //!             → queue.rs    its turn, fair between clients
 //!             → work.rs     the members' thread: one request at a time
@@ -22,10 +23,13 @@ mod calls;
 mod chat;
 mod completions;
 mod connections;
+mod endpoints;
 mod error;
-mod log;
+mod metrics;
+mod openapi;
 mod options;
 mod queue;
+mod record;
 mod reply;
 mod responses;
 mod routes;

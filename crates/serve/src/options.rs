@@ -249,11 +249,9 @@ impl Options {
             None => {}
         };
         // Other efforts are only hints.
-        if self
-            .0
-            .get("reasoning_effort")
-            .is_some_and(|effort| effort == "none")
-        {
+        let of_response = self.0.get("reasoning").and_then(|one| one.get("effort"));
+        let efforts = [self.0.get("reasoning_effort"), of_response];
+        if efforts.into_iter().flatten().any(|effort| effort == "none") {
             says(Some(false));
         }
         for name in ["enable_thinking", "think"] {
@@ -581,6 +579,7 @@ mod tests {
             (json!({ "think": true }), on),
             (json!({ "thinking": { "type": "disabled" } }), off),
             (json!({ "reasoning_effort": "none" }), off),
+            (json!({ "reasoning": { "effort": "none" } }), off),
         ] {
             assert_eq!(common(body.clone()).unwrap().thinking, wanted, "{body}");
         }

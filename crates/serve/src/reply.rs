@@ -1,11 +1,13 @@
 //! Replies in the format of OpenAI's API, whole or streamed. The field `conclave` extends it, as in
 //! the page's library (`web/src/library/openai.ts`).
 
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::response::sse;
 use axum::response::{IntoResponse, Json, Response};
 use conclave_member::JudgedToken;
+use conclave_rounds::Calls;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -32,13 +34,19 @@ pub(crate) struct Head {
     pub model: String,
     /// The stream ends with the usage.
     pub include_usage: bool,
-    /// Answers may call functions.
-    pub calls: bool,
+    /// Form of answers that may call functions.
+    pub calls: Option<Arc<Calls>>,
 }
 
 impl Head {
     /// Creates the head of a request; `number` is unique.
-    pub fn new(kind: Kind, number: u64, model: String, include_usage: bool, calls: bool) -> Self {
+    pub fn new(
+        kind: Kind,
+        number: u64,
+        model: String,
+        include_usage: bool,
+        calls: Option<Arc<Calls>>,
+    ) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.unwrap_or_default();
         let prefix = match kind {
@@ -240,7 +248,7 @@ pub(crate) async fn whole(
 
 /// A choice's message and finish.
 fn message_of(head: &Head, choice: usize, answer: &str, stop: &str) -> (Value, &'static str) {
-    let mut reader = CallReader::with_calls(head.calls);
+    let mut reader = CallReader::new(head.calls.clone());
     let (mut text, mut calls) = (String::new(), Vec::new());
     for piece in reader.push(answer).into_iter().chain(reader.rest()) {
         match piece {
@@ -311,7 +319,7 @@ impl Chunks {
     fn chunks_of(&mut self, event: Option<Event>) -> Vec<String> {
         match event {
             Some(Event::Begun { choice }) => {
-                self.reader = CallReader::with_calls(self.head.calls);
+                self.reader = CallReader::new(self.head.calls.clone());
                 self.begun = 0;
                 let role = Delta::Other(json!({ "content": "", "role": "assistant" }));
                 match self.head.kind {

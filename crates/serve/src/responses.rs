@@ -75,9 +75,6 @@ pub(crate) fn read(options: &mut Options) -> Result<(Task, Option<usize>), ApiEr
             return Err(ApiError::option(name, message));
         }
     }
-    if options.whole("n", 1, 1)?.is_some() {
-        // One answer, as always here.
-    }
     hints(options)?;
     let tokens = options.tokens("max_output_tokens", 1)?;
     let format = text_format(options)?;
@@ -128,13 +125,6 @@ fn hints(options: &mut Options) -> Result<(), ApiError> {
             let message = format!("The members can't honour `{name}`. Leave it out.");
             return Err(ApiError::option(name, message));
         }
-    }
-    let effort = match options.take("reasoning") {
-        Some(Value::Object(mut reasoning)) => reasoning.remove("effort"),
-        _ => None,
-    };
-    if let Some(effort) = effort {
-        options.put("reasoning_effort", effort);
     }
     Ok(())
 }
@@ -320,7 +310,6 @@ mod tests {
                 "text.format",
                 "json_schema",
             ),
-            (json!({ "n": 2 }), "n", "1"),
             (json!({ "made_up": 1 }), "made_up", "Leave"),
         ] {
             if body.get("input").is_none() {

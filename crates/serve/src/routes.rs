@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, FromRequest, Path, Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::from_fn_with_state;
-use axum::response::{Json, Response};
+use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
+use axum::{Extension, Router};
 use conclave_model::Sampling;
 use conclave_rounds::Limits;
 use serde_json::{Value, json};
@@ -20,14 +20,17 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 use crate::access::{Access, from_its_origin, with_the_key};
+use crate::endpoints::ENDPOINTS;
 use crate::error::ApiError;
+use crate::metrics::{self, Metrics};
 use crate::options::{Common, MOST_CHOICES, Options};
 use crate::queue::Queue;
+use crate::record::{Record, recorded};
 use crate::reply::{self, Chunks, Head, Kind};
 
 use crate::turns::Client;
 use crate::work::{Event, Job, Task};
-use crate::{chat, completions, responses, streaming};
+use crate::{chat, completions, openapi, responses, streaming};
 
 /// Maximum bytes of a body, more than the largest context holds.
 const MOST_BYTES: usize = 4 << 20;
@@ -39,6 +42,9 @@ pub(crate) struct Shared {
     /// Default sampling.
     pub sampling: Sampling,
     pub queue: Arc<Queue<Job>>,
+    pub metrics: Arc<Metrics>,
+    /// Requests need a key.
+    pub keyed: bool,
     /// Timeout of a request's body.
     pub slowest: Duration,
     /// Number of requests so far.
@@ -56,14 +62,18 @@ pub(crate) fn router(shared: Arc<Shared>, access: Arc<Access>) -> Router {
         .route("/apply-template", post(apply_template))
         .route("/v1/models", get(models))
         .route("/v1/models/{name}", get(model))
+        .route("/metrics", get(metrics))
+        .route("/openapi.json", get(openapi_document))
         .fallback(nothing_here)
         .method_not_allowed_fallback(otherwise)
         .layer(from_fn_with_state(Arc::clone(&access), with_the_key));
+    let metrics = Arc::clone(&shared.metrics);
     let all = Router::new()
         .route("/health", get(health))
         .merge(keyed)
         .layer(DefaultBodyLimit::max(MOST_BYTES))
         .layer(from_fn_with_state(Arc::clone(&access), from_its_origin))
+        .layer(from_fn_with_state(metrics, recorded))
         .with_state(shared);
     if access.origins.is_empty() {
         return all;
@@ -105,24 +115,30 @@ impl FromRequest<Arc<Shared>> for Asked {
 async fn chat_completions(
     State(shared): State<Arc<Shared>>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
+    Extension(record): Extension<Arc<Record>>,
     headers: HeaderMap,
     body: Asked,
 ) -> Result<Response, ApiError> {
     let body = json_in(&headers, body)?;
     let read = Options::request(&body, &shared.models, shared.drawn(), chat::read)?;
-    shared.answer(Kind::Chat, from, read).await
+    shared.answer(Kind::Chat, from, record, read).await
 }
 
 async fn create_response(
     State(shared): State<Arc<Shared>>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
+    Extension(record): Extension<Arc<Record>>,
     headers: HeaderMap,
     body: Asked,
 ) -> Result<Response, ApiError> {
     let body = json_in(&headers, body)?;
     let read = Options::request(&body, &shared.models, shared.drawn(), responses::read)?;
+    if read.0.choices > 1 {
+        let message = "A response is one answer. Leave `n` out, or ask /v1/chat/completions.";
+        return Err(ApiError::option("n", message));
+    }
     let stream = read.0.stream;
-    let (head, events) = shared.ask(Kind::Response, from, read)?;
+    let (head, events) = shared.ask(Kind::Response, from, record, read)?;
     let items = responses::Items::new(head, responses::echo(&body));
     match stream {
         true => streaming::streamed(items, events).await,
@@ -133,12 +149,13 @@ async fn create_response(
 async fn text_completions(
     State(shared): State<Arc<Shared>>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
+    Extension(record): Extension<Arc<Record>>,
     headers: HeaderMap,
     body: Asked,
 ) -> Result<Response, ApiError> {
     let body = json_in(&headers, body)?;
     let read = Options::request(&body, &shared.models, shared.drawn(), completions::read)?;
-    shared.answer(Kind::Text, from, read).await
+    shared.answer(Kind::Text, from, record, read).await
 }
 
 /// Renders a conversation as the member does that judges texts, at the path of llama.cpp's server;
@@ -146,6 +163,7 @@ async fn text_completions(
 async fn apply_template(
     State(shared): State<Arc<Shared>>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
+    Extension(record): Extension<Arc<Record>>,
     headers: HeaderMap,
     body: Asked,
 ) -> Result<Json<Value>, ApiError> {
@@ -163,6 +181,7 @@ async fn apply_template(
         limits: Limits::default(),
         choices: 1,
         events: sender,
+        record,
     };
     shared.queue.push(&client, job)?;
     match events.recv().await {
@@ -210,10 +229,11 @@ impl Shared {
         &self,
         kind: Kind,
         from: SocketAddr,
+        record: Arc<Record>,
         read: (Common, (Task, Option<usize>)),
     ) -> Result<Response, ApiError> {
         let stream = read.0.stream;
-        let (head, events) = self.ask(kind, from, read)?;
+        let (head, events) = self.ask(kind, from, record, read)?;
         match stream {
             true => streaming::streamed(Chunks::new(head), events).await,
             false => reply::whole(head, events).await,
@@ -225,6 +245,7 @@ impl Shared {
         &self,
         kind: Kind,
         from: SocketAddr,
+        record: Arc<Record>,
         (common, (task, tokens)): (Common, (Task, Option<usize>)),
     ) -> Result<(Head, UnboundedReceiver<Event>), ApiError> {
         if common.choices * task.questions() > MOST_CHOICES {
@@ -240,7 +261,7 @@ impl Shared {
             return Err(ApiError::option("logprobs", message));
         }
         let (sender, events) = unbounded_channel();
-        let calls = task.tools().is_some();
+        let calls = task.tools().map(|tools| Arc::new(tools.calls.clone()));
         let limits = Options::limits(&common, tokens);
         let client = Client {
             address: from.ip().to_canonical(),
@@ -254,6 +275,7 @@ impl Shared {
             limits,
             choices: common.choices,
             events: sender,
+            record,
         };
         self.queue.push(&client, job)?;
         let number = self.requests.load(Ordering::Relaxed);
@@ -299,10 +321,23 @@ async fn health(State(shared): State<Arc<Shared>>) -> Json<Value> {
     Json(json!({ "status": "ok", "busy": busy, "waiting": waiting }))
 }
 
+async fn metrics(State(shared): State<Arc<Shared>>) -> Result<Response, ApiError> {
+    let (waiting, busy) = shared.queue.load();
+    let text = shared.metrics.text(waiting, busy);
+    let text = text.map_err(|error| ApiError::internal(error.to_string()))?;
+    Ok(([(header::CONTENT_TYPE, metrics::MEDIA_TYPE)], text).into_response())
+}
+
+async fn openapi_document(State(shared): State<Arc<Shared>>) -> Json<Value> {
+    Json(openapi::document(shared.keyed))
+}
+
 async fn nothing_here(method: Method, uri: axum::http::Uri) -> ApiError {
+    let known = ENDPOINTS.map(|one| format!("{} {}", one.method, one.path));
     let message = format!(
-        "There is no {method} {}. There are POST /v1/chat/completions, POST /v1/completions, POST /v1/responses, POST /apply-template, GET /v1/models and GET /health.",
-        uri.path()
+        "There is no {method} {}. There are {}.",
+        uri.path(),
+        known.join(", ")
     );
     ApiError::refused(StatusCode::NOT_FOUND, "not_found", message)
 }
@@ -332,6 +367,8 @@ mod tests {
             models: vec!["conclave".to_owned()],
             sampling: Sampling::default(),
             queue: Arc::new(Queue::new(1, Job::is_wanted)),
+            metrics: Arc::default(),
+            keyed: false,
             slowest: Duration::from_millis(20),
             requests: AtomicU64::new(0),
             created: 0,

@@ -168,6 +168,8 @@ impl Server {
             models,
             sampling: ensemble.sampling,
             queue: Arc::clone(&queue),
+            metrics: Arc::default(),
+            keyed: self.access.key.is_some(),
             slowest: connections::SILENCE,
             requests: AtomicU64::new(0),
             created: now.unwrap_or_default().as_secs(),

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -16,8 +17,8 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::error::ApiError;
-use crate::log::log;
 use crate::queue::Queue;
+use crate::record::Record;
 use crate::server::Ensemble;
 use crate::tools::Toolbox;
 
@@ -35,6 +36,7 @@ pub(crate) struct Job {
     pub choices: usize,
     /// Closed when the client disconnects.
     pub events: UnboundedSender<Event>,
+    pub record: Arc<Record>,
 }
 
 impl Job {
@@ -263,6 +265,11 @@ pub(crate) fn work<M: TakePart>(
                 Event::Failed(ApiError::internal(message))
             }
         };
+        match &last {
+            Event::End(usage) => job.record.used(*usage),
+            Event::Failed(error) => job.record.failed(&error.message),
+            _ => {}
+        }
         // Fails if the client has disconnected.
         let _ = job.events.send(last);
         queue.over(started.elapsed());
@@ -464,6 +471,7 @@ impl<M: TakePart> Run<'_, M> {
             last: None,
             ending: self.ending,
             events: &job.events,
+            record: &job.record,
         };
         let said = answer(&mut self.members[asked], &ask, &mut told).await?;
         if said.stopped == STOPPED {
@@ -528,6 +536,19 @@ struct EventSink<'a> {
     last: Option<Vote>,
     ending: &'a AtomicBool,
     events: &'a UnboundedSender<Event>,
+    record: &'a Record,
+}
+
+impl EventSink<'_> {
+    fn miss(&mut self, member: usize, error: &str, left: bool) {
+        let missing = Missing {
+            member: self.names[member].clone(),
+            error: error.to_owned(),
+            left,
+        };
+        self.record.missed(&missing);
+        self.missing.push(missing);
+    }
 }
 
 impl Watch for EventSink<'_> {
@@ -539,12 +560,7 @@ impl Watch for EventSink<'_> {
         for late in &round.abstained {
             let name = &self.names[late.member];
             if self.missing.iter().all(|known| known.member != *name) {
-                log(&format!("{name} abstains: {}", late.error));
-                self.missing.push(Missing {
-                    member: name.clone(),
-                    error: late.error.clone(),
-                    left: false,
-                });
+                self.miss(late.member, &late.error, false);
             }
         }
         self.bytes += text.len();
@@ -557,16 +573,8 @@ impl Watch for EventSink<'_> {
         });
     }
 
-    fn left(&mut self, member: &str, left: &Left) {
-        log(&format!(
-            "{member} leaves an answer: {}; the others go on",
-            left.error
-        ));
-        self.missing.push(Missing {
-            member: self.names[left.member].clone(),
-            error: left.error.clone(),
-            left: true,
-        });
+    fn left(&mut self, _member: &str, left: &Left) {
+        self.miss(left.member, &left.error, true);
     }
 
     fn go_on(&mut self) -> bool {

@@ -238,6 +238,41 @@ fn the_members_choose_between_text_and_a_call_where_they_may() {
     assert!(choice["message"].get("tool_calls").is_none(), "{choice}");
 }
 
+/// A call without its marks, as coders' models write it.
+const BARE: &str =
+    "```json\n{\n  \"name\": \"add\",\n  \"arguments\": {\"a\": 3, \"b\": 4}\n}\n```";
+
+#[test]
+fn an_answer_that_is_nothing_but_a_valid_call_is_one() {
+    let stage = Stage::with_members(config(), Settings::default(), || {
+        let speaker = Speaker {
+            words: &["<|end|>", "<|user|>", "<|answer|>", BARE],
+            says: &[&["<|answer|>", BARE, "<|end|>"]],
+            template: Some(TURNS),
+            context: 2000,
+            broken: None,
+            beyond: 0,
+            letters_beyond: 0,
+        };
+        vec![AnyMember::from(speaker.load(2000).unwrap())]
+    });
+    let whole = stage.chat("Add 3 and 4.", json!({ "tools": tools() }));
+    assert_eq!(calls(&whole)[0].2, "{\"a\":3,\"b\":4}", "{whole}");
+    assert_eq!(whole["choices"][0]["finish_reason"], "tool_calls");
+    let chunks = stage.stream(CHAT, &asked("Add 3 and 4.", json!({ "tools": tools() })));
+    let (text, streamed, finish) = collected(&chunks);
+    assert_eq!((text.as_str(), &finish), ("", &json!("tool_calls")));
+    assert_eq!(
+        (streamed.len(), streamed[0].2.as_str()),
+        (1, "{\"a\":3,\"b\":4}")
+    );
+    // A function that there is not is text.
+    let mut others = tools();
+    others.as_array_mut().unwrap().remove(0);
+    let words = stage.chat("Add 3 and 4.", json!({ "tools": others }));
+    assert_eq!(words["choices"][0]["message"]["content"], BARE);
+}
+
 #[test]
 fn calls_and_results_are_part_of_the_conversation() {
     let stage = Stage::new();

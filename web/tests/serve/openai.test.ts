@@ -180,3 +180,127 @@ test("models are listed, and texts are continued and judged", async () => {
   });
   assert.ok(continued.choices[0]?.text);
 });
+
+const paint: OpenAI.ChatCompletionFunctionTool = {
+  type: "function",
+  function: {
+    name: "paint",
+    description: "Paints the wall",
+    parameters: {
+      type: "object",
+      properties: { colour: { enum: ["red", "green"] } },
+      required: ["colour"],
+      additionalProperties: false,
+    },
+  },
+};
+
+/** Panics unless `call` paints in a colour that there is. */
+function assertPaints(call: { name?: string; arguments?: string } | undefined): void {
+  assert.equal(call?.name, "paint");
+  const { colour } = JSON.parse(call?.arguments ?? "") as { colour: string };
+  assert.ok(colour === "red" || colour === "green", colour);
+}
+
+test("a required call is the client's, whole and in a stream, and its result is read back", async () => {
+  const asked = {
+    model,
+    messages,
+    temperature: 0,
+    tools: [paint],
+    tool_choice: "required" as const,
+    parallel_tool_calls: false,
+  };
+  const whole = (await client.chat.completions.create(asked)).choices[0];
+  assert.equal(whole?.finish_reason, "tool_calls");
+  const streamed = await client.chat.completions.stream(asked).finalChatCompletion();
+  assert.equal(streamed.choices[0]?.finish_reason, "tool_calls");
+  for (const choice of [whole, streamed.choices[0]]) {
+    const [call, ...more] = choice?.message.tool_calls ?? [];
+    assert.equal(more.length, 0);
+    assert.ok(call?.type === "function" && call.id);
+    assertPaints(call.function);
+  }
+  const message = whole?.message;
+  assert.ok(message);
+  const answer = await client.chat.completions.create({
+    model,
+    messages: [
+      ...messages,
+      message,
+      { role: "tool", tool_call_id: message.tool_calls?.[0]?.id ?? "", content: "done" },
+    ],
+    tools: [paint],
+    max_tokens: 4,
+  });
+  assert.ok(answer.choices[0]);
+});
+
+test("a member alone tells the probabilities of its tokens, and the ensemble whom to ask", async () => {
+  const { choices } = await client.chat.completions.create({
+    model: "Ada",
+    messages,
+    temperature: 0,
+    logprobs: true,
+    top_logprobs: 2,
+  });
+  const tokens = choices[0]?.logprobs?.content ?? [];
+  const text = tokens.map(({ token }) => token).join("");
+  assert.equal(text.trimStart(), choices[0]?.message.content);
+  assert.ok(tokens.every(({ logprob, top_logprobs }) => logprob <= 0 && top_logprobs.length === 2));
+  await assert.rejects(
+    client.chat.completions.create({ model, messages, logprobs: true }),
+    (error) => error instanceof OpenAI.BadRequestError && error.param === "logprobs",
+  );
+});
+
+test("a response is the client's, whole and by its events", async () => {
+  const input = "What is 347 + 85?";
+  const whole = await client.responses.create({ model, input, temperature: 0 });
+  assert.match(whole.output_text, /432/);
+  assert.equal(whole.status, "completed");
+  let text = "";
+  const stream = client.responses.stream({ model, input, temperature: 0 });
+  for await (const event of stream) {
+    if (event.type === "response.output_text.delta") text += event.delta;
+  }
+  assert.equal(text, whole.output_text);
+  const final = await stream.finalResponse();
+  assert.equal(final.output_text, whole.output_text);
+  assert.deepEqual(final.usage, whole.usage);
+  await assert.rejects(
+    client.responses.create({ model, input, previous_response_id: whole.id }),
+    (error) => error instanceof OpenAI.BadRequestError && error.param === "previous_response_id",
+  );
+});
+
+test("a response calls functions, and reads what they return", async () => {
+  const { name, parameters } = paint.function;
+  const asked = {
+    model,
+    input: "What is 347 + 85?",
+    temperature: 0,
+    tools: [{ type: "function" as const, name, parameters: parameters ?? {}, strict: true }],
+    parallel_tool_calls: false,
+  };
+  const forced = { ...asked, tool_choice: { type: "function" as const, name } };
+  const whole = await client.responses.create(forced);
+  const streamed = await client.responses.stream(forced).finalResponse();
+  for (const { output } of [whole, streamed]) {
+    const [item] = output;
+    assert.ok(item?.type === "function_call");
+    assertPaints(item);
+  }
+  const [call] = whole.output;
+  assert.ok(call?.type === "function_call");
+  const next = await client.responses.create({
+    ...asked,
+    input: [
+      { role: "user", content: asked.input },
+      call,
+      { type: "function_call_output", call_id: call.call_id, output: "done" },
+    ],
+    max_output_tokens: 4,
+  });
+  assert.ok(next.output[0]);
+});

@@ -81,7 +81,7 @@ impl Items {
         }
         response.extend(echo);
         Self {
-            reader: CallReader::with_calls(head.calls),
+            reader: CallReader::new(head.calls.clone()),
             head,
             response,
             output: Vec::new(),
@@ -110,7 +110,7 @@ impl Items {
                 }
             }
             Some(Event::Over { stop, missing, .. }) => {
-                if let Some(piece) = self.reader.rest() {
+                for piece in self.reader.rest() {
                     self.take(&mut told, piece);
                 }
                 let cut = !matches!(stop, "ended" | "stop" | "silence") || self.reader.is_within();

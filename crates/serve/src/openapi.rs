@@ -1,0 +1,267 @@
+//! The OpenAPI document of the interface. It describes what the server honours; the many options that
+//! it accepts from other dialects are left open.
+
+use serde_json::{Map, Value, json};
+
+use crate::endpoints::{ENDPOINTS, Endpoint};
+use crate::options::MOST_CHOICES;
+
+/// Returns the document; `key` says whether the server has one.
+pub(crate) fn document(key: bool) -> Value {
+    let mut paths = Map::new();
+    for endpoint in ENDPOINTS {
+        let operations = paths.entry(endpoint.path).or_insert_with(|| json!({}));
+        let mut operation = operation(endpoint);
+        if !key || endpoint.path == "/health" {
+            operation["security"] = json!([]);
+        }
+        operations[endpoint.method.to_lowercase()] = operation;
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "conclave serve",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "An ensemble of small language models with OpenAI's interface.",
+        },
+        "security": [{ "key": [] }],
+        "paths": paths,
+        "components": {
+            "securitySchemes": { "key": { "type": "http", "scheme": "bearer" } },
+            "schemas": schemas(),
+        },
+    })
+}
+
+fn operation(endpoint: Endpoint) -> Value {
+    let schema = |name: &str| json!({ "$ref": format!("#/components/schemas/{name}") });
+    let body = |schema: &Value| json!({ "application/json": { "schema": schema } });
+    let (request, reply) = match endpoint.path {
+        "/v1/chat/completions" => (Some("ChatRequest"), "ChatReply"),
+        "/v1/completions" => (Some("TextRequest"), "TextReply"),
+        "/v1/responses" => (Some("ResponseRequest"), "ResponseReply"),
+        "/apply-template" => (Some("RenderRequest"), "RenderReply"),
+        "/v1/models" => (None, "Models"),
+        "/v1/models/{name}" => (None, "Model"),
+        "/openapi.json" => (None, "Document"),
+        "/health" => (None, "Health"),
+        _ => (None, ""),
+    };
+    let mut content = match reply {
+        "" => json!({ "application/openmetrics-text": { "schema": { "type": "string" } } }),
+        reply => body(&schema(reply)),
+    };
+    let streams = matches!(reply, "ChatReply" | "TextReply" | "ResponseReply");
+    if streams {
+        content["text/event-stream"] = json!({ "schema": { "type": "string" } });
+    }
+    let error = json!({ "description": "The reason, in words", "content": body(&schema("Error")) });
+    let mut operation = json!({
+        "summary": endpoint.summary,
+        "responses": {
+            "200": { "description": endpoint.summary, "content": content },
+            "default": error,
+        },
+    });
+    if let Some(request) = request {
+        operation["requestBody"] = json!({ "required": true, "content": body(&schema(request)) });
+    }
+    if endpoint.path.contains("{name}") {
+        operation["parameters"] = json!([
+            { "name": "name", "in": "path", "required": true, "schema": { "type": "string", "minLength": 1 } },
+        ]);
+    }
+    operation
+}
+
+/// Schema of an object with these fields.
+fn object(required: &[&str], properties: Value) -> Value {
+    json!({ "type": "object", "required": required, "properties": properties })
+}
+
+/// Adds the options of every endpoint that answers.
+fn answering(required: &[&str], own: Value) -> Value {
+    let mut properties = json!({
+        "model": { "type": "string", "description": "`conclave` for all members, or a member's name" },
+        "temperature": { "type": "number", "minimum": 0, "maximum": 2 },
+        "top_p": { "type": "number", "minimum": 0, "maximum": 1 },
+        "top_k": { "type": "integer", "minimum": -1 },
+        "seed": { "type": "integer" },
+        "stream": { "type": "boolean" },
+        "user": { "type": "string", "maxLength": 64 },
+    });
+    if let (Some(all), Value::Object(own)) = (properties.as_object_mut(), own) {
+        all.extend(own);
+    }
+    object(required, properties)
+}
+
+fn schemas() -> Value {
+    let flag = json!({ "type": "boolean" });
+    let text = json!({ "type": "string" });
+    let count = json!({ "type": "integer", "minimum": 0 });
+    let any = json!({ "type": "object" });
+    let limit = json!({ "type": "integer", "minimum": 1 });
+    let name = json!({ "type": "string", "pattern": "^[A-Za-z0-9_.:/-]{1,128}$" });
+    let answers = json!({ "type": "integer", "minimum": 1, "maximum": MOST_CHOICES });
+    let stop = json!({ "anyOf": [
+        { "type": "string", "maxLength": 256 },
+        { "type": "array", "maxItems": 16, "items": { "type": "string", "maxLength": 256 } },
+    ] });
+    let choice =
+        json!({ "anyOf": [{ "enum": ["none", "auto", "required"] }, { "type": "object" }] });
+    let messages = json!({ "type": "array", "minItems": 1, "items": { "$ref": "#/components/schemas/Message" } });
+    let tools = json!({ "type": "array", "maxItems": 128, "items": object(&["type", "function"], json!({
+        "type": { "const": "function" },
+        "function": object(&["name"], json!({ "name": name, "description": text, "parameters": any, "strict": flag })),
+    })) });
+    let response_tools = json!({ "type": "array", "maxItems": 128, "items": object(&["type", "name"], json!({
+        "type": { "const": "function" }, "name": name, "description": text, "parameters": any, "strict": flag,
+    })) });
+    let usage = |names: [&str; 3]| {
+        let fields = names.map(|name| (name.to_owned(), count.clone()));
+        object(&names, Value::Object(fields.into_iter().collect()))
+    };
+    let used = usage(["prompt_tokens", "completion_tokens", "total_tokens"]);
+    let reply = |object_name: &str, choice: Value| {
+        object(
+            &["id", "object", "created", "model", "choices", "usage"],
+            json!({
+                "id": text, "object": { "const": object_name }, "created": count, "model": text,
+                "choices": { "type": "array", "items": choice }, "usage": used, "conclave": any,
+            }),
+        )
+    };
+    let finish = json!({ "enum": ["stop", "length", "tool_calls"] });
+    json!({
+        "Message": object(&["role", "content"], json!({
+            "role": { "enum": ["system", "developer", "user", "assistant", "tool"] },
+            "content": text, "name": text, "tool_call_id": text,
+        })),
+        "ChatRequest": answering(&["messages"], json!({
+            "messages": messages, "max_tokens": limit, "max_completion_tokens": limit, "n": answers,
+            "stop": stop, "tools": tools, "tool_choice": choice, "parallel_tool_calls": flag,
+            "logprobs": flag, "top_logprobs": { "type": "integer", "minimum": 0, "maximum": 20 },
+            "response_format": any,
+        })),
+        "ChatReply": reply("chat.completion", object(&["index", "message", "finish_reason"], json!({
+            "index": count, "finish_reason": finish,
+            "message": object(&["role", "content"], json!({
+                "role": { "const": "assistant" },
+                "content": { "type": ["string", "null"] },
+                "tool_calls": { "type": "array", "items": object(&["id", "type", "function"], json!({
+                    "id": text, "type": { "const": "function" },
+                    "function": object(&["name", "arguments"], json!({ "name": text, "arguments": text })),
+                })) },
+            })),
+            "logprobs": { "type": ["object", "null"] },
+        }))),
+        "TextRequest": answering(&["prompt"], json!({
+            "prompt": { "anyOf": [
+                { "type": "string", "minLength": 1 },
+                { "type": "array", "minItems": 1, "maxItems": MOST_CHOICES, "items": { "type": "string", "minLength": 1 } },
+            ] },
+            "max_tokens": count, "n": answers, "stop": stop, "echo": flag,
+            "logprobs": { "type": "integer", "minimum": 0, "maximum": 1 },
+        })),
+        "TextReply": reply("text_completion", object(&["index", "text", "finish_reason"], json!({
+            "index": count, "text": text, "finish_reason": finish,
+            "logprobs": { "type": ["object", "null"] },
+        }))),
+        "ResponseRequest": answering(&["input"], json!({
+            "input": { "anyOf": [text, { "type": "array", "minItems": 1, "items": any }] },
+            "instructions": text, "max_output_tokens": limit, "tools": response_tools,
+            "tool_choice": choice, "parallel_tool_calls": flag, "text": any, "metadata": any,
+        })),
+        "ResponseReply": object(
+            &["id", "object", "created_at", "status", "model", "output", "usage"],
+            json!({
+                "id": text, "object": { "const": "response" }, "created_at": count, "model": text,
+                "status": { "enum": ["completed", "incomplete"] },
+                "output": { "type": "array", "items": object(&["id", "type", "status"], json!({
+                    "id": text, "type": { "enum": ["message", "function_call"] }, "status": text,
+                })) },
+                "usage": usage(["input_tokens", "output_tokens", "total_tokens"]), "conclave": any,
+            }),
+        ),
+        "RenderRequest": object(&["messages"], json!({ "messages": messages, "model": text, "tools": tools })),
+        "RenderReply": object(&["prompt"], json!({ "prompt": text })),
+        "Model": object(&["id", "object", "created", "owned_by"], json!({
+            "id": text, "object": { "const": "model" }, "created": count, "owned_by": text,
+        })),
+        "Models": object(&["object", "data"], json!({
+            "object": { "const": "list" },
+            "data": { "type": "array", "items": { "$ref": "#/components/schemas/Model" } },
+        })),
+        "Document": object(&["openapi", "paths"], json!({ "openapi": text, "paths": any })),
+        "Health": object(&["status", "busy", "waiting"], json!({
+            "status": { "const": "ok" }, "busy": flag, "waiting": count,
+        })),
+        "Error": object(&["error"], json!({ "error": object(&["message", "type"], json!({
+            "message": text, "type": text,
+            "param": { "type": ["string", "null"] }, "code": { "type": ["string", "null"] },
+        })) })),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use conclave_model::Sampling;
+
+    use super::*;
+    use crate::options::Options;
+    use crate::{chat, completions, responses};
+
+    /// An example of a value of a schema.
+    fn example(name: &str, schema: &Value) -> Value {
+        match name {
+            "model" => return json!("conclave"),
+            "messages" => return json!([{ "role": "user", "content": "Well?" }]),
+            "tool_choice" => return json!("auto"),
+            "text" | "response_format" => return json!({}),
+            _ => {}
+        }
+        let schema = schema.get("anyOf").map_or(schema, |either| &either[0]);
+        match schema["type"].as_str().unwrap() {
+            "boolean" => json!(true),
+            "integer" | "number" => schema.get("minimum").cloned().unwrap_or(json!(1)),
+            "array" => json!([]),
+            "object" => json!({}),
+            "string" => json!("Well?"),
+            other => panic!("{name}: {other}"),
+        }
+    }
+
+    #[test]
+    fn every_option_of_the_document_is_honoured() {
+        let schemas = schemas();
+        let models = ["conclave".to_owned()];
+        for (request, needed) in [
+            ("ChatRequest", "messages"),
+            ("TextRequest", "prompt"),
+            ("ResponseRequest", "input"),
+        ] {
+            let properties = schemas[request]["properties"].as_object().unwrap();
+            assert!(properties.len() > 10, "{request}");
+            for (name, schema) in properties {
+                let mut body = json!({ name: example(name, schema), "echo": true });
+                if request != "TextRequest" {
+                    body.as_object_mut().unwrap().remove("echo");
+                }
+                body[needed] = example(needed, &properties[needed]);
+                let bytes = body.to_string();
+                let sampling = Sampling::default();
+                let read = match request {
+                    "ChatRequest" => {
+                        Options::request(bytes.as_bytes(), &models, sampling, chat::read)
+                    }
+                    "TextRequest" => {
+                        Options::request(bytes.as_bytes(), &models, sampling, completions::read)
+                    }
+                    _ => Options::request(bytes.as_bytes(), &models, sampling, responses::read),
+                };
+                assert!(read.is_ok(), "{request}: {body}: {:?}", read.err());
+            }
+        }
+    }
+}
