@@ -16,6 +16,8 @@ mod parity;
 mod prefill;
 #[path = "../../model/tests/held/recurrent.rs"]
 mod recurrent;
+#[path = "../../model/tests/held/second.rs"]
+mod second;
 #[path = "../../model/tests/held/session.rs"]
 mod session;
 

@@ -33,7 +33,7 @@ impl Form {
     /// Constraint of all these members.
     pub fn for_all(&self) -> conclave_rounds::Form<'_> {
         conclave_rounds::Form {
-            schema: &self.schema,
+            shape: conclave_rounds::Shape::Document(&self.schema),
             lexicons: &self.lexicons,
         }
     }

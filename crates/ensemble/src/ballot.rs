@@ -94,6 +94,10 @@ impl Ballot {
         let voice = |nats: f64| (score::FLOOR + nats.max(SUREST)).powf(-settings.confidence);
         self.voices = vec![voice(UNFINISHED); chats.len()];
         for (j, &drafter) in self.drafters.iter().enumerate() {
+            // A second candidate says nothing of how sure its drafter is.
+            if j > 0 && self.drafters[j - 1] == drafter {
+                continue;
+            }
             let ended = self.ended[j];
             if let Some(nats) = own(j, drafter).filter(|nats| ended && nats.is_finite()) {
                 let terse = if chats[drafter] { 0.0 } else { TERSE };

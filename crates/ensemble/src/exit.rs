@@ -77,7 +77,8 @@ impl Quality {
             return;
         };
         for (&drafter, told) in vote.drafters.iter().zip(&told) {
-            if told.is_some() {
+            // Once, however many candidates a member has drafted.
+            if told.is_some() && self.last[drafter] != self.rounds + 1 {
                 self.judged[drafter] += 1;
                 self.last[drafter] = self.rounds + 1;
             }

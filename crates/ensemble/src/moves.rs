@@ -40,6 +40,10 @@ pub enum Move {
         members: Vec<usize>,
         /// Maximum tokens of a draft.
         tokens: usize,
+        /// Margin below which a member drafts a second candidate ([`Settings::branch`]); 0 for none.
+        ///
+        /// [`Settings::branch`]: crate::Settings::branch
+        branch: f64,
         /// One member after the other, until one fails.
         in_turn: bool,
     },
@@ -141,7 +145,8 @@ pub struct Round {
     pub round: usize,
     /// Members that took part.
     pub active: Vec<usize>,
-    /// Members that drafted: all that can and were in time, or the leader alone.
+    /// Members that drafted: all that can and were in time, or the leader alone; twice where a
+    /// member drafted a second candidate.
     pub drafters: Vec<usize>,
     /// Their segments; `tokens` in each drafter's own tokenisation, as verified if it was.
     pub candidates: Vec<Draft>,
@@ -183,12 +188,26 @@ impl Round {
         self.candidates.iter().map(candidate).collect()
     }
 
-    /// Inserts a draft, cut to whole words, in the drafters' order.
-    fn insert(&mut self, drafter: usize, draft: Draft) {
+    /// Inserts a member's drafts, cut to whole words, in the drafters' order. A second one that the
+    /// cut makes equal to the first is left out.
+    fn insert(&mut self, drafter: usize, mut draft: Draft) {
+        let at = self.drafters.partition_point(|&member| member <= drafter);
+        let second = draft.second.take();
         let text = cut(&draft.text, draft.ended).to_owned();
-        let at = self.drafters.partition_point(|&member| member < drafter);
+        let draft = Draft { text, ..draft };
+        let second = second.map(|second| Draft {
+            text: cut(&second.text, second.ended).to_owned(),
+            ..*second
+        });
+        let another = |second: &Draft| {
+            (&second.text, second.ended) != (&draft.text, draft.ended) && !second.text.is_empty()
+        };
+        if let Some(second) = second.filter(another) {
+            self.drafters.insert(at, drafter);
+            self.candidates.insert(at, second);
+        }
         self.drafters.insert(at, drafter);
-        self.candidates.insert(at, Draft { text, ..draft });
+        self.candidates.insert(at, draft);
     }
 }
 
@@ -383,6 +402,12 @@ impl Rounds {
         Move::Draft {
             members,
             tokens: self.ending.most(self.query.settings().segment_tokens),
+            branch: match self.leader {
+                None if self.round.round == 1 && self.round.active.len() > 1 => {
+                    self.query.settings().branch
+                }
+                _ => 0.0,
+            },
             in_turn: self.in_turn,
         }
     }

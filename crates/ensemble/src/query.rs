@@ -167,9 +167,9 @@ impl Query {
         place.filter(|_| self.active.len() > 1)
     }
 
-    /// Sets the drafters of this round's candidates: positions, ascending, one per candidate;
-    /// `candidates` is empty if their texts are not known. May be called again in a round (after a
-    /// leader is doubted, say); the next round begins with all.
+    /// Sets the drafters of this round's candidates: positions, ascending, one per candidate (twice
+    /// for a member that drafted two); `candidates` is empty if their texts are not known. May be
+    /// called again in a round (after a leader is doubted, say); the next round begins with all.
     ///
     /// # Errors
     /// [`RoundError::Drafters`]; the drafters are then as before.
@@ -191,7 +191,7 @@ impl Query {
         candidates: &[Candidate],
     ) -> Result<(), RoundError> {
         let members = self.active.len();
-        let ascending = positions.is_sorted_by(|a, b| a < b);
+        let ascending = positions.is_sorted();
         let told = candidates.is_empty() || candidates.len() == positions.len();
         if !ascending || !told || positions.last().is_none_or(|&last| last >= members) {
             return Err(RoundError::Drafters { members });

@@ -247,9 +247,8 @@ fn play(
         return Ok(None);
     }
     let active = query.active().to_vec();
-    let places: Vec<usize> = (0..active.len())
-        .filter(|&place| drafters.contains(&active[place]))
-        .collect();
+    let place = |drafter: &usize| active.iter().position(|member| member == drafter);
+    let places: Vec<usize> = drafters.iter().filter_map(place).collect();
     let texts = candidates(recorded, &drafters);
     query.drafted(&places, &texts).map_err(wrong)?;
     let normalised = query.normalise(&scores).map_err(wrong)?;
@@ -279,15 +278,22 @@ fn play(
 /// Candidates of `drafters`, if recorded.
 fn candidates(recorded: &RecordedRound, drafters: &[usize]) -> Vec<Candidate> {
     let whose = recorded.drafters.as_ref().or(recorded.active.as_ref());
-    let place = |drafter: &usize| match whose {
-        Some(whose) => whose.iter().position(|one| one == drafter),
-        None => Some(*drafter),
+    let Some(whose) = whose else {
+        let found = drafters
+            .iter()
+            .map(|&drafter| recorded.candidates.get(drafter));
+        return found
+            .map(Option::<&Candidate>::cloned)
+            .collect::<Option<_>>()
+            .unwrap_or_default();
     };
-    let found = drafters.iter().map(|drafter| {
-        let candidate = recorded.candidates.get(place(drafter)?)?;
-        Some(candidate.clone())
-    });
-    found.collect::<Option<_>>().unwrap_or_default()
+    if recorded.candidates.len() != whose.len() {
+        return Vec::new();
+    }
+    // Those of members that have left are passed over.
+    let found = whose.iter().zip(&recorded.candidates);
+    let found = found.filter(|(drafter, _)| drafters.contains(drafter));
+    found.map(|(_, candidate)| candidate.clone()).collect()
 }
 
 /// Recorded scores among the members active in the replay, and their drafters, after members without
@@ -326,7 +332,7 @@ fn scores(
         }));
     }
     let drafters = recorded.drafters.as_ref().unwrap_or(&present);
-    if !drafters.is_sorted_by(|a, b| a < b) || drafters.iter().any(|d| !present.contains(d)) {
+    if !drafters.is_sorted() || drafters.iter().any(|d| !present.contains(d)) {
         return Err(ReplayError::Active { round, members });
     }
     let fits = |row: &Vec<RecordedScore>| row.is_empty() || row.len() == drafters.len();

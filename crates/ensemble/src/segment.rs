@@ -30,6 +30,14 @@ pub struct Draft {
     pub ended: bool,
     /// Tokens drawn, without the end token.
     pub tokens: usize,
+    /// Another draft by the same member, where [`Settings::branch`](crate::Settings::branch) asks
+    /// for one; it has no second itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "ts",
+        ts(optional, type = "{ text: string; ended: boolean; tokens: number }")
+    )]
+    pub second: Option<Box<Draft>>,
 }
 
 /// Cuts a draft to whole words: the longest prefix of `text` that doesn't stop inside a word. Never

@@ -223,6 +223,10 @@ pub struct Settings {
     /// While the strongest member's candidate does not end the answer, no member counts more for
     /// having finished.
     pub confidence: f64,
+    /// Margin p₁ − p₂ below which a member drafts a second candidate in the first round: where it
+    /// was least sure of a word's first token in its draft, with the second most probable token
+    /// there (AdaFuse, arXiv 2601.06022); 0 to 1, where 0 turns it off.
+    pub branch: f64,
     /// Whether candidates that say the same in another form share their votes in the selection (see
     /// [`mod@crate::agreement`]).
     pub agree: bool,
@@ -270,6 +274,7 @@ impl Default for Settings {
             self_votes: true,
             level: true,
             confidence: 0.5,
+            branch: 0.2,
             agree: true,
             discount: 0.5,
             sure: 2.6,
@@ -312,6 +317,7 @@ impl Settings {
                 self_votes: true,
                 level: false,
                 confidence: 0.0,
+                branch: 0.0,
                 agree: false,
                 discount: 1.0,
                 sure: 1000.0,
@@ -393,12 +399,13 @@ const fn range(low: f64, high: f64) -> SettingRange {
 }
 
 /// All numbers of the settings.
-const NUMBERS: [Number; 14] = [
+const NUMBERS: [Number; 15] = [
     ("segmentTokens", range(1.0, 64.0), |s| {
         Some(s.segment_tokens as f64)
     }),
     ("trust", range(0.0, 4.0), |s| Some(s.trust)),
     ("confidence", range(0.0, 8.0), |s| Some(s.confidence)),
+    ("branch", range(0.0, 1.0), |s| Some(s.branch)),
     ("discount", range(0.0, 1.0), |s| Some(s.discount)),
     ("sure", range(0.0, 1000.0), |s| Some(s.sure)),
     ("lead", range(0.0, 1.0), |s| Some(s.lead)),
@@ -468,7 +475,7 @@ mod tests {
                 "reward": "shares",
                 "alpha": 1.0, "rate": "code",
                 "fixedShare": 0.05, "update": "before", "selfVotes": true, "level": true, "confidence": 0.5,
-                "agree": true, "discount": 0.5, "sure": 2.6,
+                "branch": 0.2, "agree": true, "discount": 0.5, "sure": 2.6,
                 "lead": 0.53, "exit": null, "leader": null, "fast": false, "maxRounds": 64, "maxCharacters": 4096,
             })
         );
@@ -500,7 +507,7 @@ mod tests {
                 "reward": "counts",
                 "alpha": 1.0, "rate": "code",
                 "fixedShare": 0.05, "update": "before", "selfVotes": true, "level": false, "confidence": 0.0,
-                "agree": false, "discount": 1.0, "sure": 1000.0,
+                "branch": 0.0, "agree": false, "discount": 1.0, "sure": 1000.0,
                 "lead": 1.0, "exit": null, "leader": null, "fast": false, "maxRounds": 64, "maxCharacters": 4096,
             })
         );
@@ -526,7 +533,7 @@ mod tests {
             serde_json::to_value(Settings::ranges()).unwrap(),
             serde_json::json!({
                 "segmentTokens": range(1.0, 64.0), "trust": range(0.0, 4.0), "confidence": range(0.0, 8.0),
-                "discount": range(0.0, 1.0), "sure": range(0.0, 1e3), "lead": range(0.0, 1.0),
+                "branch": range(0.0, 1.0), "discount": range(0.0, 1.0), "sure": range(0.0, 1e3), "lead": range(0.0, 1.0),
                 "alpha": range(0.0, 100.0), "fixedShare": range(0.0, 1.0),
                 "maxRounds": range(1.0, 1e4), "maxCharacters": range(1.0, 1e6), "exit.warmup": range(0.0, 1e4),
                 "exit.temperature": range(0.0, 1e3), "exit.threshold": range(0.0, 1.0), "leader.doubt": range(0.0, 1e3),

@@ -35,20 +35,21 @@ impl<'a> Vote<'a> {
         (count > 0 && self.drafters.len() > 1).then_some((sum, count))
     }
 
-    /// A number for each member: the entry of `told` (`[candidates]`) for its candidate, or the
-    /// mean of the others, which leaves its standing unchanged, if there is none. `None` if `told`
-    /// has no entry.
+    /// A number for each member: the largest entry of `told` (`[candidates]`) for its candidates, or
+    /// the mean of the others, which leaves its standing unchanged, if there is none. `None` if
+    /// `told` has no entry.
     pub fn by_member(&self, told: &[Option<f64>]) -> Option<Vec<f64>> {
         let count = told.iter().flatten().count();
         if count == 0 {
             return None;
         }
         let mean = told.iter().flatten().sum::<f64>() / count as f64;
-        let mut members = vec![mean; self.shares.len()];
+        let mut best = vec![f64::NAN; self.shares.len()];
         for (&drafter, told) in self.drafters.iter().zip(told) {
-            members[drafter] = told.unwrap_or(mean);
+            best[drafter] = best[drafter].max(told.unwrap_or(f64::NAN));
         }
-        Some(members)
+        let known = |best: f64| if best.is_nan() { mean } else { best };
+        Some(best.into_iter().map(known).collect())
     }
 }
 
@@ -77,6 +78,21 @@ mod tests {
             Some(vec![2.0, 2.0, 2.0])
         );
         assert_eq!(vote.by_member(&[None, None]), None);
+    }
+
+    #[test]
+    fn of_two_candidates_a_member_has_the_better() {
+        let shares = [vec![0.2, 0.5, 0.3], vec![0.1, 0.6, 0.3]];
+        let vote = Vote {
+            shares: &shares,
+            drafters: &[0, 0, 1],
+        };
+        let told = [Some(1.0), Some(3.0), Some(2.0)];
+        assert_eq!(vote.by_member(&told), Some(vec![3.0, 2.0]));
+        assert_eq!(
+            vote.by_member(&[Some(1.0), None, None]),
+            Some(vec![1.0, 1.0])
+        );
     }
 
     #[test]

@@ -42,14 +42,27 @@ impl Scripted<'_> {
         }
     }
 
-    fn draft(&mut self, tokens: usize, stage: &mut Stage) -> Result<Option<Draft>, Failed> {
+    fn draft(
+        &mut self,
+        tokens: usize,
+        branch: f64,
+        stage: &mut Stage,
+    ) -> Result<Option<Draft>, Failed> {
         let number = self.call("draft", &format!(" {tokens}"), stage)?;
         let drafts = &self.script.drafts;
-        let text = drafts[(number - 1).min(drafts.len() - 1)].clone();
-        Ok(text.map(|text| Draft {
+        let draft = |text: &String| Draft {
             ended: text.ends_with('.'),
             tokens: text.chars().count(),
-            text,
+            text: text.clone(),
+            second: None,
+        };
+        let text = &drafts[(number - 1).min(drafts.len() - 1)];
+        Ok(text.as_ref().map(|text| {
+            let second = self.script.seconds.get(text).filter(|_| branch > 0.0);
+            Draft {
+                second: second.map(|second| Box::new(draft(second))),
+                ..draft(text)
+            }
         }))
     }
 
@@ -160,10 +173,11 @@ fn play(case: &Case) -> Played {
             Move::Draft {
                 members: who,
                 tokens,
+                branch,
                 in_turn,
             } => {
                 let drafts = each(&mut members, &who, in_turn, |one| {
-                    one.draft(tokens, &mut stage)
+                    one.draft(tokens, branch, &mut stage)
                 });
                 outcome(drafts, Event::Drafted)
             }

@@ -53,6 +53,7 @@ fn settings() -> impl Strategy<Value = Settings> {
                     self_votes,
                     level,
                     confidence,
+                    branch: 0.0,
                     agree,
                     discount,
                     sure,

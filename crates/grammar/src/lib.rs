@@ -9,6 +9,7 @@
 //! | prepare a member's vocabulary, once | [`Vocabulary::read`] |
 //! | reject a schema before anything runs | [`check`] |
 //! | begin a document | [`Vocabulary::document`] |
+//! | begin an answer that may call functions (feature `calls`) | `Calls`, `Vocabulary::calls` |
 //! | get the tokens that may come next | [`Document::mask`] |
 //! | advance by the accepted text | [`Document::accept`] |
 //!
@@ -28,11 +29,15 @@
 //! # Ok::<(), conclave_grammar::GrammarError>(())
 //! ```
 
+#[cfg(feature = "calls")]
+mod calls;
 mod document;
 mod error;
 mod schema;
 mod vocabulary;
 
+#[cfg(feature = "calls")]
+pub use calls::{CLOSE, Calls, Function, OPEN};
 pub use document::Document;
 pub use error::GrammarError;
 pub use schema::check;

@@ -61,6 +61,11 @@ pub fn check(schema: &str) -> Result<(), GrammarError> {
 
 /// Compiles a schema (JSON text).
 pub(crate) fn grammar(schema: &str) -> Result<TopLevelGrammar, GrammarError> {
+    Ok(TopLevelGrammar::from_json_schema(checked(schema)?))
+}
+
+/// Returns a schema (JSON text) that compiles, with the compiler's options in it.
+pub(crate) fn checked(schema: &str) -> Result<Value, GrammarError> {
     if schema.len() > MAX_BYTES {
         let size = format!("has {} bytes, and {MAX_BYTES} are read", schema.len());
         return Err(GrammarError::Size(size));
@@ -105,7 +110,7 @@ pub(crate) fn grammar(schema: &str) -> Result<TopLevelGrammar, GrammarError> {
         });
     }
     options.apply_to(&mut schema);
-    Ok(TopLevelGrammar::from_json_schema(schema))
+    Ok(schema)
 }
 
 /// Documents on one line, with at most one space after commas and colons: small models get stuck in

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use llguidance::ParserFactory;
+use llguidance::api::TopLevelGrammar;
 use llguidance::toktrie::{ApproximateTokEnv, TokEnv, TokRxInfo, TokTrie};
 
+#[cfg(feature = "calls")]
+use crate::Calls;
 use crate::schema::{self, LIMITS};
 use crate::{Document, GrammarError};
 
@@ -106,7 +109,19 @@ impl Vocabulary {
     /// # Errors
     /// Those of [`crate::check`].
     pub fn document(&self, schema: &str) -> Result<Document, GrammarError> {
-        let grammar = schema::grammar(schema)?;
+        self.parse(schema::grammar(schema)?)
+    }
+
+    /// Begins an answer that may call functions.
+    ///
+    /// # Errors
+    /// Those of [`Calls::check`].
+    #[cfg(feature = "calls")]
+    pub fn calls(&self, calls: &Calls) -> Result<Document, GrammarError> {
+        self.parse(calls.grammar()?)
+    }
+
+    fn parse(&self, grammar: TopLevelGrammar) -> Result<Document, GrammarError> {
         let parser = self.factory.create_parser(grammar);
         let parser = parser.map_err(|error| GrammarError::Involved(schema::first_line(&error)))?;
         Ok(Document::new(parser, self.tokens))

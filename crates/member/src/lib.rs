@@ -46,8 +46,8 @@ mod member;
 mod thinking;
 
 pub use conclave_ensemble::{Draft, VerifiedScore};
-pub use conclave_text::Message;
+pub use conclave_text::{Message, Tool, ToolCall, instructions, written_out};
 pub use constraint::Constraint;
 pub use error::MemberError;
-pub use member::{Begun, Judged, JudgedToken, Member};
+pub use member::{Begun, ChosenToken, Judged, JudgedToken, Member};
 pub use thinking::{Thinking, Thought};

@@ -2,9 +2,9 @@
 
 use conclave_ensemble::{Candidate, Draft, Score, Settings, VerifiedScore, strength};
 use conclave_model::{
-    About, Allowed, Backend, Counters, LoadOptions, Model, ModelError, Sampler, Sampling, Session,
+    About, Backend, Counters, LoadOptions, Model, ModelError, Sampler, Sampling, Session,
 };
-use conclave_text::{ChatTemplate, Message, Prompt, Shown, Tokenizer, Turn};
+use conclave_text::{ChatTemplate, Message, Prompt, Shown, Tokenizer, Tool, Turn};
 use conclave_weights::{Checkpoint, Source};
 use serde::Serialize;
 
@@ -14,10 +14,13 @@ use crate::kept::KeptPrefixes;
 use crate::thinking::{Marks, Thinking};
 
 mod bare;
+mod chosen;
+mod constrained;
 mod prefixes;
 mod thought;
 
 pub use bare::{Judged, JudgedToken};
+pub use chosen::ChosenToken;
 
 /// Tokens of its own answer drawn between checks for the answer's end; with texts that end an
 /// answer, the draw after which these show.
@@ -64,6 +67,10 @@ pub struct Member {
     ids: Vec<u32>,
     /// The answer so far, as it crossed between members.
     answer: String,
+    /// The last draft was, or began with, a thought.
+    thought: bool,
+    /// Tokens of the prefix before the answer, once a segment is kept.
+    answer_at: Option<usize>,
     /// This member's white space before an answer's first word.
     lead: String,
     /// The given beginning of the next answer.
@@ -146,10 +153,12 @@ impl Member {
             lead: turn.lead.clone(),
             turn,
             sampler: Sampler::new(Sampling::default(), 0),
+            thought: false,
             open: false,
             shown: None,
             ids: Vec::new(),
             answer: String::new(),
+            answer_at: None,
             begun: String::new(),
             asked: 0,
             kept: KeptPrefixes::default(),
@@ -205,6 +214,11 @@ impl Member {
     pub fn set_thinking(&mut self, thinking: Thinking) {
         self.thinking = thinking;
         self.template.set_thinking(thinking.enabled());
+    }
+
+    /// Sets the functions that answers to the next conversations may call; none at first.
+    pub fn set_tools(&mut self, tools: &[Tool]) {
+        self.template.set_tools(tools);
     }
 
     /// Sets the constraint on its drafts, for the one answer that begins now; `None` removes it.
@@ -301,6 +315,7 @@ impl Member {
         self.asked = tokens.len();
         self.sampler = Sampler::new(sampling, stream);
         self.answer.clone_from(&self.begun);
+        self.answer_at = None;
         self.lead.clone_from(&self.turn.lead);
         self.in_line.clear();
         if tokens.starts_with(&self.system) {
@@ -349,59 +364,61 @@ impl Member {
             let end = marks.closing(&mut decoder, &draft.tokens, &mut String::new());
             draft.tokens.drain(..end.unwrap_or(draft.tokens.len()));
         }
-        let (mut text, complete) = self.shown_of(&draft.tokens);
-        // Without visible text (only control tokens, say) the answer is over.
-        let mut ended = draft.ended || (text.is_empty() && complete);
-        if let Some(stop) = self.turn.stop_in(&self.answer, &text) {
-            text.truncate(stop);
-            ended = true;
-        } else if !ended {
-            text.truncate(self.turn.settled_in(&self.answer, &text));
-        }
-        Ok(Draft {
-            text: self.without_lead(text),
-            ended,
-            tokens: draft.tokens.len(),
-        })
+        self.thought = thought;
+        Ok(self.read(&draft.tokens, draft.ended))
     }
 
-    /// A draft of tokens that the constraint allows, at least up to its first whole character.
-    async fn draft_constrained(&mut self, mut limit: usize) -> Result<Draft, MemberError> {
-        // A constrained answer has no leading white space.
-        if self.answer.is_empty() {
-            self.lead.clear();
+    /// Draws a second draft after [`draft`](Self::draft) of the same `limit`: where the model was
+    /// least sure of a word's first token, with the most probable other token there, if the two
+    /// probabilities differ by less than `margin`. `None` under a constraint or after a thought.
+    ///
+    /// # Errors
+    /// As [`draft`](Self::draft).
+    pub async fn draft_second(
+        &mut self,
+        limit: usize,
+        margin: f64,
+    ) -> Result<Option<Draft>, MemberError> {
+        if self.constraint.is_some() || self.thought {
+            return Ok(None);
         }
-        let vocabulary = self.about().config.vocabulary;
-        loop {
-            let mut failed = None;
-            let mut mask = |drawn: &[u32]| {
-                let constraint = self.constraint.as_deref_mut();
-                let words = constraint.map_or(Ok(Vec::new()), |held| held.mask(drawn));
-                let words = words.unwrap_or_else(|why| {
-                    failed = Some(why);
-                    Vec::new()
-                });
-                Allowed::new(words, vocabulary)
-            };
-            let ends = self.tokenizer.end_ids();
-            let drafting = self
-                .session
-                .draft_masked(limit, &mut self.sampler, ends, &mut mask);
-            let draft = drafting.await;
-            if let Some(why) = failed {
-                return Err(MemberError::Constraint(why));
-            }
-            let draft = draft?;
-            let (text, complete) = self.shown_of(&draft.tokens);
-            if text.is_empty() && !complete && draft.tokens.len() == limit {
-                limit += MAX_CHARACTER_BYTES - 1;
-                continue;
-            }
-            return Ok(Draft {
-                text,
-                ended: draft.ended,
-                tokens: draft.tokens.len(),
-            });
+        let mut decoder = self.tokenizer.decoder();
+        let drafted = self.session.drafted().iter().enumerate();
+        let begins = |(place, &id): (usize, &u32)| {
+            let begins = decoder.push(id).starts_with(char::is_whitespace);
+            (begins || place == 0).then_some(place)
+        };
+        let words: Vec<usize> = drafted.filter_map(begins).collect();
+        let ends = self.tokenizer.end_ids();
+        let sampler = &mut self.sampler;
+        let drafting = self
+            .session
+            .draft_second(&words, margin, limit, sampler, ends);
+        let draft = drafting.await?;
+        Ok(draft.map(|draft| self.read(&draft.tokens, draft.ended)))
+    }
+
+    /// A draft of `tokens` as text, which ends where the answer does.
+    fn read(&mut self, tokens: &[u32], ended: bool) -> Draft {
+        let (mut text, complete) = self.shown_of(tokens);
+        // Without visible text (only control tokens, say) the answer is over.
+        let mut ended = ended || (text.is_empty() && complete);
+        self.end_turn(&mut text, &mut ended);
+        Draft {
+            text: self.without_lead(text),
+            ended,
+            tokens: tokens.len(),
+            second: None,
+        }
+    }
+
+    /// Cuts a draft where another turn begins, or might begin.
+    fn end_turn(&self, text: &mut String, ended: &mut bool) {
+        if let Some(stop) = self.turn.stop_in(&self.answer, text) {
+            text.truncate(stop);
+            *ended = true;
+        } else if !*ended {
+            text.truncate(self.turn.settled_in(&self.answer, text));
         }
     }
 
@@ -444,6 +461,7 @@ impl Member {
             text: self.without_lead(text),
             ended,
             tokens,
+            second: None,
         })
     }
 
@@ -574,6 +592,8 @@ impl Member {
             "keep needs a verify pass with that candidate",
         ))?;
         self.in_line.clear();
+        let begin = self.session.prefix().len();
+        self.answer_at.get_or_insert(begin);
         self.session.keep(winner, count).await?;
         if let Some(shown) = &mut self.shown {
             if self.answer.is_empty() && !text.is_empty() {

@@ -180,17 +180,19 @@ pub trait Decoder: Debug + Moves {
         Err(GIVES_NONE)
     }
 
-    /// Draws `steps` tokens, at most [`MOST_DRAFTED`](crate::slots::MOST_DRAFTED), after a prefix
-    /// of `prefix` tokens by the numbers `random`; the states of all but the last are left in the
-    /// slots of a draft. In a model with recurrent `states` all but the last run between these.
-    /// `None` where a decoder has to return to the CPU after each token: then nothing has run.
+    /// Draws a token for each number of `random` after a prefix of `prefix` tokens and the tokens
+    /// `begun` of a draft, all but the last of which have run; a draft has at most
+    /// [`MOST_DRAFTED`](crate::slots::MOST_DRAFTED). The states of all but the last token are left
+    /// in the slots of a draft. In a model with recurrent `states` nothing is begun, and all but the
+    /// last run between these. `None` where a decoder has to return to the CPU after each token:
+    /// then nothing has run.
     ///
     /// # Errors
     /// [`ModelError::NotFinite`], or the device's.
     fn draft<'a>(
         &'a mut self,
         _prefix: usize,
-        _steps: usize,
+        _begun: &'a [u32],
         _draws: Draws,
         _random: &'a [u32],
         _states: Option<Run>,

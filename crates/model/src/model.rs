@@ -184,14 +184,14 @@ impl Model {
     pub async fn draft(
         &mut self,
         prefix: usize,
-        steps: usize,
+        begun: &[u32],
         draws: Draws,
         random: &[u32],
         states: Option<Run>,
     ) -> Result<Option<Vec<u32>>, ModelError> {
-        match steps {
+        match begun.len() + random.len() {
             ..=MOST_DRAFTED => {
-                let drawn = self.decoder.draft(prefix, steps, draws, random, states);
+                let drawn = self.decoder.draft(prefix, begun, draws, random, states);
                 drawn.await
             }
             _ => Ok(None),

@@ -8,6 +8,7 @@
 //! candidate again, from the nearest state ([`crate::states`]).
 
 mod drafting;
+mod second;
 
 use serde::Serialize;
 
@@ -482,6 +483,11 @@ impl Session {
     pub(crate) fn become_of(&mut self, tokens: &[u32], states: States) {
         tokens.clone_into(&mut self.prefix);
         self.states = self.states.is_some().then_some(states);
+    }
+
+    /// Tokens of the last draft.
+    pub fn drafted(&self) -> &[u32] {
+        &self.drafted
     }
 
     /// Frees the KV cache and forgets the prefix.

@@ -116,6 +116,8 @@ pub struct Remote {
     conversation: Conversation,
     /// The given beginning of the next answer.
     begun: String,
+    /// Text beyond the next conversations' system message.
+    instructions: String,
     prompt_tokens: usize,
     /// Candidates scored last: texts, with ids where known.
     scored: Vec<(String, Option<Vec<u32>>)>,
@@ -136,6 +138,7 @@ impl Remote {
             only_judges: false,
             conversation: Conversation::default(),
             begun: String::new(),
+            instructions: String::new(),
             prompt_tokens: 0,
             scored: Vec::new(),
             round: 0,
@@ -180,8 +183,29 @@ impl Remote {
         text.clone_into(&mut self.begun);
     }
 
+    /// Sets what the system message of the next conversations ends with; empty text removes it.
+    pub fn set_instructions(&mut self, text: String) {
+        self.instructions = text;
+    }
+
     /// Starts a conversation. Nothing is sent before the first move.
-    pub fn begin(&mut self, messages: Vec<ChatMessage>, drawing: Drawing) {
+    pub fn begin(&mut self, mut messages: Vec<ChatMessage>, drawing: Drawing) {
+        if !self.instructions.is_empty() {
+            let first = messages.first_mut();
+            match first.filter(|first| first.role == "system") {
+                Some(system) => {
+                    system.content.push_str("\n\n");
+                    system.content.push_str(&self.instructions);
+                }
+                None => {
+                    let system = ChatMessage {
+                        role: "system".to_owned(),
+                        content: self.instructions.clone(),
+                    };
+                    messages.insert(0, system);
+                }
+            }
+        }
         let begun = Some(self.begun.clone()).filter(|text| !text.is_empty());
         self.conversation = Conversation {
             messages,

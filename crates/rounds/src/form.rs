@@ -1,8 +1,8 @@
-//! Answers in a form: constrains the members to JSON documents of a schema.
+//! Answers in a form: constrains the members to JSON documents of a schema, or to calls of functions.
 
 use std::cell::OnceCell;
 
-use conclave_grammar::{Document, Vocabulary};
+use conclave_grammar::{Calls, Document, Vocabulary};
 use conclave_member::{Constraint, Member, MemberError};
 
 /// Spellings of a member's tokens, prepared for grammars. Built from all its tokens for the
@@ -10,11 +10,21 @@ use conclave_member::{Constraint, Member, MemberError};
 #[derive(Debug, Default)]
 pub struct Lexicon(OnceCell<Vocabulary>);
 
-/// Form of an answer: a JSON document of a schema.
+/// Texts that an answer may be.
+#[derive(Debug, Clone, Copy)]
+pub enum Shape<'a> {
+    /// A JSON document of a schema (JSON text), which [`check_schema`](crate::check_schema) has
+    /// accepted.
+    Document(&'a str),
+    /// Calls of functions, which [`Calls::check`] has accepted.
+    Calls(&'a Calls),
+}
+
+/// Form of an answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Form<'a> {
-    /// JSON text of the schema, which [`check_schema`](crate::check_schema) has accepted.
-    pub schema: &'a str,
+    /// Texts that it may be.
+    pub shape: Shape<'a>,
     /// One per member, in their order.
     pub lexicons: &'a [Lexicon],
 }
@@ -22,7 +32,7 @@ pub struct Form<'a> {
 /// Form for one of the members.
 #[derive(Debug, Clone, Copy)]
 pub struct FormOf<'a> {
-    schema: &'a str,
+    shape: Shape<'a>,
     lexicon: Option<&'a Lexicon>,
 }
 
@@ -30,7 +40,7 @@ impl<'a> Form<'a> {
     /// For the member of this index.
     pub(crate) fn for_member(&self, member: usize) -> FormOf<'a> {
         FormOf {
-            schema: self.schema,
+            shape: self.shape,
             lexicon: self.lexicons.get(member),
         }
     }
@@ -53,19 +63,37 @@ impl FormOf<'_> {
                 known.get_or_init(|| read)
             }
         };
-        let document = vocabulary.document(self.schema).map_err(failed)?;
-        Ok(Box::new(Held(document)))
+        let (document, calls) = match self.shape {
+            Shape::Document(schema) => (vocabulary.document(schema), None),
+            Shape::Calls(calls) => (vocabulary.calls(calls), Some(calls.clone())),
+        };
+        Ok(Box::new(Held {
+            document: document.map_err(failed)?,
+            calls,
+            accepted: String::new(),
+        }))
     }
 }
 
-struct Held(Document);
+struct Held {
+    document: Document,
+    calls: Option<Calls>,
+    accepted: String,
+}
 
 impl Constraint for Held {
     fn mask(&mut self, drawn: &[u32]) -> Result<Vec<u32>, String> {
-        self.0.mask(drawn).map_err(|error| error.to_string())
+        self.document.mask(drawn).map_err(|error| error.to_string())
+    }
+
+    fn is_free(&self) -> bool {
+        let calls = self.calls.as_ref();
+        calls.is_some_and(|calls| calls.is_text(&self.accepted))
     }
 
     fn accept(&mut self, text: &str) -> Result<(), String> {
-        self.0.accept(text).map_err(|error| error.to_string())
+        self.accepted.push_str(text);
+        let accepted = self.document.accept(text);
+        accepted.map_err(|error| error.to_string())
     }
 }

@@ -7,6 +7,7 @@
 //! | observe the answer, and stop it | [`Watch`] |
 //! | limit its tokens, or end it before a text | [`Limits`] |
 //! | constrain it to a JSON schema | [`check_schema`], [`Form`] |
+//! | let it call functions | [`Calls`], [`TakePart::set_tools`] |
 //! | add a kind of member other than a local model | [`TakePart`], [`AnyMember`] |
 
 mod answer;
@@ -15,11 +16,11 @@ mod round;
 mod taking_part;
 mod together;
 
-pub use conclave_grammar::{GrammarError, check as check_schema};
+pub use conclave_grammar::{CLOSE, Calls, Function, GrammarError, OPEN, check as check_schema};
 pub use conclave_remote::read_json;
 
 pub use answer::{Answer, AnswerError, Ask, Left, Question, STOPPED, Watch, answer};
 pub use conclave_ensemble::Limits;
-pub use form::{Form, FormOf, Lexicon};
+pub use form::{Form, FormOf, Lexicon, Shape};
 pub use round::Round;
 pub use taking_part::{AnyMember, MoveError, TakePart};

@@ -111,9 +111,10 @@ pub(crate) async fn drive<M: TakePart>(
             Move::Draft {
                 members: who,
                 tokens,
+                branch,
                 in_turn,
             } => {
-                let draft = async |member: &mut M| member.draft(tokens).await;
+                let draft = async |member: &mut M| member.draft(tokens, branch).await;
                 let drafts = each(members, &who, in_turn, draft).await;
                 outcome(late.drafted(drafts), &mut errors, Event::Drafted)
             }

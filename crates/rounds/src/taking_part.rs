@@ -3,8 +3,8 @@
 
 use conclave_ensemble::{Candidate, Failure, Settings};
 use conclave_member::{
-    Begun, Draft, Judged, JudgedToken, Member, MemberError, Message, Thinking, Thought,
-    VerifiedScore,
+    Begun, ChosenToken, Draft, Judged, JudgedToken, Member, MemberError, Message, Thinking,
+    Thought, Tool, VerifiedScore, instructions, written_out,
 };
 use conclave_model::{ModelError, Sampling};
 use conclave_remote::{ChatMessage, Drafted, Drawing, Remote, RemoteError};
@@ -90,6 +90,9 @@ pub trait TakePart {
     /// Sets whether it thinks aloud before it answers, from the next conversation on.
     fn set_thinking(&mut self, _thinking: Thinking) {}
 
+    /// Sets the functions that answers to the next conversations may call.
+    fn set_tools(&mut self, _tools: &[Tool]) {}
+
     /// Sets the beginning of the answer to the next conversation; empty for none.
     fn begin_with(&mut self, _text: &str) {}
 
@@ -134,6 +137,16 @@ pub trait TakePart {
         Err(MoveError::Unknown("judge a bare text"))
     }
 
+    /// Log-probabilities of its tokens of the present answer, with `most` alternatives each.
+    ///
+    /// # Errors
+    /// Those of running the model; [`MoveError::Unknown`] for a member without log-probabilities.
+    async fn chosen(&mut self, _most: usize) -> Result<Vec<ChosenToken>, MoveError> {
+        Err(MoveError::Unknown(
+            "tell the log-probabilities of an answer",
+        ))
+    }
+
     /// Thinks before it answers, if it can and may; `go_on` gets the new text and returns whether
     /// to continue.
     ///
@@ -149,11 +162,12 @@ pub trait TakePart {
         true
     }
 
-    /// Drafts a segment of at most `limit` of its tokens, not yet cut to whole words.
+    /// Drafts a segment of at most `limit` of its tokens, not yet cut to whole words; with a second
+    /// one if its least margin of a word is below `branch`, where the member can draft such.
     ///
     /// # Errors
     /// Those of running the model; [`Failure::ContextFull`] if there is no room.
-    async fn draft(&mut self, limit: usize) -> Result<Draft, MoveError>;
+    async fn draft(&mut self, limit: usize, branch: f64) -> Result<Draft, MoveError>;
 
     /// Scores all candidates, `[candidates]`; empty for a member that only drafts.
     ///
@@ -212,6 +226,10 @@ impl TakePart for Member {
         self.set_thinking(thinking);
     }
 
+    fn set_tools(&mut self, tools: &[Tool]) {
+        self.set_tools(tools);
+    }
+
     fn begin_with(&mut self, text: &str) {
         self.begin_with(text);
     }
@@ -244,6 +262,10 @@ impl TakePart for Member {
         Ok(self.judge_text(text, judged).await?)
     }
 
+    async fn chosen(&mut self, most: usize) -> Result<Vec<ChosenToken>, MoveError> {
+        Ok(self.chosen(most).await?)
+    }
+
     async fn think_while(
         &mut self,
         go_on: impl AsyncFnMut(&str) -> bool,
@@ -251,8 +273,12 @@ impl TakePart for Member {
         Ok(self.think_while(go_on).await?)
     }
 
-    async fn draft(&mut self, limit: usize) -> Result<Draft, MoveError> {
-        Ok(self.draft(limit).await?)
+    async fn draft(&mut self, limit: usize, branch: f64) -> Result<Draft, MoveError> {
+        let mut draft = self.draft(limit).await?;
+        if branch > 0.0 {
+            draft.second = self.draft_second(limit, branch).await?.map(Box::new);
+        }
+        Ok(draft)
     }
 
     async fn verify(
@@ -288,6 +314,14 @@ impl TakePart for Remote {
         Ok(())
     }
 
+    /// Its server's own way to tell of them is unknown.
+    fn set_tools(&mut self, tools: &[Tool]) {
+        self.set_instructions(match tools {
+            [] => String::new(),
+            _ => instructions(tools),
+        });
+    }
+
     fn begin_with(&mut self, text: &str) {
         self.begin_with(text);
     }
@@ -299,9 +333,10 @@ impl TakePart for Remote {
         stream: u64,
         _go_on: impl AsyncFnMut(usize, usize) -> bool,
     ) -> Result<Begun, MoveError> {
-        let said = messages.iter().map(|message| ChatMessage {
-            role: message.role.clone(),
-            content: message.content.clone(),
+        let messages = written_out(&[], messages);
+        let said = messages.into_iter().map(|message| ChatMessage {
+            role: message.role,
+            content: message.content,
         });
         let drawing = Drawing {
             temperature: sampling.temperature.into(),
@@ -329,7 +364,7 @@ impl TakePart for Remote {
         self.drafts()
     }
 
-    async fn draft(&mut self, limit: usize) -> Result<Draft, MoveError> {
+    async fn draft(&mut self, limit: usize, _branch: f64) -> Result<Draft, MoveError> {
         let Drafted {
             text,
             ended,
@@ -340,6 +375,7 @@ impl TakePart for Remote {
             text,
             ended,
             tokens,
+            second: None,
         })
     }
 
@@ -429,6 +465,10 @@ impl TakePart for AnyMember {
         its!(self, member => TakePart::set_thinking(&mut **member, thinking));
     }
 
+    fn set_tools(&mut self, tools: &[Tool]) {
+        its!(self, member => TakePart::set_tools(&mut **member, tools));
+    }
+
     fn begin_with(&mut self, text: &str) {
         its!(self, member => member.begin_with(text));
     }
@@ -461,6 +501,10 @@ impl TakePart for AnyMember {
         its!(self, member => TakePart::judge_text(&mut **member, text, judged).await)
     }
 
+    async fn chosen(&mut self, most: usize) -> Result<Vec<ChosenToken>, MoveError> {
+        its!(self, member => TakePart::chosen(&mut **member, most).await)
+    }
+
     async fn think_while(
         &mut self,
         go_on: impl AsyncFnMut(&str) -> bool,
@@ -472,8 +516,8 @@ impl TakePart for AnyMember {
         its!(self, member => TakePart::drafts(&**member))
     }
 
-    async fn draft(&mut self, limit: usize) -> Result<Draft, MoveError> {
-        its!(self, member => TakePart::draft(&mut **member, limit).await)
+    async fn draft(&mut self, limit: usize, branch: f64) -> Result<Draft, MoveError> {
+        its!(self, member => TakePart::draft(&mut **member, limit, branch).await)
     }
 
     async fn verify(

@@ -107,17 +107,22 @@ impl TakePart for Scripted<'_> {
         !self.script().judges_only
     }
 
-    async fn draft(&mut self, limit: usize) -> Result<Draft, MoveError> {
+    async fn draft(&mut self, limit: usize, branch: f64) -> Result<Draft, MoveError> {
         let number = self.call("draft", &format!(" {limit}"))?;
-        let drafts = &self.script().drafts;
-        match drafts[(number - 1).min(drafts.len() - 1)].clone() {
-            Some(text) => Ok(Draft {
-                ended: text.ends_with('.'),
-                tokens: text.chars().count(),
-                text,
-            }),
-            None => Err(MoveError::Remote(late())),
-        }
+        let script = self.script();
+        let draft = |text: &String| Draft {
+            ended: text.ends_with('.'),
+            tokens: text.chars().count(),
+            text: text.clone(),
+            second: None,
+        };
+        let text = &script.drafts[(number - 1).min(script.drafts.len() - 1)];
+        let text = text.as_ref().ok_or_else(|| MoveError::Remote(late()))?;
+        let second = script.seconds.get(text).filter(|_| branch > 0.0);
+        Ok(Draft {
+            second: second.map(|second| Box::new(draft(second))),
+            ..draft(text)
+        })
     }
 
     async fn verify(

@@ -10,7 +10,7 @@ use conclave_ensemble::Settings;
 use conclave_member::{Member, Message};
 use conclave_model::{Cpu, LoadOptions, Sampling};
 use conclave_rounds::{
-    Answer, AnyMember, Ask, Form, Lexicon, Limits, Question, Watch, answer, check_schema,
+    Answer, AnyMember, Ask, Form, Lexicon, Limits, Question, Shape, Watch, answer, check_schema,
 };
 use conclave_weights::Disk;
 use serde_json::Value;
@@ -61,7 +61,7 @@ fn ask(members: &mut [AnyMember], lexicons: &[Lexicon], seed: u64) -> Answer {
         },
         limits: Limits::default(),
         form: Some(Form {
-            schema: SCHEMA,
+            shape: Shape::Document(SCHEMA),
             lexicons,
         }),
     };

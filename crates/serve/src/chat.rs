@@ -5,19 +5,15 @@ use serde_json::{Map, Value};
 
 use crate::error::ApiError;
 use crate::options::{Options, Tokens, is_empty};
-use crate::work::Task;
+use crate::tools;
+use crate::work::{Chat, Task};
 
 /// Message fields that change its meaning and that members cannot read. All other fields describe
 /// an earlier answer or belong to the client, and are ignored.
-const UNREADABLE: [&str; 7] = [
-    "attachments",
-    "audio",
-    "files",
-    "function_call",
-    "images",
-    "tool_call_id",
-    "tool_calls",
-];
+const UNREADABLE: [&str; 5] = ["attachments", "audio", "files", "function_call", "images"];
+
+/// Maximum number of alternatives to a token, as in OpenAI's API.
+const MOST_ALTERNATIVES: i128 = 20;
 
 /// Option that makes the answer continue the last message.
 const GO_ON: &str = "continue_final_message";
@@ -36,6 +32,8 @@ pub(crate) fn read(options: &mut Options) -> Result<(Task, Option<usize>), ApiEr
         tokens = options.tokens(name, 1)?.or(tokens);
     }
     let schema = options.response_format()?;
+    let tools = tools::read(options, schema.as_ref())?;
+    let logprobs = logprobs(options)?;
     let goes_on = options.flag(GO_ON)?;
     if goes_on {
         // Redundant here.
@@ -45,18 +43,51 @@ pub(crate) fn read(options: &mut Options) -> Result<(Task, Option<usize>), ApiEr
     let mut begun = String::new();
     if goes_on || marked {
         let last = messages.pop().filter(|last| last.role == "assistant");
-        let last = last.filter(|_| schema.is_none() && !messages.is_empty());
-        let message = "`continue_final_message` wants a last message that is the assistant's, behind another, and no `response_format`.";
+        let is_free = schema.is_none() && tools.is_none();
+        let last =
+            last.filter(|last| is_free && last.tool_calls.is_empty() && !messages.is_empty());
+        let message = "`continue_final_message` wants a last message that is the assistant's, after another, and neither `response_format` nor `tools`.";
         begun = last
             .ok_or_else(|| ApiError::option(GO_ON, message))?
             .content;
     }
-    let task = Task::Chat {
+    let task = Task::Chat(Chat {
         messages,
         begun,
         schema,
-    };
+        tools,
+        logprobs,
+    });
     Ok((task, tokens.and_then(Tokens::limit)))
+}
+
+/// Takes the number of alternatives to each token; `None` if no log-probabilities are asked for.
+fn logprobs(options: &mut Options) -> Result<Option<usize>, ApiError> {
+    const TOP: &str = "top_logprobs";
+    let wanted = match options.take("logprobs") {
+        None | Some(Value::Bool(false)) => false,
+        Some(Value::Bool(true)) => true,
+        Some(number) if number.as_f64() == Some(0.0) => false,
+        Some(_) => {
+            let message = "`logprobs` has to be true or false; `top_logprobs` is their number.";
+            return Err(ApiError::option("logprobs", message));
+        }
+    };
+    let most = match options.take(TOP) {
+        // Some clients write it for 0.
+        Some(Value::Bool(false)) => None,
+        Some(number) => {
+            options.put(TOP, number);
+            options.whole(TOP, 0, MOST_ALTERNATIVES)?
+        }
+        None => None,
+    };
+    let most = usize::try_from(most.unwrap_or(0)).unwrap_or(0);
+    if most > 0 && !wanted {
+        let message = "`top_logprobs` come with `logprobs`: set that to true.";
+        return Err(ApiError::option(TOP, message));
+    }
+    Ok(wanted.then_some(most))
 }
 
 /// Parses a request that only renders a conversation: member, thinking mode and conversation.
@@ -70,9 +101,10 @@ pub(crate) fn read_to_render(
     let mut options = Options::read(body)?;
     let (_, member) = options.model(models)?;
     let thinking = options.thinking()?;
+    let tools = tools::read(&mut options, None)?;
     let (messages, _) = messages(&mut options)?;
     options.nothing_else()?;
-    Ok((member, thinking, Task::Render { messages }))
+    Ok((member, thinking, Task::Render { messages, tools }))
 }
 
 /// Takes the conversation, and whether its last message is marked for continuation.
@@ -95,7 +127,8 @@ fn messages(options: &mut Options) -> Result<(Vec<Message>, bool), ApiError> {
     }
 }
 
-fn message(at: usize, message: Value) -> Result<Message, ApiError> {
+/// Reads the message `messages[at]`.
+pub(crate) fn message(at: usize, message: Value) -> Result<Message, ApiError> {
     let wrong = |message: String| ApiError::option("messages", message);
     let Value::Object(mut fields) = message else {
         return Err(wrong(format!("`messages[{at}]` has to be an object.")));
@@ -107,10 +140,10 @@ fn message(at: usize, message: Value) -> Result<Message, ApiError> {
     let role = match role.as_str() {
         // Newer name of the system role.
         "developer" => "system",
-        "system" | "user" | "assistant" => &role,
+        "system" | "user" | "assistant" | "tool" => &role,
         other => {
             return Err(wrong(format!(
-                "The members know no role `{other}` as of `messages[{at}]`; there are system, developer, user and assistant."
+                "The members know no role `{other}` as of `messages[{at}]`; there are system, developer, user, assistant and tool."
             )));
         }
     };
@@ -134,18 +167,21 @@ fn message(at: usize, message: Value) -> Result<Message, ApiError> {
             "The members can't honour `messages[{at}].{name}`. Leave it out."
         )));
     }
-    let name = match fields.remove("name") {
-        Some(Value::String(name)) if !name.is_empty() => Some(name),
+    let calls = tools::earlier_calls(&format!("messages[{at}]"), fields.remove("tool_calls"))?;
+    let mut text = |field: &str| match fields.remove(field) {
+        Some(Value::String(text)) if !text.is_empty() => Some(text),
         _ => None,
     };
     Ok(Message {
-        name,
+        name: text("name"),
+        tool_call_id: text("tool_call_id"),
+        tool_calls: calls,
         ..Message::new(role, content)
     })
 }
 
 /// Text of a content part; other kinds are an error.
-fn part(at: usize, part: Value) -> Result<String, ApiError> {
+pub(crate) fn part(at: usize, part: Value) -> Result<String, ApiError> {
     let mut fields = match part {
         Value::String(text) => return Ok(text),
         Value::Object(fields) => fields,
@@ -186,7 +222,7 @@ mod tests {
         let models = ["conclave".to_owned()];
         let (_, (task, _)) = Options::request(body.as_bytes(), &models, Sampling::default(), read)?;
         match task {
-            Task::Chat { messages, .. } => Ok(messages),
+            Task::Chat(chat) => Ok(chat.messages),
             _ => unreachable!("it is a conversation"),
         }
     }
@@ -247,7 +283,7 @@ mod tests {
             (json!("Well?"), "list"),
             (json!(["Well?"]), "object"),
             (json!([{ "content": "Well?" }]), "role"),
-            (json!([{ "role": "tool", "content": "4" }]), "tool"),
+            (json!([{ "role": "function", "content": "4" }]), "function"),
             (json!([{ "role": "user" }]), "content"),
             (
                 json!([{ "role": "user", "content": [{ "type": "image_url", "image_url": {} }] }]),
@@ -281,6 +317,31 @@ mod tests {
     }
 
     #[test]
+    fn calls_and_their_results_are_read() {
+        let messages = read_all(json!([
+            { "role": "user", "content": "Oslo?" },
+            { "role": "assistant", "content": null, "tool_calls": [
+                { "id": "call_1", "type": "function",
+                  "function": { "name": "weather", "arguments": "{\"city\": \"Oslo\"}" } },
+            ] },
+            { "role": "tool", "tool_call_id": "call_1", "content": [{ "type": "text", "text": "rain" }] },
+        ]))
+        .unwrap();
+        let call = &messages[1].tool_calls[0];
+        assert_eq!(
+            (call.id.as_str(), call.name.as_str()),
+            ("call_1", "weather")
+        );
+        assert_eq!(call.arguments, json!({ "city": "Oslo" }));
+        let result = &messages[2];
+        assert_eq!(
+            (result.role.as_str(), result.content.as_str()),
+            ("tool", "rain")
+        );
+        assert_eq!(result.tool_call_id.as_deref(), Some("call_1"));
+    }
+
+    #[test]
     fn an_answer_goes_on_from_the_last_message_where_that_is_asked_for() {
         let begun = |last: Value, options: Value| {
             let mut body = options;
@@ -289,9 +350,7 @@ mod tests {
             let body = body.to_string();
             let read = Options::request(body.as_bytes(), &models, Sampling::default(), read);
             read.map(|(_, (task, _))| match task {
-                Task::Chat {
-                    messages, begun, ..
-                } => (messages.len(), begun),
+                Task::Chat(chat) => (chat.messages.len(), chat.begun),
                 _ => unreachable!("it is a conversation"),
             })
         };

@@ -51,6 +51,20 @@ impl ApiError {
         Self::option("response_format", message)
     }
 
+    /// Names option `to` where the error names `from`.
+    pub fn renamed(self, from: &str, to: &str) -> Self {
+        match self.param.as_deref() == Some(from) {
+            true => Self {
+                param: Some(to.to_owned()),
+                message: self
+                    .message
+                    .replace(&format!("`{from}`"), &format!("`{to}`")),
+                ..self
+            },
+            false => self,
+        }
+    }
+
     /// Invalid request with another status than 400.
     pub fn refused(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self {

@@ -18,6 +18,7 @@
 //! HTTP threads.
 
 mod access;
+mod calls;
 mod chat;
 mod completions;
 mod connections;
@@ -26,8 +27,11 @@ mod log;
 mod options;
 mod queue;
 mod reply;
+mod responses;
 mod routes;
 mod server;
+mod streaming;
+mod tools;
 mod turns;
 mod work;
 

@@ -83,6 +83,11 @@ impl Options {
         self.0.remove(name).filter(|value| !value.is_null())
     }
 
+    /// Puts an option back.
+    pub fn put(&mut self, name: &str, value: Value) {
+        self.0.insert(name.to_owned(), value);
+    }
+
     /// Takes a string.
     pub fn text(&mut self, name: &str) -> Result<Option<String>, ApiError> {
         match self.take(name) {
@@ -101,7 +106,7 @@ impl Options {
     }
 
     /// Takes an optional boolean.
-    fn switch(&mut self, name: &str) -> Result<Option<bool>, ApiError> {
+    pub fn switch(&mut self, name: &str) -> Result<Option<bool>, ApiError> {
         match self.take(name) {
             None => Ok(None),
             Some(Value::Bool(flag)) => Ok(Some(flag)),

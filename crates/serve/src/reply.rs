@@ -1,24 +1,26 @@
 //! Replies in the format of OpenAI's API, whole or streamed. The field `conclave` extends it, as in
 //! the page's library (`web/src/library/openai.ts`).
 
-use std::convert::Infallible;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use axum::response::sse::{self, KeepAlive, Sse};
+use axum::response::sse;
 use axum::response::{IntoResponse, Json, Response};
 use conclave_member::JudgedToken;
-use futures_lite::{StreamExt, stream};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::calls::{CallReader, Piece};
 use crate::error::ApiError;
-use crate::work::{Event, Missing, Usage};
+use crate::streaming::Writer;
+use crate::work::{Event, Logprobs, Missing, Usage};
 
 /// Endpoint that replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Chat,
     Text,
+    /// `/v1/responses`, which writes its replies itself.
+    Response,
 }
 
 /// Fields common to all chunks of a reply.
@@ -30,24 +32,43 @@ pub(crate) struct Head {
     pub model: String,
     /// The stream ends with the usage.
     pub include_usage: bool,
+    /// Answers may call functions.
+    pub calls: bool,
 }
 
 impl Head {
     /// Creates the head of a request; `number` is unique.
-    pub fn new(kind: Kind, number: u64, model: String, include_usage: bool) -> Self {
+    pub fn new(kind: Kind, number: u64, model: String, include_usage: bool, calls: bool) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.unwrap_or_default();
         let prefix = match kind {
             Kind::Chat => "chatcmpl",
             Kind::Text => "cmpl",
+            Kind::Response => "resp",
         };
         Self {
             kind,
-            id: format!("{prefix}-{:x}-{number:x}", now.as_nanos()),
+            id: match kind {
+                Kind::Response => format!("{prefix}_{:x}{number:x}", now.as_nanos()),
+                _ => format!("{prefix}-{:x}-{number:x}", now.as_nanos()),
+            },
             created: now.as_secs(),
             model,
             include_usage,
+            calls,
         }
+    }
+
+    /// Returns the identifier of a choice's call.
+    pub fn call_id(&self, choice: usize, call: usize) -> String {
+        self.item_id("call", choice * 1000 + call)
+    }
+
+    /// Returns the identifier of a part of the reply.
+    pub fn item_id(&self, prefix: &str, number: usize) -> String {
+        let unique = self.id.split_once(['-', '_']);
+        let unique = unique.map_or("", |(_, unique)| unique).replace('-', "");
+        format!("{prefix}_{unique}{number:04}")
     }
 
     /// Returns an object with these choices.
@@ -55,7 +76,7 @@ impl Head {
         let object = match (self.kind, chunk) {
             (Kind::Chat, false) => "chat.completion",
             (Kind::Chat, true) => "chat.completion.chunk",
-            (Kind::Text, _) => "text_completion",
+            (Kind::Text | Kind::Response, _) => "text_completion",
         };
         json!({
             "id": self.id,
@@ -67,22 +88,14 @@ impl Head {
     }
 
     /// Returns a chunk of one choice.
-    fn chunk(
-        &self,
-        choice: usize,
-        text: Option<&str>,
-        finish: Option<&str>,
-        logprobs: Value,
-    ) -> Value {
-        let mut one = match self.kind {
-            Kind::Chat => {
-                let delta = match text {
-                    Some(text) => json!({ "content": text }),
-                    None => json!({}),
-                };
-                json!({ "index": choice, "delta": delta })
+    fn chunk(&self, choice: usize, delta: Delta, finish: Option<&str>, logprobs: Value) -> Value {
+        let mut one = match (self.kind, delta) {
+            (Kind::Chat, Delta::Text(text)) => {
+                json!({ "index": choice, "delta": { "content": text } })
             }
-            Kind::Text => json!({ "index": choice, "text": text.unwrap_or_default() }),
+            (Kind::Chat, Delta::Other(delta)) => json!({ "index": choice, "delta": delta }),
+            (_, Delta::Text(text)) => json!({ "index": choice, "text": text }),
+            (_, Delta::Other(_)) => json!({ "index": choice, "text": "" }),
         };
         one["finish_reason"] = json!(finish);
         one["logprobs"] = logprobs;
@@ -91,6 +104,23 @@ impl Head {
             chunk["usage"] = Value::Null;
         }
         chunk
+    }
+}
+
+/// Change of a choice.
+enum Delta {
+    Text(String),
+    /// Object for a chat; nothing for a text.
+    Other(Value),
+}
+
+/// Finish of a choice whose answer stopped so: complete calls come first, and an incomplete one is
+/// cut like any other answer.
+fn finish_with(reader: &CallReader, stop: &str) -> &'static str {
+    match (reader.is_within(), finish_of(stop)) {
+        (true, _) => "length",
+        (false, "stop") if reader.calls > 0 => "tool_calls",
+        (false, finish) => finish,
     }
 }
 
@@ -110,12 +140,31 @@ fn usage_of(usage: Usage) -> Value {
     })
 }
 
-/// Log-probabilities of `tokens`, which begin `offset` characters into the text.
-fn logprobs_of(tokens: Option<&[JudgedToken]>, mut offset: usize) -> Value {
-    let Some(tokens) = tokens else {
-        return Value::Null;
-    };
-    let mut offsets = Vec::with_capacity(tokens.len());
+fn logprobs_of(tokens: Option<&Logprobs>) -> Value {
+    match tokens {
+        None => Value::Null,
+        Some(Logprobs::Text(tokens)) => logprobs_of_text(tokens),
+        Some(Logprobs::Chat(tokens)) => {
+            let content = tokens.iter().map(|token| {
+                let mut one = token_of(&token.bytes, token.logprob);
+                let likeliest = token.likeliest.iter();
+                let likeliest = likeliest.map(|(bytes, logprob)| token_of(bytes, *logprob));
+                one["top_logprobs"] = likeliest.collect();
+                one
+            });
+            json!({ "content": content.collect::<Value>(), "refusal": null })
+        }
+    }
+}
+
+fn token_of(bytes: &[u8], logprob: f64) -> Value {
+    let text = String::from_utf8_lossy(bytes);
+    // JSON has no infinity; OpenAI's API has this number for it.
+    json!({ "token": text, "logprob": logprob.max(-9999.0), "bytes": bytes })
+}
+
+fn logprobs_of_text(tokens: &[JudgedToken]) -> Value {
+    let (mut offsets, mut offset) = (Vec::with_capacity(tokens.len()), 0);
     for token in tokens {
         offsets.push(offset);
         offset += token.text.chars().count();
@@ -155,16 +204,15 @@ pub(crate) async fn whole(
                 missing,
             } => {
                 let content = std::mem::take(&mut content);
-                let mut one = match head.kind {
+                let (mut one, finish) = match head.kind {
                     Kind::Chat => {
-                        let message =
-                            json!({ "role": "assistant", "content": content, "refusal": null });
-                        json!({ "index": choice, "message": message })
+                        let (message, finish) = message_of(&head, choice, &content, stop);
+                        (json!({ "index": choice, "message": message }), finish)
                     }
-                    Kind::Text => json!({ "index": choice, "text": content }),
+                    _ => (json!({ "index": choice, "text": content }), finish_of(stop)),
                 };
-                one["finish_reason"] = json!(finish_of(stop));
-                one["logprobs"] = logprobs_of(tokens.as_deref(), 0);
+                one["finish_reason"] = json!(finish);
+                one["logprobs"] = logprobs_of(tokens.as_ref());
                 let mut told = Missing::fields(&missing);
                 told.insert("stop".to_owned(), json!(stop));
                 told.insert("segments".to_owned(), json!(std::mem::take(&mut segments)));
@@ -190,85 +238,101 @@ pub(crate) async fn whole(
     Err(ApiError::closing())
 }
 
-/// Time a stream waits for the first event before it sends headers. Errors within it set the
-/// status; later ones are events of the stream.
-const AT_ONCE: Duration = Duration::from_millis(500);
-
-/// Interval of comments in an idle stream; proxies time out after a minute.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
-
-/// Streams the reply in chunks. Headers and a comment go out within [`AT_ONCE`], however long the
-/// prompt takes.
-///
-/// # Errors
-/// The members' error before that, or 503 if the server ends first.
-pub(crate) async fn streamed(
-    head: Head,
-    mut events: UnboundedReceiver<Event>,
-) -> Result<Response, ApiError> {
-    let first = match tokio::time::timeout(AT_ONCE, events.recv()).await {
-        Ok(Some(Event::Failed(error))) => return Err(error),
-        Ok(None) => return Err(ApiError::closing()),
-        Ok(first) => first,
-        Err(_) => None,
-    };
-    let mut stream = Stream {
-        head,
-        events: Some(events),
-        due: Vec::new(),
-    };
-    if first.is_some() {
-        stream.due = stream.chunks_of(first);
-    }
-    let chunks = stream::unfold(stream, |mut stream| async {
-        let data = stream.next().await?;
-        Some((
-            Ok::<_, Infallible>(sse::Event::default().data(data)),
-            stream,
-        ))
-    });
-    let begun = stream::once(Ok(sse::Event::default().comment("")));
-    let alive = KeepAlive::new().interval(SIGN_OF_LIFE);
-    let reply = Sse::new(begun.chain(chunks)).keep_alive(alive);
-    Ok(([("x-accel-buffering", "no")], reply).into_response())
-}
-
-/// State of a stream.
-struct Stream {
-    head: Head,
-    /// `None` after the last event.
-    events: Option<UnboundedReceiver<Event>>,
-    /// Chunks to send next, in reverse order.
-    due: Vec<String>,
-}
-
-impl Stream {
-    async fn next(&mut self) -> Option<String> {
-        loop {
-            if let Some(data) = self.due.pop() {
-                return Some(data);
+/// A choice's message and finish.
+fn message_of(head: &Head, choice: usize, answer: &str, stop: &str) -> (Value, &'static str) {
+    let mut reader = CallReader::with_calls(head.calls);
+    let (mut text, mut calls) = (String::new(), Vec::new());
+    for piece in reader.push(answer).into_iter().chain(reader.rest()) {
+        match piece {
+            Piece::Text(more) => text.push_str(&more),
+            Piece::Call(name) => calls.push((name, String::new())),
+            Piece::Arguments(more) => {
+                if let Some((_, arguments)) = calls.last_mut() {
+                    arguments.push_str(&more);
+                }
             }
-            let event = self.events.as_mut()?.recv().await;
-            self.due = self.chunks_of(event);
-            self.due.reverse();
+            Piece::Called => {}
+        }
+    }
+    let content = match text.is_empty() && !calls.is_empty() {
+        true => Value::Null,
+        false => json!(text),
+    };
+    let mut message = json!({ "role": "assistant", "content": content, "refusal": null });
+    if !calls.is_empty() {
+        let calls = calls.into_iter().enumerate();
+        let calls = calls.map(|(call, (name, arguments))| {
+            json!({
+                "id": head.call_id(choice, call),
+                "type": "function",
+                "function": { "name": name, "arguments": arguments },
+            })
+        });
+        message["tool_calls"] = calls.collect();
+    }
+    (message, finish_with(&reader, stop))
+}
+
+/// Writer of a stream's chunks.
+pub(crate) struct Chunks {
+    head: Head,
+    /// Reader of the current choice.
+    reader: CallReader,
+    /// Calls of it that have begun.
+    begun: usize,
+    over: bool,
+}
+
+impl Writer for Chunks {
+    fn write(&mut self, event: Option<Event>) -> Vec<sse::Event> {
+        let chunks = self.chunks_of(event).into_iter();
+        chunks
+            .map(|data| sse::Event::default().data(data))
+            .collect()
+    }
+
+    fn is_over(&self) -> bool {
+        self.over
+    }
+}
+
+impl Chunks {
+    /// Creates the writer of a reply.
+    pub fn new(head: Head) -> Self {
+        Self {
+            head,
+            reader: CallReader::default(),
+            begun: 0,
+            over: false,
         }
     }
 
     /// Returns the chunks of an event; `None` means that the sender is gone.
     fn chunks_of(&mut self, event: Option<Event>) -> Vec<String> {
         match event {
-            Some(Event::Begun { choice }) if self.head.kind == Kind::Chat => {
-                let mut chunk = self.head.chunk(choice, Some(""), None, Value::Null);
-                chunk["choices"][0]["delta"]["role"] = json!("assistant");
-                vec![chunk.to_string()]
-            }
-            Some(Event::Begun { .. } | Event::Rendered(_)) => Vec::new(),
-            Some(Event::Text { choice, text, vote }) => {
-                let mut chunk = self.head.chunk(choice, Some(&text), None, Value::Null);
-                if let Some(vote) = vote {
-                    chunk["conclave"] = vote.segment(&text);
+            Some(Event::Begun { choice }) => {
+                self.reader = CallReader::with_calls(self.head.calls);
+                self.begun = 0;
+                let role = Delta::Other(json!({ "content": "", "role": "assistant" }));
+                match self.head.kind {
+                    Kind::Chat => {
+                        vec![self.head.chunk(choice, role, None, Value::Null).to_string()]
+                    }
+                    _ => Vec::new(),
                 }
-                vec![chunk.to_string()]
+            }
+            Some(Event::Rendered(_)) => Vec::new(),
+            Some(Event::Text { choice, text, vote }) => {
+                let pieces = self.reader.push(&text);
+                let mut chunks = self.chunks(choice, pieces);
+                if let Some(vote) = vote {
+                    if chunks.is_empty() {
+                        let nothing = Delta::Other(json!({}));
+                        chunks.push(self.head.chunk(choice, nothing, None, Value::Null));
+                    }
+                    chunks[0]["conclave"] = vote.segment(&text);
+                }
+                chunks.iter().map(Value::to_string).collect()
             }
             Some(Event::Over {
                 choice,
@@ -276,18 +340,21 @@ impl Stream {
                 tokens,
                 missing,
             }) => {
-                let logprobs = logprobs_of(tokens.as_deref(), 0);
-                let mut chunk = self
-                    .head
-                    .chunk(choice, None, Some(finish_of(stop)), logprobs);
+                let rest = self.reader.rest();
+                let mut chunks = self.chunks(choice, rest);
+                let logprobs = logprobs_of(tokens.as_ref());
+                let finish = finish_with(&self.reader, stop);
+                let nothing = Delta::Other(json!({}));
+                let mut chunk = self.head.chunk(choice, nothing, Some(finish), logprobs);
                 let told = Missing::fields(&missing);
                 if !told.is_empty() {
                     chunk["conclave"] = Value::Object(told);
                 }
-                vec![chunk.to_string()]
+                chunks.push(chunk);
+                chunks.iter().map(Value::to_string).collect()
             }
             Some(Event::End(usage)) => {
-                self.events = None;
+                self.over = true;
                 let mut last = Vec::new();
                 if self.head.include_usage {
                     let mut chunk = self.head.object(true, json!([]));
@@ -298,13 +365,40 @@ impl Stream {
                 last
             }
             Some(Event::Failed(error)) => {
-                self.events = None;
+                self.over = true;
                 vec![error.body().to_string()]
             }
             None => {
-                self.events = None;
+                self.over = true;
                 vec![ApiError::closing().body().to_string()]
             }
         }
+    }
+
+    /// Returns a chunk for each part of a choice's answer.
+    fn chunks(&mut self, choice: usize, pieces: impl IntoIterator<Item = Piece>) -> Vec<Value> {
+        let mut chunks = Vec::new();
+        for piece in pieces {
+            let delta = match piece {
+                Piece::Text(text) => Delta::Text(text),
+                Piece::Call(name) => {
+                    self.begun += 1;
+                    let call = self.begun - 1;
+                    Delta::Other(json!({ "tool_calls": [{
+                        "index": call,
+                        "id": self.head.call_id(choice, call),
+                        "type": "function",
+                        "function": { "name": name, "arguments": "" },
+                    }] }))
+                }
+                Piece::Arguments(text) => Delta::Other(json!({ "tool_calls": [{
+                    "index": self.begun.saturating_sub(1),
+                    "function": { "arguments": text },
+                }] })),
+                Piece::Called => continue,
+            };
+            chunks.push(self.head.chunk(choice, delta, None, Value::Null));
+        }
+        chunks
     }
 }

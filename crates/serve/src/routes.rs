@@ -16,17 +16,18 @@ use axum::routing::{get, post};
 use conclave_model::Sampling;
 use conclave_rounds::Limits;
 use serde_json::{Value, json};
-use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 use crate::access::{Access, from_its_origin, with_the_key};
 use crate::error::ApiError;
 use crate::options::{Common, MOST_CHOICES, Options};
 use crate::queue::Queue;
-use crate::reply::{self, Head, Kind};
+use crate::reply::{self, Chunks, Head, Kind};
+
 use crate::turns::Client;
 use crate::work::{Event, Job, Task};
-use crate::{chat, completions};
+use crate::{chat, completions, responses, streaming};
 
 /// Maximum bytes of a body, more than the largest context holds.
 const MOST_BYTES: usize = 4 << 20;
@@ -51,6 +52,7 @@ pub(crate) fn router(shared: Arc<Shared>, access: Arc<Access>) -> Router {
     let keyed = Router::new()
         .route("/v1/chat/completions", post(chat_completions))
         .route("/v1/completions", post(text_completions))
+        .route("/v1/responses", post(create_response))
         .route("/apply-template", post(apply_template))
         .route("/v1/models", get(models))
         .route("/v1/models/{name}", get(model))
@@ -109,6 +111,23 @@ async fn chat_completions(
     let body = json_in(&headers, body)?;
     let read = Options::request(&body, &shared.models, shared.drawn(), chat::read)?;
     shared.answer(Kind::Chat, from, read).await
+}
+
+async fn create_response(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(from): ConnectInfo<SocketAddr>,
+    headers: HeaderMap,
+    body: Asked,
+) -> Result<Response, ApiError> {
+    let body = json_in(&headers, body)?;
+    let read = Options::request(&body, &shared.models, shared.drawn(), responses::read)?;
+    let stream = read.0.stream;
+    let (head, events) = shared.ask(Kind::Response, from, read)?;
+    let items = responses::Items::new(head, responses::echo(&body));
+    match stream {
+        true => streaming::streamed(items, events).await,
+        false => responses::whole(items, events).await,
+    }
 }
 
 async fn text_completions(
@@ -191,14 +210,37 @@ impl Shared {
         &self,
         kind: Kind,
         from: SocketAddr,
-        (common, (task, tokens)): (Common, (Task, Option<usize>)),
+        read: (Common, (Task, Option<usize>)),
     ) -> Result<Response, ApiError> {
+        let stream = read.0.stream;
+        let (head, events) = self.ask(kind, from, read)?;
+        match stream {
+            true => streaming::streamed(Chunks::new(head), events).await,
+            false => reply::whole(head, events).await,
+        }
+    }
+
+    /// Queues a request; returns the head of its reply, and its events.
+    fn ask(
+        &self,
+        kind: Kind,
+        from: SocketAddr,
+        (common, (task, tokens)): (Common, (Task, Option<usize>)),
+    ) -> Result<(Head, UnboundedReceiver<Event>), ApiError> {
         if common.choices * task.questions() > MOST_CHOICES {
             let message =
                 format!("A request gets {MOST_CHOICES} answers at most, `n` for each text.");
             return Err(ApiError::option("n", message));
         }
+        if task.logprobs() && common.member.is_none() && self.models.len() > 2 {
+            let members = self.models[1..].join(", ");
+            let message = format!(
+                "`logprobs` are of one model's tokens, and the ensemble's members share none. Ask one of them, by `model`: {members}."
+            );
+            return Err(ApiError::option("logprobs", message));
+        }
         let (sender, events) = unbounded_channel();
+        let calls = task.tools().is_some();
         let limits = Options::limits(&common, tokens);
         let client = Client {
             address: from.ip().to_canonical(),
@@ -215,11 +257,9 @@ impl Shared {
         };
         self.queue.push(&client, job)?;
         let number = self.requests.load(Ordering::Relaxed);
-        let head = Head::new(kind, number, common.model, common.include_usage);
-        match common.stream {
-            true => reply::streamed(head, events).await,
-            false => reply::whole(head, events).await,
-        }
+        let include_usage = common.include_usage;
+        let head = Head::new(kind, number, common.model, include_usage, calls);
+        Ok((head, events))
     }
 
     fn model(&self, name: &str) -> Value {
@@ -261,7 +301,7 @@ async fn health(State(shared): State<Arc<Shared>>) -> Json<Value> {
 
 async fn nothing_here(method: Method, uri: axum::http::Uri) -> ApiError {
     let message = format!(
-        "There is no {method} {}. There are POST /v1/chat/completions, POST /v1/completions, POST /apply-template, GET /v1/models and GET /health.",
+        "There is no {method} {}. There are POST /v1/chat/completions, POST /v1/completions, POST /v1/responses, POST /apply-template, GET /v1/models and GET /health.",
         uri.path()
     );
     ApiError::refused(StatusCode::NOT_FOUND, "not_found", message)

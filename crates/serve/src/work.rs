@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use conclave_ensemble::Settings;
-use conclave_member::{Judged, JudgedToken, Message, Thinking};
+use conclave_member::{ChosenToken, Judged, JudgedToken, Message, Thinking};
 use conclave_model::Sampling;
 use conclave_rounds::{
-    Answer, Ask, Form, Left, Lexicon, Limits, MoveError, Question, Round, STOPPED, TakePart, Watch,
-    answer, check_schema,
+    Answer, Ask, Form, Left, Lexicon, Limits, MoveError, Question, Round, STOPPED, Shape, TakePart,
+    Watch, answer, check_schema,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
@@ -19,6 +19,7 @@ use crate::error::ApiError;
 use crate::log::log;
 use crate::queue::Queue;
 use crate::server::Ensemble;
+use crate::tools::Toolbox;
 
 /// A parsed request.
 #[derive(Debug)]
@@ -46,15 +47,10 @@ impl Job {
 /// Kind of a request.
 #[derive(Debug)]
 pub(crate) enum Task {
-    Chat {
-        messages: Vec<Message>,
-        /// Beginning of the answer that the client already has; usually empty.
-        begun: String,
-        /// JSON schema of the answer; `None` for plain text.
-        schema: Option<String>,
-    },
+    Chat(Chat),
     Render {
         messages: Vec<Message>,
+        tools: Option<Toolbox>,
     },
     /// Continues or judges bare texts.
     Texts {
@@ -66,11 +62,66 @@ pub(crate) enum Task {
     },
 }
 
+/// A conversation to answer.
+#[derive(Debug)]
+pub(crate) struct Chat {
+    pub messages: Vec<Message>,
+    /// Beginning of the answer that the client already has; usually empty.
+    pub begun: String,
+    /// JSON schema of the answer; `None` for plain text.
+    pub schema: Option<String>,
+    /// Functions that the answer may call; their form includes `schema`.
+    pub tools: Option<Toolbox>,
+    /// Number of alternatives to each token whose log-probabilities are returned; `None` for no
+    /// log-probabilities.
+    pub logprobs: Option<usize>,
+}
+
+/// Tokens of a choice with their log-probabilities.
+#[derive(Debug)]
+pub(crate) enum Logprobs {
+    /// Of a continued or judged text.
+    Text(Vec<JudgedToken>),
+    /// Of a chat's answer.
+    Chat(Vec<ChosenToken>),
+}
+
+impl Chat {
+    /// Returns the answer's form.
+    fn shape(&self) -> Option<Shape<'_>> {
+        let calls = self.tools.as_ref().map(|tools| Shape::Calls(&tools.calls));
+        calls.or_else(|| self.schema.as_deref().map(Shape::Document))
+    }
+
+    /// Rejects a form that can't be kept. Done here, so that its cost is part of the client's turn.
+    fn check(&self) -> Result<(), ApiError> {
+        match (&self.tools, &self.schema) {
+            (Some(tools), _) => tools.check(),
+            (None, Some(schema)) => check_schema(schema).map_err(|error| ApiError::format(&error)),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
 impl Task {
+    /// Returns the functions that an answer may call.
+    pub fn tools(&self) -> Option<&Toolbox> {
+        match self {
+            Self::Chat(chat) => chat.tools.as_ref(),
+            Self::Render { tools, .. } => tools.as_ref(),
+            Self::Texts { .. } => None,
+        }
+    }
+
+    /// Returns whether it wants log-probabilities of a chat's answer.
+    pub fn logprobs(&self) -> bool {
+        matches!(self, Self::Chat(chat) if chat.logprobs.is_some())
+    }
+
     /// Returns the number of conversations or texts.
     pub fn questions(&self) -> usize {
         match self {
-            Self::Chat { .. } | Self::Render { .. } => 1,
+            Self::Chat(_) | Self::Render { .. } => 1,
             Self::Texts { texts, .. } => texts.len(),
         }
     }
@@ -95,8 +146,8 @@ pub(crate) enum Event {
         choice: usize,
         /// As [`Answer::stopped`].
         stop: &'static str,
-        /// Its tokens, if it was judged.
-        tokens: Option<Vec<JudgedToken>>,
+        /// Its tokens, if asked for.
+        tokens: Option<Logprobs>,
         /// Members that left or abstained.
         missing: Vec<Missing>,
     },
@@ -144,24 +195,23 @@ pub(crate) struct Usage {
 pub(crate) struct Vote {
     /// Its drafters.
     pub writers: Vec<String>,
-    /// Weighted votes of each candidate, by drafter; empty without a vote.
+    /// Weighted votes by drafter, for the better of a member's candidates; empty without a vote.
     pub votes: Vec<(String, f64)>,
 }
 
 impl Vote {
     fn from_round(round: &Round, names: &[String]) -> Self {
         let name = |candidate: usize| names[round.drafters[candidate]].clone();
-        let votes = round.totals.iter().enumerate();
-        Self {
-            writers: round
-                .writers
-                .iter()
-                .map(|&candidate| name(candidate))
-                .collect(),
-            votes: votes
-                .map(|(candidate, &total)| (name(candidate), total))
-                .collect(),
+        let mut writers: Vec<String> = round.writers.iter().map(|&one| name(one)).collect();
+        writers.dedup();
+        let mut votes: Vec<(String, f64)> = Vec::new();
+        for (candidate, &total) in round.totals.iter().enumerate() {
+            match votes.last_mut().filter(|last| last.0 == name(candidate)) {
+                Some(last) => last.1 = last.1.max(total),
+                None => votes.push((name(candidate), total)),
+            }
         }
+        Self { writers, votes }
     }
 
     /// Returns the segment for the field `conclave`.
@@ -188,6 +238,7 @@ pub(crate) fn work<M: TakePart>(
         let started = Instant::now();
         for member in members.iter_mut() {
             member.set_thinking(job.thinking.unwrap_or(ensemble.thinking));
+            member.set_tools(job.task.tools().map_or(&[], |tools| &tools.tools));
         }
         let mut run = Run {
             members: &mut *members,
@@ -234,24 +285,24 @@ impl<M: TakePart> Run<'_, M> {
     async fn whole(&mut self) -> Result<Usage, ApiError> {
         let job = self.job;
         match &job.task {
-            Task::Chat {
-                messages,
-                begun,
-                schema,
-            } => {
-                let schema = schema.as_deref();
-                if let Some(schema) = schema {
-                    // Checked here, so that its cost is part of the client's turn.
-                    check_schema(schema).map_err(|error| ApiError::format(&error))?;
-                }
+            Task::Chat(chat) => {
+                chat.check()?;
                 let mut usage = Usage::default();
                 for choice in 0..job.choices {
-                    let question = Question::Begun(messages, begun);
-                    let (said, missing) = self.answer(choice, question, schema, "").await?;
+                    let question = Question::Begun(&chat.messages, &chat.begun);
+                    let answer = self.answer(choice, question, chat.shape(), "").await;
+                    let (said, missing) = answer.map_err(|error| match chat.tools {
+                        Some(_) => error.renamed("response_format", "tools"),
+                        None => error,
+                    })?;
+                    let tokens = match chat.logprobs {
+                        Some(most) => Some(Logprobs::Chat(self.chosen(most, &said.text).await?)),
+                        None => None,
+                    };
                     self.tell(Event::Over {
                         choice,
                         stop: said.stopped,
-                        tokens: None,
+                        tokens,
                         missing,
                     });
                     usage.prompt = said.prompt_tokens;
@@ -259,7 +310,7 @@ impl<M: TakePart> Run<'_, M> {
                 }
                 Ok(usage)
             }
-            Task::Render { messages } => {
+            Task::Render { messages, .. } => {
                 let prompt = self.rendered(messages)?;
                 self.tell(Event::Rendered(prompt));
                 Ok(Usage::default())
@@ -315,6 +366,20 @@ impl<M: TakePart> Run<'_, M> {
         Ok(told?)
     }
 
+    /// Returns log-probabilities of the tokens of the only asked member's last answer, as far as it
+    /// was shown.
+    async fn chosen(&mut self, most: usize, shown: &str) -> Result<Vec<ChosenToken>, ApiError> {
+        let member = self.asked().start;
+        let mut tokens = self.members[member].chosen(most).await?;
+        let mut bytes = 0;
+        tokens.retain(|token| {
+            let begins = bytes < shown.len();
+            bytes += token.bytes.len();
+            begins
+        });
+        Ok(tokens)
+    }
+
     /// Continues a text, judges it, or both.
     async fn text(
         &mut self,
@@ -353,7 +418,7 @@ impl<M: TakePart> Run<'_, M> {
                     before > text.len()
                 });
             }
-            tokens = Some(all);
+            tokens = Some(Logprobs::Text(all));
         }
         if !continued {
             begin(&self.job.events, choice, echoed);
@@ -372,7 +437,7 @@ impl<M: TakePart> Run<'_, M> {
         &mut self,
         choice: usize,
         question: Question<'_>,
-        schema: Option<&str>,
+        shape: Option<Shape<'_>>,
         echoed: &str,
     ) -> Result<(Answer, Vec<Missing>), ApiError> {
         let (job, asked) = (self.job, self.asked());
@@ -384,8 +449,8 @@ impl<M: TakePart> Run<'_, M> {
                 ..job.sampling
             },
             limits: job.limits.clone(),
-            form: schema.map(|schema| Form {
-                schema,
+            form: shape.map(|shape| Form {
+                shape,
                 lexicons: &self.lexicons[asked.clone()],
             }),
         };

@@ -9,7 +9,7 @@ use conclave_member::Message;
 use conclave_model::Sampling;
 use conclave_remote::{Abilities, Address, Options, Remote, Server, Template};
 use conclave_rounds::{
-    Answer, AnswerError, AnyMember, Ask, Form, Lexicon, Limits, Question, Watch, answer,
+    Answer, AnswerError, AnyMember, Ask, Form, Lexicon, Limits, Question, Shape, Watch, answer,
 };
 use conclave_weights::{Checkpoint, Description, Memory};
 use serde_json::{Value, json};
@@ -186,7 +186,7 @@ fn ask(members: &mut [AnyMember], schema: Option<&str>) -> Result<Answer, Answer
         sampling: Sampling::greedy(),
         limits: Limits::default(),
         form: schema.map(|schema| Form {
-            schema,
+            shape: Shape::Document(schema),
             lexicons: &lexicons,
         }),
     };

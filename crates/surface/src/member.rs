@@ -206,9 +206,14 @@ impl Member {
         self.member.vocabulary()
     }
 
-    /// Draws up to `limit` tokens: `{text, ended, tokens}`.
-    pub async fn draft(&mut self, limit: u32) -> Result<JsValue, Failure> {
-        let draft = self.member.draft(limit as usize).await?;
+    /// Draws up to `limit` tokens: `{text, ended, tokens, second?}`; the second draft where two tokens'
+    /// probabilities differ by less than `branch`.
+    pub async fn draft(&mut self, limit: u32, branch: Option<f64>) -> Result<JsValue, Failure> {
+        let limit = limit as usize;
+        let mut draft = self.member.draft(limit).await?;
+        if let Some(branch) = branch.filter(|&branch| branch > 0.0) {
+            draft.second = self.member.draft_second(limit, branch).await?.map(Box::new);
+        }
         to_js(&draft)
     }
 

@@ -62,6 +62,11 @@ pub enum TextError {
         /// The library's message.
         reason: String,
     },
+    /// Functions to call, for a model without a chat template.
+    #[error(
+        "it has no chat template, and can't be told of tools; leave it out, or give it a template (`--template` of the tool)"
+    )]
+    NoTools,
     /// The chat template is no valid Jinja.
     #[error(
         "`tokenizer.chat_template`, line {line}: {reason}; the model's template cannot be used, give it another (`--template` of the tool)"

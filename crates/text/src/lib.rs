@@ -13,6 +13,7 @@
 //! | know when an answer is over | [`Tokenizer::end_ids`] |
 //! | know how a template opens and closes an answer | [`Turn::from_template`] |
 //! | render a conversation by the model's own template | [`ChatTemplate::from_checkpoint`], [`ChatTemplate::render`] |
+//! | tell a model of functions that it may call | [`ChatTemplate::set_tools`]; without its template, [`written_out`] |
 //!
 //! ```
 //! # fn prompt(model: &conclave_weights::Description) -> Result<(), conclave_text::TextError> {
@@ -46,6 +47,7 @@ mod template_functions;
 mod template_json;
 mod tokenizer;
 mod tokenizer_json;
+mod tools;
 mod turn;
 mod vocabulary;
 mod words;
@@ -55,4 +57,5 @@ pub use error::TextError;
 pub use prompt::{Message, Prompt, Shown};
 pub use template::ChatTemplate;
 pub use tokenizer::Tokenizer;
+pub use tools::{Tool, ToolCall, instructions, written_out};
 pub use turn::Turn;

@@ -4,11 +4,13 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use crate::tools::ToolCall;
+
 /// One turn of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct Message {
-    /// Role of the speaker: `system`, `user` or `assistant`.
+    /// Role of the speaker: `system`, `user`, `assistant` or `tool`.
     #[cfg_attr(feature = "ts", ts(type = "\"system\" | \"user\" | \"assistant\""))]
     pub role: String,
     /// Its text.
@@ -17,6 +19,14 @@ pub struct Message {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "ts", ts(skip))]
     pub name: Option<String>,
+    /// Calls of functions in an assistant's message.
+    #[serde(skip)]
+    #[cfg_attr(feature = "ts", ts(skip))]
+    pub tool_calls: Vec<ToolCall>,
+    /// The call whose result this message is, for the role `tool`.
+    #[serde(skip)]
+    #[cfg_attr(feature = "ts", ts(skip))]
+    pub tool_call_id: Option<String>,
 }
 
 impl Message {
@@ -26,6 +36,8 @@ impl Message {
             role: role.into(),
             content: content.into(),
             name: None,
+            tool_calls: Vec::new(),
+            tool_call_id: None,
         }
     }
 }

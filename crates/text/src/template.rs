@@ -7,6 +7,7 @@
 //! distinguish it from the template's own.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use conclave_weights::{Description, HuggingFace, Metadata, Value as Metadatum};
 use minijinja::machinery::{CodeGenerator, Instructions, eval, make_string_output, parse};
@@ -20,7 +21,8 @@ use crate::hugging_face::named_tokens;
 use crate::metered::metered;
 use crate::prompt::alternating;
 use crate::template_functions::{self, Refusal};
-use crate::{Message, Prompt, TextError, Tokenizer};
+use crate::tools::{are_used, written_out};
+use crate::{Message, Prompt, TextError, Tokenizer, Tool, ToolCall};
 
 const NAME: &str = "chat_template";
 
@@ -40,6 +42,9 @@ pub struct ChatTemplate {
     /// Tokens that templates refer to by name: `bos_token`, `eos_token` …
     tokens: Vec<(String, String)>,
     thinking: Option<bool>,
+    tools: Vec<Tool>,
+    /// Whether it writes calls in the form of [`ToolCall::written`]; known once asked.
+    writes_calls: OnceLock<bool>,
     own: bool,
     /// Its output is the whole prompt.
     whole: bool,
@@ -147,6 +152,8 @@ impl ChatTemplate {
             environment,
             tokens,
             thinking: None,
+            tools: Vec::new(),
+            writes_calls: OnceLock::new(),
             own: own.is_some(),
             whole,
             controls: tokenizer.control_finder(),
@@ -181,6 +188,11 @@ impl ChatTemplate {
         self.thinking = thinking;
     }
 
+    /// Sets the functions that answers to the next conversations may call.
+    pub fn set_tools(&mut self, tools: &[Tool]) {
+        tools.clone_into(&mut self.tools);
+    }
+
     /// Renders a conversation; `add_generation_prompt` ends it with the opening of the assistant's
     /// answer.
     ///
@@ -193,27 +205,38 @@ impl ChatTemplate {
         messages: &[Message],
         add_generation_prompt: bool,
     ) -> Result<Prompt, TextError> {
-        let marks = Marks::new(messages, &self.source);
-        let mut marked = Vec::with_capacity(messages.len());
+        self.render_with(&[], messages, add_generation_prompt)
+    }
+
+    fn render_with(
+        &self,
+        tools: &[Tool],
+        messages: &[Message],
+        add_generation_prompt: bool,
+    ) -> Result<Prompt, TextError> {
+        let marks = Marks::new(tools, messages, &self.source);
         let mut replaced = Vec::new();
         let mut limit = OUTPUT;
-        for message in messages {
-            let content = self.mark(&message.content, &marks, &mut replaced);
-            let role = self.mark(&message.role, &marks, &mut replaced);
-            limit = limit.saturating_add(10 * (content.len() + role.len()));
-            let name = message.name.as_deref();
-            let name = name.map(|name| ("name", self.mark(name, &marks, &mut replaced)));
-            let fields = [("role", role), ("content", content)]
-                .into_iter()
-                .chain(name);
-            marked.push(Value::from_pairs(
-                fields.map(|(field, text)| (field, Value::from(text))),
-            ));
-        }
+        let mut mark = |text: &str| {
+            let marked = self.mark(text, &marks, &mut replaced);
+            limit = limit.saturating_add(10 * marked.len());
+            marked
+        };
+        let marked: Vec<_> = messages
+            .iter()
+            .map(|message| message.value(&mut mark))
+            .collect();
+        let tools = match tools {
+            [] => Value::from(()),
+            _ => {
+                let tools = tools.iter().map(|tool| tool.value(&mut mark));
+                Value::from(tools.collect::<Vec<_>>())
+            }
+        };
         let mut context = vec![
             ("messages", Value::from(marked)),
             ("add_generation_prompt", Value::from(add_generation_prompt)),
-            ("tools", Value::from(())),
+            ("tools", tools),
             ("documents", Value::from(())),
         ];
         let tokens = self.tokens.iter();
@@ -240,12 +263,60 @@ impl ChatTemplate {
         Ok(marks.resolve(&text, &replaced, self.whole))
     }
 
-    /// Renders a conversation as [`render`](Self::render) does. If the template refuses it, joins
-    /// consecutive messages of one role, then turns system messages into user messages.
+    /// Renders a conversation as [`render`](Self::render) does, with the tools that are set. A
+    /// template that does not write calls as [`ToolCall::written`] does gets tools, calls and their
+    /// results as text. If it refuses the conversation, joins consecutive messages of one role, then
+    /// turns system messages into user messages.
     ///
     /// # Errors
-    /// The template's error for the unchanged conversation.
+    /// The template's error for the unchanged conversation; [`TextError::NoTools`] for tools and a
+    /// model without a template.
     pub fn render_adapted(
+        &self,
+        messages: &[Message],
+        add_generation_prompt: bool,
+    ) -> Result<Prompt, TextError> {
+        if !are_used(&self.tools, messages) {
+            return self.render_alternating(messages, add_generation_prompt);
+        }
+        if self.asks_questions() {
+            return Err(TextError::NoTools);
+        }
+        if self.writes_calls() {
+            let prompt = self.render_with(&self.tools, messages, add_generation_prompt);
+            if prompt.is_ok() {
+                return prompt;
+            }
+        }
+        let written = written_out(&self.tools, messages);
+        self.render_alternating(&written, add_generation_prompt)
+    }
+
+    /// Whether it tells of tools, and writes calls in the form of [`ToolCall::written`].
+    fn writes_calls(&self) -> bool {
+        *self.writes_calls.get_or_init(|| {
+            let call = ToolCall {
+                id: "call12345".to_owned(),
+                name: "probe".to_owned(),
+                arguments: serde_json::json!({ "x": 1 }),
+            };
+            let tool = Tool {
+                name: call.name.clone(),
+                description: "Sends a probe".to_owned(),
+                parameters: serde_json::json!({ "type": "object" }),
+            };
+            let told = tool.description.clone();
+            let asked = Message::new("user", "Probe!");
+            let mut answer = Message::new("assistant", "");
+            answer.tool_calls.push(call.clone());
+            let prompt = self.render_with(&[tool], &[asked, answer], false);
+            prompt.is_ok_and(|prompt| {
+                prompt.text().contains(&call.written()) && prompt.text().contains(&told)
+            })
+        })
+    }
+
+    fn render_alternating(
         &self,
         messages: &[Message],
         add_generation_prompt: bool,
@@ -351,16 +422,19 @@ struct Marks {
 }
 
 impl Marks {
-    fn new(messages: &[Message], source: &str) -> Self {
-        let free = |fence: &char| {
-            let in_message = |message: &Message| {
-                let name = message.name.as_deref().unwrap_or_default();
-                [&message.content, &message.role, name]
-                    .iter()
-                    .any(|text| text.contains(*fence))
-            };
-            !messages.iter().any(in_message) && !source.contains(*fence)
+    fn new(tools: &[Tool], messages: &[Message], source: &str) -> Self {
+        let mut texts = vec![source.to_owned()];
+        let mut keep = |text: &str| {
+            texts.push(text.to_owned());
+            String::new()
         };
+        for tool in tools {
+            tool.value(&mut keep);
+        }
+        for message in messages {
+            message.value(&mut keep);
+        }
+        let free = |fence: &char| !texts.iter().any(|text| text.contains(*fence));
         // 65,534 characters: no conversation that fits a context has them all.
         let mut fences = ('\u{100000}'..='\u{10fffd}').filter(free);
         Self {

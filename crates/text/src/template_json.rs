@@ -44,6 +44,23 @@ pub(crate) fn tojson(value: Value, options: Kwargs) -> Result<Value, Error> {
     Ok(Value::from_safe_string(json))
 }
 
+/// Formats a value like `json.dumps` with its defaults, but with non-ASCII letters.
+pub(crate) fn spaced(value: &Value) -> String {
+    let style = Style {
+        indent: None,
+        comma: ", ".to_owned(),
+        colon: ": ".to_owned(),
+        sorted: false,
+        ascii: false,
+    };
+    let mut json = String::new();
+    match style.write(value, 0, &mut json) {
+        Ok(()) => json,
+        // Nested too deeply.
+        Err(_) => value.to_string(),
+    }
+}
+
 impl Style {
     fn write(&self, value: &Value, depth: usize, json: &mut String) -> Result<(), Error> {
         if depth > DEEPEST {

@@ -47,6 +47,21 @@ test("a segment tells how likely each member that scored it found it, and who th
   });
 });
 
+test("a member that drafted two candidates is named once, with the better of its totals", () => {
+  const [first, last] = round.candidates;
+  const twice = {
+    ...round,
+    drafters: [0, 0, 2],
+    candidates: [first!, { ...first!, text: "Uno" }, last!],
+    totals: [0.2, 0.5, 0.3],
+    winner: 1,
+    writers: [0, 1],
+  };
+  const vote = voteOf(twice, ["Ada", "Bo", "Cy"]);
+  assert.deepEqual([vote.writers, vote.votes], [["Ada"], { Ada: 0.5, Cy: 0.3 }]);
+  assert.deepEqual(vote.logprobs, { Ada: -0.2, Cy: -0.4 });
+});
+
 test("the leader's segment has the others' as well; logits alone, and no scores, give none", () => {
   const led = {
     ...round,

@@ -13,7 +13,10 @@ export interface SegmentVote {
   text: string;
   /** Names of its drafters. */
   writers: string[];
-  /** Share of the weighted votes per candidate, by the drafter's name; empty without a vote. */
+  /**
+   * Share of the weighted votes by the drafter's name; for a member that drafted two candidates, of
+   * the better one. Empty without a vote.
+   */
   votes: Record<string, number>;
   /**
    * Mean log-probability of the segment's tokens per scoring member, by name: in the member's own
@@ -34,10 +37,15 @@ export function voteOf(
   const likely = scores.map(
     (row, verifier) => [members[active[verifier]!]!, row[winner]?.meanLogprob] as const,
   );
+  const votes: Record<string, number> = {};
+  for (const [place, total] of totals.entries()) {
+    const { member } = candidates[place]!;
+    votes[member] = Math.max(total, votes[member] ?? 0);
+  }
   return {
     text,
-    writers: writers.map((place) => candidates[place]!.member),
-    votes: Object.fromEntries(totals.map((total, place) => [candidates[place]!.member, total])),
+    writers: [...new Set(writers.map((place) => candidates[place]!.member))],
+    votes,
     logprobs: Object.fromEntries(
       likely.flatMap(([member, mean]) => (mean === undefined ? [] : [[member, mean]])),
     ),

@@ -93,6 +93,10 @@ function unvoted(round: RoundEvent, { names }: InspectorContext): string {
   return `${round.candidates[0]?.member ?? ""} drafted for all, and no member doubted the draft. It surprised ${sentence(surprises)} nats.`;
 }
 
+/** Marks the second candidate of a member that drafted two. */
+const second = ({ drafters }: RoundEvent, j: number): HTMLElement | string =>
+  j > 0 && drafters[j] === drafters[j - 1] ? el("small", {}, " second") : "";
+
 function candidates(round: RoundEvent, { voices }: InspectorContext): HTMLElement {
   const most = Math.max(...round.totals, 0);
   const items = round.candidates.map((candidate, j) => {
@@ -114,7 +118,7 @@ function candidates(round: RoundEvent, { voices }: InspectorContext): HTMLElemen
     return el(
       "li",
       { class: `${voice(voices[round.drafters[j] ?? j] ?? j)}${taken ? " taken" : ""}` },
-      el("span", { class: "name" }, candidate.member),
+      el("span", { class: "name" }, candidate.member, second(round, j)),
       el(
         "span",
         { class: "candidate", dir: "auto" },
@@ -143,7 +147,9 @@ function matrix(round: RoundEvent, { names, voices, settings }: InspectorContext
     "tr",
     {},
     el("th", { scope: "col" }, "scored by"),
-    ...round.drafters.map((drafter) => el("th", { scope: "col" }, tag(drafter))),
+    ...round.drafters.map((drafter, j) =>
+      el("th", { scope: "col" }, tag(drafter), second(round, j)),
+    ),
     // With update "after", the vote used the weights of the round before.
     el("th", { scope: "col" }, update === "after" ? "weight, afterwards" : "weight"),
   );

@@ -130,10 +130,11 @@ export interface Member {
    */
   think(onThinking: OnThinking): Promise<Thought>;
   /**
-   * Undefined if it abstains: it only judges, or is late. A member that waits for a server obeys
-   * the signal; others end at once.
+   * Undefined if it abstains: it only judges, or is late. With a second draft if the probabilities
+   * of two tokens differ by less than `branch`. A member that waits for a server obeys the signal;
+   * others end at once.
    */
-  draft(maxTokens: number, signal?: AbortSignal): Promise<Draft | undefined>;
+  draft(maxTokens: number, branch?: number, signal?: AbortSignal): Promise<Draft | undefined>;
   /** A score of each candidate; none if it abstains. */
   verify(
     candidates: Candidate[],
@@ -159,7 +160,7 @@ export interface Constraint {
 
 /** A member run by an engine; never abstains. */
 export interface EngineMember extends Member {
-  draft(maxTokens: number): Promise<Draft>;
+  draft(maxTokens: number, branch?: number): Promise<Draft>;
 }
 
 /** A member as its engine's module exports it. It takes a constraint in place of a form. */
@@ -202,7 +203,7 @@ export interface Failure {
 
 /** Next task of the members, which are indices. */
 export type RoundsMove =
-  | { kind: "draft"; members: number[]; tokens: number; inTurn: boolean }
+  | { kind: "draft"; members: number[]; tokens: number; branch: number; inTurn: boolean }
   | { kind: "verify"; members: number[]; candidates: Candidate[]; inTurn: boolean }
   | { kind: "keep"; members: number[]; winner: number; inTurn?: false }
   | { kind: "round"; round: RoundReport }

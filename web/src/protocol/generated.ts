@@ -119,6 +119,12 @@ export interface Settings {
    */
   confidence: number;
   /**
+   * Margin p₁ − p₂ below which a member drafts a second candidate in the first round: where it was
+   * least sure of a word's first token in its draft, with the second most probable token there
+   * (AdaFuse, arXiv 2601.06022); 0 to 1, where 0 asks for none.
+   */
+  branch: number;
+  /**
    * Whether candidates that say the same in another form share their votes in the selection (see
    * `mod@crate::agreement`).
    */
@@ -196,6 +202,8 @@ export interface Draft {
   ended: boolean;
   /** Tokens drawn, without the end token. */
   tokens: number;
+  /** Another draft by the same member, where `Settings.branch` asks for one; it has no second itself. */
+  second?: { text: string; ended: boolean; tokens: number };
 }
 
 /**

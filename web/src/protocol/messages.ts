@@ -48,6 +48,7 @@ export const settings = exact({
   selfVotes: flag,
   level: flag,
   confidence: number,
+  branch: number,
   agree: flag,
   discount: number,
   sure: number,

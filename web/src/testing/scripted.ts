@@ -44,6 +44,7 @@ export const settings: Settings = {
   selfVotes: true,
   level: true,
   confidence: 0.5,
+  branch: 0.2,
   agree: true,
   discount: 0.5,
   sure: 2.6,
@@ -66,6 +67,7 @@ export const rules: Rules = {
     reward: "counts",
     level: false,
     confidence: 0,
+    branch: 0,
     agree: false,
     discount: 1,
     sure: 1000,
@@ -445,7 +447,7 @@ export class ScriptedRounds implements Rounds {
         { name: "Remote" },
       );
     const tokens = Math.min(settings.segmentTokens, left);
-    return { kind: "draft", members, tokens, inTurn: false };
+    return { kind: "draft", members, tokens, branch: 0, inTurn: false };
   }
 
   #leave({ member, kind }: Failure, round: number): RoundsMove {

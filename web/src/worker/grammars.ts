@@ -164,8 +164,8 @@ export class FormedMember implements EngineMember {
     return this.#member.think(onThinking);
   }
 
-  draft(maxTokens: number): Promise<Draft> {
-    return this.#member.draft(maxTokens);
+  draft(maxTokens: number, branch?: number): Promise<Draft> {
+    return this.#member.draft(maxTokens, branch);
   }
 
   verify(candidates: Candidate[], settings: Settings): Promise<VerifiedScore[]> {

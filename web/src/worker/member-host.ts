@@ -158,7 +158,7 @@ export class MemberHost {
         return { type: "thought", id, thought, counters: member.counters() };
       }
       case "draft": {
-        const draft = await member.draft(request.maxTokens);
+        const draft = await member.draft(request.maxTokens, request.branch);
         return { type: "drafted", id, draft, counters: member.counters() };
       }
       case "verify": {

@@ -9,6 +9,7 @@ import type {
   Begun,
   Candidate,
   Counters,
+  Draft,
   Engine,
   EngineMember,
   Form,
@@ -435,8 +436,8 @@ class ThreadMember implements EngineMember {
     return { onStep, rethrow };
   }
 
-  async draft(maxTokens: number): Promise<Candidate & { tokens: number }> {
-    return (await this.#ask("drafted", { type: "draft", maxTokens })).draft;
+  async draft(maxTokens: number, branch = 0): Promise<Draft> {
+    return (await this.#ask("drafted", { type: "draft", maxTokens, branch })).draft;
   }
 
   async verify(

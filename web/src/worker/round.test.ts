@@ -6,7 +6,14 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import type { Candidate, Rounds, RoundsEvent, RoundsMove, Stop } from "../protocol/engine.ts";
+import type {
+  Candidate,
+  Draft,
+  Rounds,
+  RoundsEvent,
+  RoundsMove,
+  Stop,
+} from "../protocol/engine.ts";
 import { ConclaveError } from "../protocol/errors.ts";
 import { ScriptedMember, settings, type Script } from "../testing/scripted.ts";
 import type { Left, Round } from "./round-report.ts";
@@ -16,6 +23,7 @@ interface Case {
   name: string;
   members: {
     drafts: (string | null)[];
+    seconds?: Record<string, string>;
     surprises?: Record<string, number>;
     judgesOnly?: boolean;
     silent?: number[];
@@ -96,11 +104,13 @@ class Member extends ScriptedMember {
     return number;
   }
 
-  override async draft(tokens: number): Promise<Candidate & { tokens: number }> {
+  override async draft(tokens: number, branch = 0): Promise<Draft> {
     const number = await this.#call("draft", ` ${tokens}`);
+    const drafted = (text: string) => ({ text, ended: text.endsWith("."), tokens: text.length });
     const text = this.#script.drafts[Math.min(number, this.#script.drafts.length) - 1]!;
-    const draft = { text, ended: text?.endsWith(".") ?? false, tokens: text?.length ?? 0 };
-    return text === null ? (undefined as never) : draft;
+    if (text === null) return undefined as never;
+    const second = branch > 0 ? this.#script.seconds?.[text] : undefined;
+    return { ...drafted(text), ...(second && { second: drafted(second) }) };
   }
 
   override async verify(candidates: Candidate[]) {

@@ -49,7 +49,7 @@ export async function* rounds(
     switch (move.kind) {
       case "draft": {
         // 1–2. All draft from the same prefix, or the leader alone; only text crosses.
-        const drafts = await made(move, (member) => member.draft(move.tokens, signal));
+        const drafts = await made(move, (member) => member.draft(move.tokens, move.branch, signal));
         event = drafts.failed || { drafted: drafts.results };
         break;
       }

@@ -33,6 +33,8 @@ import {
   thought,
 } from "../protocol/messages.ts";
 
+const draft = { text, ended: flag, tokens: number };
+
 const counters = shape({
   prefix: number,
   prefillTokens: number,
@@ -72,7 +74,7 @@ const request = variant({
   think: shape({ id: number, member: number }),
   /** The answer to `reading` and `thinking`. */
   goOn: shape({ id: number, goOn: flag }),
-  draft: shape({ id: number, member: number, maxTokens: number }),
+  draft: shape({ id: number, member: number, maxTokens: number, branch: number }),
   verify: shape({
     id: number,
     member: number,
@@ -105,7 +107,11 @@ const reply = variant({
     counters,
   }),
   thought: shape({ id: number, thought, counters }),
-  drafted: shape({ id: number, draft: shape({ text, ended: flag, tokens: number }), counters }),
+  drafted: shape({
+    id: number,
+    draft: shape({ ...draft, second: optional(shape(draft)) }),
+    counters,
+  }),
   verified: shape({ id: number, scores: list(shape({ ...scores, tokens: number })), counters }),
   kept: shape({ id: number, counters }),
   failed: shape({ id: number, error: failure }),

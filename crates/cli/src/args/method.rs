@@ -52,6 +52,10 @@ pub struct Method {
     /// [default: 0.5].
     #[arg(long, value_name = "POWER", allow_negative_numbers = true)]
     pub confidence: Option<f64>,
+    /// Difference of two tokens' probabilities below which a member drafts a second candidate in
+    /// the first round; 0 for none [default: 0.2].
+    #[arg(long, value_name = "MARGIN", allow_negative_numbers = true)]
+    pub branch: Option<f64>,
     /// Let candidates with the same answer in another form share their votes: `on` or `off`
     /// [default: on].
     #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
@@ -159,6 +163,7 @@ impl Method {
             self_votes: self.self_votes.unwrap_or(defaults.self_votes),
             level: self.level.unwrap_or(defaults.level),
             confidence: self.confidence.unwrap_or(defaults.confidence),
+            branch: self.branch.unwrap_or(defaults.branch),
             agree: self.agree.unwrap_or(defaults.agree),
             discount: self.discount.unwrap_or(defaults.discount),
             sure: self.sure.unwrap_or(defaults.sure),

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 /// Settings of all cases: short drafts, and no leader unless a case names one.
-const BASE: &str = r#"{"segmentTokens": 10, "lead": 1}"#;
+const BASE: &str = r#"{"segmentTokens": 10, "lead": 1, "branch": 0}"#;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -42,6 +42,9 @@ pub struct Script {
     /// Drafted texts, in order; the last repeats. A text with a full stop at its end ends the
     /// answer; null abstains.
     pub drafts: Vec<Option<String>>,
+    /// Second candidates by draft, given where the machine asks for one.
+    #[serde(default)]
+    pub seconds: BTreeMap<String, String>,
     /// Nats of its surprise at candidates, 2 if not listed.
     #[serde(default)]
     pub surprises: BTreeMap<String, f64>,

@@ -46,6 +46,7 @@ impl Member {
         self.sampler = Sampler::new(sampling, stream);
         // The text is the answer so far: no template's white space leads the continuation.
         text.clone_into(&mut self.answer);
+        self.answer_at = None;
         self.in_line.clear();
         self.open = false;
         self.shown = None;

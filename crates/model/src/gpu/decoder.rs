@@ -224,7 +224,7 @@ impl Decoder for GpuDecoder {
     fn draft<'a>(
         &'a mut self,
         prefix: usize,
-        steps: usize,
+        begun: &'a [u32],
         draws: Draws,
         random: &'a [u32],
         states: Option<Run>,
@@ -233,15 +233,19 @@ impl Decoder for GpuDecoder {
             self.reserve()?;
             self.make_room(states.as_slice())?;
             let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
-            let chunks = self.chunks(1, prefix + steps);
+            let drawn = begun.len()..begun.len() + random.len();
+            let chunks = self.chunks(1, prefix + drawn.end);
+            let last = (prefix + begun.len()) as u32 - 1;
             let place = Place {
-                position: prefix as u32 - 1,
-                row: prefix as u32 - 1,
+                position: last,
+                row: last,
                 start: prefix as u32,
                 prefix: prefix as u32,
             };
-            gpu.write(&s.random.part(0, 4 * steps)?, random)?;
-            gpu.write(&s.next, &[0_u32; 2])?;
+            let part = |buffer: &Buffer| buffer.part(4 * drawn.start, 4 * drawn.len());
+            gpu.write(&part(&s.random)?, random)?;
+            let id = begun.last().copied().unwrap_or(0);
+            gpu.write(&s.next, &[id, begun.len() as u32])?;
             gpu.write(&s.place, &[place])?;
             gpu.write(&s.step, &[1, chunks as u32, 0, 0])?;
             let run = Step {
@@ -280,33 +284,32 @@ impl Decoder for GpuDecoder {
                 bias: output.bias,
                 ..Fused::default()
             };
+            let advance = |step: usize| -> Result<(), ModelError> {
+                let states = runs.get(step.min(1)).map(|[steps, runs]| RunStates {
+                    steps,
+                    runs,
+                    count: 1,
+                });
+                self.blocks(Step { states, ..run })?;
+                // The number of tokens so far is the slot: drafts begin at the first.
+                const { assert!(DRAFT == 1) };
+                let all = [SLOTS, c.hidden];
+                Ok(put_rows(gpu, &s.stream, 1, (&s.next, 1), &s.states, all)?)
+            };
+            if !begun.is_empty() {
+                advance(0)?;
+            }
             let first = s.states.part(4 * c.hidden * PREFIX, 4 * c.hidden)?;
-            for step in 0..steps {
+            for step in drawn.clone() {
                 let state = if step == 0 { &first } else { &s.stream };
                 product(gpu, state, run.rows, &[output.weight], fused, &s.logits)?;
                 // Room for the most, so that launches of shorter drafts are the same.
                 sample(gpu, &s.logits, c.vocabulary, MOST_DRAFTED, draws, buffers)?;
-                if step + 1 < steps {
-                    let states = runs.get(step.min(1)).map(|[steps, runs]| RunStates {
-                        steps,
-                        runs,
-                        count: 1,
-                    });
-                    self.blocks(Step { states, ..run })?;
-                    // The number of draws so far is the slot: drafts begin at the first.
-                    const { assert!(DRAFT == 1) };
-                    put_rows(
-                        gpu,
-                        &s.stream,
-                        1,
-                        (&s.next, 1),
-                        &s.states,
-                        [SLOTS, c.hidden],
-                    )?;
+                if step + 1 < drawn.end {
+                    advance(step)?;
                 }
             }
-            let drawn = s.drawn.part(0, 4 * steps)?;
-            let read = gpu.read(&[&drawn]).await?;
+            let read = gpu.read(&[&part(&s.drawn)?]).await?;
             let ids: Vec<u32> = read
                 .first()
                 .map(|bytes| bytemuck::pod_collect_to_vec(bytes))

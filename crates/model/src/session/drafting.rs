@@ -22,11 +22,25 @@ impl Session {
         end_ids: &[u32],
     ) -> Result<Draft, ModelError> {
         let limit = self.ready_to_draft(limit)?;
+        self.draft_from(vec![], limit, sampler, end_ids).await
+    }
+
+    /// A draft of at most `limit` tokens, those `begun` among them, all but the last of which have
+    /// run.
+    pub(super) async fn draft_from(
+        &mut self,
+        begun: Vec<u32>,
+        limit: usize,
+        sampler: &mut Sampler,
+        end_ids: &[u32],
+    ) -> Result<Draft, ModelError> {
         let begin = self.prefix.len();
-        if self.model.needs_long_rope(begin + limit) {
-            return self.draft_by_step(limit, sampler, end_ids, None).await;
+        if self.model.needs_long_rope(begin + limit) || begun.len() >= limit {
+            return self
+                .draft_by_step(limit, sampler, end_ids, None, begun)
+                .await;
         }
-        let random = sampler.numbers(limit);
+        let random = sampler.numbers(limit - begun.len());
         let states = self.states.as_mut().map(States::step);
         let states = states.map(|(from, to)| Run {
             tokens: limit - 1,
@@ -34,16 +48,19 @@ impl Session {
             to,
         });
         let draws = sampler.draws();
-        let drawn = self.model.draft(begin, limit, draws, &random, states);
-        let Some(mut tokens) = drawn.await? else {
+        let drawn = self.model.draft(begin, &begun, draws, &random, states);
+        let Some(drawn) = drawn.await? else {
             self.states.iter_mut().for_each(States::forget_draft);
-            return self.draft_by_step(limit, sampler, end_ids, None).await;
+            return self
+                .draft_by_step(limit, sampler, end_ids, None, begun)
+                .await;
         };
-        self.counters.draft_tokens += limit - 1;
         // All but the last have run; tokens after an end token are discarded.
-        let end = tokens.iter().position(|id| end_ids.contains(id));
-        sampler.skip(end.map_or(tokens.len(), |end| end + 1));
-        tokens.truncate(end.unwrap_or(tokens.len()));
+        self.counters.draft_tokens += limit - begun.len().max(1);
+        let end = drawn.iter().position(|id| end_ids.contains(id));
+        sampler.skip(end.map_or(drawn.len(), |end| end + 1));
+        let mut tokens = begun;
+        tokens.extend(drawn.iter().take(end.unwrap_or(drawn.len())));
         self.ran = tokens.len().min(limit - 1);
         if self.states.is_some() && self.ran < limit - 1 {
             // The recurrent state has seen those after it too.
@@ -68,7 +85,7 @@ impl Session {
         mask: Mask<'_>,
     ) -> Result<Draft, ModelError> {
         let limit = self.ready_to_draft(limit)?;
-        self.draft_by_step(limit, sampler, end_ids, Some(mask))
+        self.draft_by_step(limit, sampler, end_ids, Some(mask), vec![])
             .await
     }
 
@@ -87,21 +104,32 @@ impl Session {
         Ok(limit)
     }
 
-    /// A draft that returns to the CPU after each token.
+    /// A draft that returns to the CPU after each token. It begins with the tokens `begun`, all but
+    /// the last of which have run.
     async fn draft_by_step(
         &mut self,
         limit: usize,
         sampler: &mut Sampler,
         end_ids: &[u32],
         mut mask: Option<Mask<'_>>,
+        begun: Vec<u32>,
     ) -> Result<Draft, ModelError> {
         let begin = self.prefix.len();
         // Where there are more tokens than slots, the last slot serves the rest.
         let slot = |index: usize| DRAFT + index.min(MOST_DRAFTED - 1);
         let mut stretched = false;
-        let mut tokens = Vec::with_capacity(limit);
+        let mut tokens = begun;
+        if let Some(&id) = tokens.last().filter(|_| tokens.len() < limit) {
+            let last = tokens.len() - 1;
+            self.model
+                .run(&Pass::plain(begin + last, &[id]), slot(last))?;
+            self.counters.draft_tokens += 1;
+        }
         let ended = loop {
             let drawn = tokens.len();
+            if drawn >= limit {
+                break false;
+            }
             let before = match drawn.checked_sub(1) {
                 Some(last) => slot(last),
                 None => PREFIX,

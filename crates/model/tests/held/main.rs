@@ -11,6 +11,7 @@ mod parity;
 mod prefill;
 mod recurrent;
 mod saved;
+mod second;
 mod session;
 
 use std::sync::OnceLock;

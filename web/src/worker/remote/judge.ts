@@ -145,7 +145,11 @@ export class Judge implements Member {
   }
 
   /** Undefined: it does not draft. */
-  async draft(_maxTokens: number, _signal?: AbortSignal): Promise<Draft | undefined> {
+  async draft(
+    _maxTokens: number,
+    _branch?: number,
+    _signal?: AbortSignal,
+  ): Promise<Draft | undefined> {
     return undefined;
   }
 

@@ -88,7 +88,11 @@ export class RemoteMember extends Judge {
   }
 
   /** Undefined if it only judges, or abstains. */
-  override async draft(maxTokens: number, signal?: AbortSignal): Promise<Draft | undefined> {
+  override async draft(
+    maxTokens: number,
+    _branch?: number,
+    signal?: AbortSignal,
+  ): Promise<Draft | undefined> {
     if (this.onlyJudges) return undefined;
     this.roundAnew();
     return this.inTime(signal, async (limit) => {

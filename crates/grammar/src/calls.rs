@@ -1,0 +1,139 @@
+//! Answers that call functions: text, or calls as JSON between marks, as Hermes' and Qwen's chat
+//! templates write them.
+
+use std::fmt::Write;
+
+use llguidance::api::TopLevelGrammar;
+use serde_json::{Value, json};
+
+use crate::schema::checked;
+use crate::{GrammarError, Vocabulary};
+
+/// Marks before and after a call.
+pub const OPEN: &str = "<tool_call>";
+/// See [`OPEN`].
+pub const CLOSE: &str = "</tool_call>";
+
+/// Maximum number of calls in an answer.
+const MOST: usize = 16;
+
+/// Keywords that say more of an object's fields than `properties`.
+const OTHER_FIELDS: [&str; 7] = [
+    "$ref",
+    "additionalProperties",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "patternProperties",
+    "unevaluatedProperties",
+];
+
+/// A function that an answer may call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Function {
+    /// Its name: visible ASCII without quotes and backslashes.
+    pub name: String,
+    /// JSON schema of its arguments, an object.
+    pub parameters: Value,
+}
+
+/// Form of an answer that may call functions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Calls {
+    /// The functions, at least one.
+    pub functions: Vec<Function>,
+    /// The answer has to be a call. Otherwise it may be text, and a call may follow text.
+    pub required: bool,
+    /// It may have more than one call.
+    pub several: bool,
+    /// JSON schema of an answer that is no call; any text if `None`.
+    pub document: Option<String>,
+}
+
+impl Calls {
+    /// Rejects a schema that is not supported, or that allows no arguments.
+    ///
+    /// # Errors
+    /// Those of [`check`](crate::check), with the index of the function; `None` for
+    /// [`document`](Self::document) or the whole.
+    pub fn check(&self) -> Result<(), (Option<usize>, GrammarError)> {
+        for (index, function) in self.functions.iter().enumerate() {
+            crate::check(&function.arguments()).map_err(|error| (Some(index), error))?;
+        }
+        if let Some(schema) = &self.document {
+            crate::check(schema).map_err(|error| (None, error))?;
+        }
+        let bytes = Vocabulary::of_single_bytes().map_err(|error| (None, error))?;
+        let begun = bytes.calls(self).and_then(|mut answer| answer.mask(&[]));
+        begun.map(|_| ()).map_err(|error| (None, error))
+    }
+
+    /// Whether text may follow an accepted text: it is neither in a call nor after one.
+    pub fn is_text(&self, accepted: &str) -> bool {
+        !self.required && self.document.is_none() && !accepted.contains(OPEN)
+    }
+
+    pub(crate) fn grammar(&self) -> Result<TopLevelGrammar, GrammarError> {
+        let more = match self.several {
+            true => format!(r#" ("\n" call){{0,{}}}"#, MOST - 1),
+            false => String::new(),
+        };
+        let mut lark = String::new();
+        let written = match (&self.document, self.required) {
+            (_, true) => writeln!(lark, "start: call{more}"),
+            (Some(schema), false) => {
+                let schema = checked(schema)?;
+                write!(
+                    lark,
+                    "start: document | call{more}\ndocument: %json {schema}\n"
+                )
+            }
+            // The first mark ends the text.
+            (None, false) => write!(
+                lark,
+                "start: TEXT | begun{more}\nbegun: opening body\n\
+                 TEXT: /(?s:.*)/ & ~/(?s:.*{OPEN}.*)/\nopening[lazy]: /(?s:.*){OPEN}/\n"
+            ),
+        };
+        let written = written.and_then(|()| {
+            let names = (0..self.functions.len()).map(|index| format!("function_{index}"));
+            let names: Vec<_> = names.collect();
+            writeln!(lark, "call: \"{OPEN}\" body")?;
+            writeln!(
+                lark,
+                r#"body: "\n"? ({}) "\n"? "{CLOSE}""#,
+                names.join(" | ")
+            )
+        });
+        let mut written = written.is_ok();
+        for (index, function) in self.functions.iter().enumerate() {
+            let schema = checked(&function.arguments())?;
+            let head = json!(format!(
+                "{{\"name\": \"{}\", \"arguments\": ",
+                function.name
+            ));
+            written &= writeln!(
+                lark,
+                "function_{index}: {head} arguments_{index} \"}}\"\narguments_{index}: %json {schema}"
+            )
+            .is_ok();
+        }
+        debug_assert!(written, "a string takes all");
+        Ok(TopLevelGrammar::from_lark(lark))
+    }
+}
+
+impl Function {
+    /// JSON schema of its arguments without fields that it does not name, unless it allows these
+    /// explicitly: small models would invent them without an end.
+    fn arguments(&self) -> String {
+        let mut schema = self.parameters.clone();
+        if let Some(fields) = schema.as_object_mut()
+            && fields.contains_key("properties")
+            && !OTHER_FIELDS.iter().any(|name| fields.contains_key(*name))
+        {
+            fields.insert("additionalProperties".to_owned(), json!(false));
+        }
+        schema.to_string()
+    }
+}

@@ -1,0 +1,75 @@
+//! Log-probabilities of the tokens of an answer, with the likeliest tokens at each place.
+
+use super::Member;
+use crate::error::MemberError;
+
+/// A token of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChosenToken {
+    /// Its bytes, which may be a part of a character.
+    pub bytes: Vec<u8>,
+    /// ln p of it after all tokens before it.
+    pub logprob: f64,
+    /// The likeliest tokens at its place with their ln p, the likeliest first.
+    pub likeliest: Vec<(Vec<u8>, f64)>,
+}
+
+impl Member {
+    /// Log-probabilities of the tokens kept for the present answer, of the model's whole
+    /// distribution without sampling or constraint, with `most` alternatives each. Runs the answer
+    /// again, one token after another.
+    ///
+    /// # Errors
+    /// The backend's.
+    pub async fn chosen(&mut self, most: usize) -> Result<Vec<ChosenToken>, MemberError> {
+        let ids = self.session.prefix().to_vec();
+        let begin = self.answer_at.unwrap_or(ids.len());
+        if begin == ids.len() {
+            return Ok(Vec::new());
+        }
+        self.session.prefill(&ids[..begin]).await?;
+        let mut chosen = Vec::with_capacity(ids.len() - begin);
+        for &id in &ids[begin..] {
+            let logprobs = normalised(&self.session.next_logits().await?);
+            let mut order: Vec<u32> = (0..logprobs.len() as u32).collect();
+            let better = |a: &u32, b: &u32| logprobs[*b as usize].total_cmp(&logprobs[*a as usize]);
+            let most = most.min(order.len());
+            if most > 0 {
+                order.select_nth_unstable_by(most - 1, better);
+            }
+            order.truncate(most);
+            order.sort_by(better);
+            let likeliest = order
+                .iter()
+                .map(|&id| (self.bytes(id), logprobs[id as usize]));
+            chosen.push(ChosenToken {
+                bytes: self.bytes(id),
+                logprob: logprobs[id as usize],
+                likeliest: likeliest.collect(),
+            });
+            self.session.go_on(&[id]).await?;
+        }
+        Ok(chosen)
+    }
+
+    /// The bytes of a token; a control token's are those of its name.
+    fn bytes(&self, id: u32) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.tokenizer.spell(id, &mut bytes);
+        if bytes.is_empty() {
+            bytes.extend(self.tokenizer.token(id).unwrap_or_default().bytes());
+        }
+        bytes
+    }
+}
+
+/// ln p of each token by its logit.
+fn normalised(logits: &[f32]) -> Vec<f64> {
+    let highest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let above = |logit: f32| f64::from(logit - highest);
+    let sum: f64 = logits.iter().map(|&logit| above(logit).exp()).sum();
+    logits
+        .iter()
+        .map(|&logit| above(logit) - sum.ln())
+        .collect()
+}

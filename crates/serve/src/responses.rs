@@ -1,0 +1,334 @@
+//! Requests to `/v1/responses`: a conversation as a list of items.
+
+use conclave_member::Message;
+use serde_json::{Map, Value, json};
+
+use crate::chat;
+use crate::error::ApiError;
+use crate::options::{Options, Tokens, is_empty};
+use crate::tools;
+use crate::work::{Chat, Task};
+
+mod reply;
+
+pub(crate) use reply::{Items, whole};
+
+/// Options that refer to what a server keeps between requests; this one keeps nothing.
+const KEPT: [&str; 3] = ["conversation", "previous_response_id", "prompt"];
+
+/// Options without effect on an answer here.
+const HINTS: [&str; 4] = ["include", "max_tool_calls", "truncation", "background"];
+
+/// Options that a response repeats, with the values of requests that omit them.
+fn repeated() -> Map<String, Value> {
+    let usual = json!({
+        "background": false,
+        "instructions": null,
+        "max_output_tokens": null,
+        "max_tool_calls": null,
+        "metadata": {},
+        "parallel_tool_calls": true,
+        "previous_response_id": null,
+        "prompt_cache_key": null,
+        "reasoning": { "effort": null, "summary": null },
+        "safety_identifier": null,
+        "service_tier": "default",
+        "store": false,
+        "temperature": null,
+        "text": { "format": { "type": "text" } },
+        "tool_choice": "auto",
+        "tools": [],
+        "top_logprobs": 0,
+        "top_p": null,
+        "truncation": "disabled",
+        "user": null,
+    });
+    match usual {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}
+
+/// Returns the options that the response repeats. It does not store anything, whatever is asked.
+pub(crate) fn echo(body: &[u8]) -> Map<String, Value> {
+    let asked: Value = serde_json::from_slice(body).unwrap_or_default();
+    let mut echo = repeated();
+    for (name, value) in &mut echo {
+        match asked.get(name).filter(|asked| !asked.is_null()) {
+            Some(asked) if name != "store" => value.clone_from(asked),
+            _ => {}
+        }
+    }
+    echo
+}
+
+/// Takes the conversation, its tools and the token limit.
+///
+/// # Errors
+/// 400 with the option's name.
+pub(crate) fn read(options: &mut Options) -> Result<(Task, Option<usize>), ApiError> {
+    for name in KEPT {
+        if options.take(name).is_some() {
+            let message = format!(
+                "The server keeps no responses, so that `{name}` names nothing. Send the whole conversation as `input`."
+            );
+            return Err(ApiError::option(name, message));
+        }
+    }
+    if options.whole("n", 1, 1)?.is_some() {
+        // One answer, as always here.
+    }
+    hints(options)?;
+    let tokens = options.tokens("max_output_tokens", 1)?;
+    let format = text_format(options)?;
+    if let Some(format) = format {
+        options.put("response_format", format);
+    }
+    let schema = options.response_format();
+    let schema = schema.map_err(|error| error.renamed("response_format", "text.format"))?;
+    let tools = tools::read(options, schema.as_ref())?;
+    let instructions = options.text("instructions")?;
+    let mut messages = match options.take("input") {
+        Some(Value::String(text)) => vec![Message::new("user", text)],
+        Some(Value::Array(items)) if !items.is_empty() => conversation(items)?,
+        _ => {
+            let message = "`input` has to be a text, or a list of at least one item.";
+            return Err(ApiError::option("input", message));
+        }
+    };
+    if let Some(text) = instructions.filter(|text| !text.is_empty()) {
+        match messages.first_mut().filter(|first| first.role == "system") {
+            Some(system) => system.content = format!("{text}\n\n{}", system.content),
+            None => messages.insert(0, Message::new("system", text)),
+        }
+    }
+    let task = Task::Chat(Chat {
+        messages,
+        begun: String::new(),
+        schema,
+        tools,
+        logprobs: None,
+    });
+    Ok((task, tokens.and_then(Tokens::limit)))
+}
+
+/// Takes options without effect here, and refuses values that would have one.
+fn hints(options: &mut Options) -> Result<(), ApiError> {
+    for name in HINTS {
+        let value = options.take(name);
+        let asks = match (name, &value) {
+            ("background", Some(value)) => *value != false,
+            ("truncation", Some(value)) => value != "disabled",
+            ("include", Some(Value::Array(parts))) => parts
+                .iter()
+                .any(|part| part == "message.output_text.logprobs"),
+            _ => false,
+        };
+        if asks {
+            let message = format!("The members can't honour `{name}`. Leave it out.");
+            return Err(ApiError::option(name, message));
+        }
+    }
+    let effort = match options.take("reasoning") {
+        Some(Value::Object(mut reasoning)) => reasoning.remove("effort"),
+        _ => None,
+    };
+    if let Some(effort) = effort {
+        options.put("reasoning_effort", effort);
+    }
+    Ok(())
+}
+
+/// Takes `text.format`, as Chat Completions have it.
+fn text_format(options: &mut Options) -> Result<Option<Value>, ApiError> {
+    let wrong = |message| Err(ApiError::option("text", message));
+    let mut text = match options.take("text") {
+        None => return Ok(None),
+        Some(Value::Object(text)) => text,
+        Some(_) => return wrong("`text` has to be an object."),
+    };
+    text.remove("verbosity");
+    let format = text.remove("format");
+    if let Some((name, _)) = text.iter().find(|(_, value)| !is_empty(value)) {
+        let message = format!("The members can't honour `text.{name}`. Leave it out.");
+        return Err(ApiError::option("text", message));
+    }
+    Ok(match format {
+        Some(Value::Object(mut format)) if format.get("type") == Some(&json!("json_schema")) => {
+            format.remove("type");
+            Some(json!({ "type": "json_schema", "json_schema": format }))
+        }
+        format => format,
+    })
+}
+
+/// Reads the items of a conversation.
+fn conversation(items: Vec<Value>) -> Result<Vec<Message>, ApiError> {
+    let mut messages: Vec<Message> = Vec::with_capacity(items.len());
+    for (at, mut item) in items.into_iter().enumerate() {
+        let wrong = |message: String| ApiError::option("input", message);
+        let kind = item.get("type").and_then(Value::as_str);
+        match kind.unwrap_or("message") {
+            "message" => {
+                let message = chat::message(at, item);
+                messages.push(message.map_err(|error| of_input(error, at))?);
+            }
+            // Earlier reasoning is not part of a prompt.
+            "reasoning" => {}
+            "function_call" => {
+                let id = item.get_mut("call_id").map(Value::take);
+                let call = tools::earlier_call(id, item).ok_or_else(|| {
+                    wrong(format!(
+                        "`input[{at}]` has to have a `name` and `arguments`, the JSON text of an object."
+                    ))
+                })?;
+                match messages.last_mut().filter(|last| last.role == "assistant") {
+                    Some(last) => last.tool_calls.push(call),
+                    None => messages.push(Message {
+                        tool_calls: vec![call],
+                        ..Message::new("assistant", "")
+                    }),
+                }
+            }
+            "function_call_output" => {
+                let output = match item.get_mut("output").map(Value::take) {
+                    Some(Value::String(text)) => text,
+                    Some(Value::Array(parts)) => {
+                        let parts = parts.into_iter().map(|part| chat::part(at, part));
+                        let text: Result<String, ApiError> = parts.collect();
+                        text.map_err(|error| of_input(error, at))?
+                    }
+                    _ => return Err(wrong(format!("`input[{at}]` has no `output` of text."))),
+                };
+                let id = item.get("call_id").and_then(Value::as_str);
+                messages.push(Message {
+                    tool_call_id: id.map(str::to_owned),
+                    ..Message::new("tool", output)
+                });
+            }
+            other => {
+                return Err(wrong(format!(
+                    "The members can't read `input[{at}]`, an item of type `{other}`. Leave it out."
+                )));
+            }
+        }
+    }
+    match messages.is_empty() {
+        true => Err(ApiError::option("input", "`input` has no message.")),
+        false => Ok(messages),
+    }
+}
+
+/// An error of `messages[at]` as one of `input[at]`.
+fn of_input(error: ApiError, at: usize) -> ApiError {
+    let message = error
+        .message
+        .replace(&format!("messages[{at}]"), &format!("input[{at}]"));
+    ApiError {
+        param: Some("input".to_owned()),
+        message,
+        ..error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use conclave_model::Sampling;
+
+    use super::*;
+
+    fn read_all(body: &Value) -> Result<Chat, ApiError> {
+        let models = ["conclave".to_owned()];
+        let body = body.to_string();
+        match Options::request(body.as_bytes(), &models, Sampling::default(), read)?.1 {
+            (Task::Chat(chat), _) => Ok(chat),
+            _ => unreachable!("it is a conversation"),
+        }
+    }
+
+    #[test]
+    fn items_are_a_conversation() {
+        let chat = read_all(&json!({
+            "instructions": "Be brief.",
+            "input": [
+                { "role": "developer", "content": "Be kind." },
+                { "role": "user", "content": [{ "type": "input_text", "text": "Oslo?" }] },
+                { "type": "reasoning", "summary": [] },
+                { "type": "message", "role": "assistant", "id": "msg_1", "status": "completed",
+                  "content": [{ "type": "output_text", "text": "I'll see.", "annotations": [] }] },
+                { "type": "function_call", "call_id": "call_1", "name": "weather", "arguments": "{}" },
+                { "type": "function_call_output", "call_id": "call_1", "output": "rain" },
+            ],
+            "store": true, "include": ["reasoning.encrypted_content"], "truncation": "disabled",
+            "reasoning": { "effort": "low" }, "text": { "format": { "type": "text" }, "verbosity": "low" },
+        }))
+        .unwrap();
+        let said: Vec<_> = chat
+            .messages
+            .iter()
+            .map(|one| (one.role.as_str(), one.content.as_str()))
+            .collect();
+        let wanted = [
+            ("system", "Be brief.\n\nBe kind."),
+            ("user", "Oslo?"),
+            ("assistant", "I'll see."),
+            ("tool", "rain"),
+        ];
+        assert_eq!(said, wanted);
+        assert_eq!(chat.messages[2].tool_calls[0].name, "weather");
+        assert_eq!(chat.messages[3].tool_call_id.as_deref(), Some("call_1"));
+        let text = read_all(&json!({ "input": "Well?" })).unwrap();
+        assert_eq!(text.messages, [Message::new("user", "Well?")]);
+        let schema = json!({ "type": "json_schema", "name": "b", "strict": true, "schema": { "type": "boolean" } });
+        let form = read_all(&json!({ "input": "Well?", "text": { "format": schema } })).unwrap();
+        assert_eq!(form.schema.as_deref(), Some(r#"{"type":"boolean"}"#));
+    }
+
+    #[test]
+    fn what_can_not_be_honoured_is_refused_by_name() {
+        for (mut body, name, word) in [
+            (
+                json!({ "previous_response_id": "resp_1" }),
+                "previous_response_id",
+                "whole conversation",
+            ),
+            (
+                json!({ "conversation": "conv_1" }),
+                "conversation",
+                "keeps no",
+            ),
+            (json!({ "background": true }), "background", "Leave"),
+            (json!({ "truncation": "auto" }), "truncation", "Leave"),
+            (json!({ "input": [] }), "input", "at least one"),
+            (
+                json!({ "input": [{ "type": "item_reference", "id": "x" }] }),
+                "input",
+                "item_reference",
+            ),
+            (
+                json!({ "input": [{ "role": "user", "content": [{ "type": "input_image" }] }] }),
+                "input",
+                "input[0]",
+            ),
+            (
+                json!({ "tools": [{ "type": "web_search" }] }),
+                "tools",
+                "web_search",
+            ),
+            (
+                json!({ "text": { "format": { "type": "grammar" } } }),
+                "text.format",
+                "json_schema",
+            ),
+            (json!({ "n": 2 }), "n", "1"),
+            (json!({ "made_up": 1 }), "made_up", "Leave"),
+        ] {
+            if body.get("input").is_none() {
+                body["input"] = json!("Well?");
+            }
+            let error = read_all(&body).err().unwrap_or_else(|| panic!("{body}"));
+            assert_eq!(error.param.as_deref(), Some(name), "{body}");
+            assert!(error.message.contains(word), "{body}: {}", error.message);
+        }
+    }
+}

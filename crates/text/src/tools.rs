@@ -1,0 +1,188 @@
+//! Functions that an answer may call, in a conversation: as templates of Hermes' and Qwen's form take
+//! them, or written into the messages in the same form for all other templates.
+
+use std::fmt::Write;
+
+use minijinja::value::{Serde, Value};
+use serde_json::Value as Json;
+
+use crate::Message;
+use crate::template_json::spaced;
+
+/// A function that an answer may call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tool {
+    /// Its name.
+    pub name: String,
+    /// Purpose; may be empty.
+    pub description: String,
+    /// JSON schema of its arguments.
+    pub parameters: Json,
+}
+
+/// A call in an earlier answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolCall {
+    /// Identifier, which a message of the role `tool` repeats.
+    pub id: String,
+    /// Name of the function.
+    pub name: String,
+    /// Arguments, a JSON object.
+    pub arguments: Json,
+}
+
+/// Maps each text of a value: control tokens in it are marked.
+pub(crate) type Mark<'a> = &'a mut dyn FnMut(&str) -> String;
+
+impl Tool {
+    /// The value that templates take (OpenAI's format).
+    pub(crate) fn value(&self, mark: Mark<'_>) -> Value {
+        let mut function = vec![("name", Value::from(mark(&self.name)))];
+        if !self.description.is_empty() {
+            function.push(("description", Value::from(mark(&self.description))));
+        }
+        function.push(("parameters", marked(&self.parameters, mark)));
+        Value::from_pairs([
+            ("type", Value::from("function")),
+            ("function", Value::from_pairs(function)),
+        ])
+    }
+}
+
+impl ToolCall {
+    /// The value that templates take: OpenAI's format, with arguments as an object.
+    pub(crate) fn value(&self, mark: Mark<'_>) -> Value {
+        let function = Value::from_pairs([
+            ("name", Value::from(mark(&self.name))),
+            ("arguments", marked(&self.arguments, mark)),
+        ]);
+        Value::from_pairs([
+            ("id", Value::from(mark(&self.id))),
+            ("type", Value::from("function")),
+            ("function", function),
+        ])
+    }
+
+    /// The call as an answer contains it.
+    pub fn written(&self) -> String {
+        let call = Value::from_pairs([
+            ("name", Value::from(self.name.as_str())),
+            (
+                "arguments",
+                marked(&self.arguments, &mut |text| text.to_owned()),
+            ),
+        ]);
+        format!("<tool_call>\n{}\n</tool_call>", spaced(&call))
+    }
+}
+
+impl Message {
+    /// The value that templates take.
+    pub(crate) fn value(&self, mark: Mark<'_>) -> Value {
+        let mut fields = vec![
+            ("role", Value::from(mark(&self.role))),
+            ("content", Value::from(mark(&self.content))),
+        ];
+        let texts = [("name", &self.name), ("tool_call_id", &self.tool_call_id)];
+        for (field, text) in texts {
+            if let Some(text) = text {
+                fields.push((field, Value::from(mark(text))));
+            }
+        }
+        if !self.tool_calls.is_empty() {
+            let calls = self.tool_calls.iter().map(|call| call.value(mark));
+            fields.push(("tool_calls", Value::from(calls.collect::<Vec<_>>())));
+        }
+        Value::from_pairs(fields)
+    }
+}
+
+/// A JSON value for templates, with all texts and names of fields marked.
+fn marked(json: &Json, mark: Mark<'_>) -> Value {
+    match json {
+        Json::String(text) => Value::from(mark(text)),
+        Json::Array(items) => items
+            .iter()
+            .map(|item| marked(item, mark))
+            .collect::<Vec<_>>()
+            .into(),
+        Json::Object(fields) => {
+            let fields = fields.iter();
+            let fields: Vec<_> = fields
+                .map(|(name, value)| (mark(name), marked(value, mark)))
+                .collect();
+            Value::from_pairs(fields)
+        }
+        other => Value::from(Serde(other)),
+    }
+}
+
+/// Whether a conversation has anything that only a template with tools can render.
+pub(crate) fn are_used(tools: &[Tool], messages: &[Message]) -> bool {
+    let is_used = |message: &Message| message.role == "tool" || !message.tool_calls.is_empty();
+    !tools.is_empty() || messages.iter().any(is_used)
+}
+
+/// Writes tools into the system message, calls into the assistant's messages and results into the
+/// user's, in the words of Hermes' and Qwen's templates.
+pub fn written_out(tools: &[Tool], messages: &[Message]) -> Vec<Message> {
+    let mut written: Vec<Message> = Vec::with_capacity(messages.len() + 1);
+    let mut results = false;
+    for message in messages {
+        let mut plain = Message {
+            tool_calls: Vec::new(),
+            tool_call_id: None,
+            ..message.clone()
+        };
+        for call in &message.tool_calls {
+            if !plain.content.is_empty() {
+                plain.content.push('\n');
+            }
+            plain.content.push_str(&call.written());
+        }
+        let is_result = message.role == "tool";
+        if is_result {
+            "user".clone_into(&mut plain.role);
+            plain.name = None;
+            plain.content = format!("<tool_response>\n{}\n</tool_response>", message.content);
+        }
+        match written.last_mut().filter(|_| is_result && results) {
+            // Results of one answer's calls are one message.
+            Some(last) => {
+                last.content.push('\n');
+                last.content.push_str(&plain.content);
+            }
+            None => written.push(plain),
+        }
+        results = is_result;
+    }
+    if !tools.is_empty() {
+        let told = instructions(tools);
+        match written.first_mut().filter(|first| first.role == "system") {
+            Some(system) => {
+                system.content.push_str("\n\n");
+                system.content.push_str(&told);
+            }
+            None => written.insert(0, Message::new("system", told)),
+        }
+    }
+    written
+}
+
+/// The description of tools for a system message.
+pub fn instructions(tools: &[Tool]) -> String {
+    let mut told =
+        "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n\
+        You are provided with function signatures within <tools></tools> XML tags:\n<tools>"
+            .to_owned();
+    for tool in tools {
+        let tool = tool.value(&mut |text| text.to_owned());
+        let _ = write!(told, "\n{}", spaced(&tool));
+    }
+    told.push_str(
+        "\n</tools>\n\nFor each function call, return a json object with function name and arguments \
+         within <tool_call></tool_call> XML tags:\n<tool_call>\n\
+         {\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call>",
+    );
+    told
+}
