@@ -110,6 +110,12 @@ export interface AskOptions {
    * then waits for the CPU.
    */
   responseFormat?: ResponseFormat;
+  /**
+   * Segments of an answer that was broken off: of each `round` the winner's `text` and `tokens`, in
+   * order. The answer continues after them; they count towards its limits and are part of the text
+   * that `end` reports.
+   */
+  accepted?: { text: string; tokens: number }[];
 }
 
 /** Options for a conversation whose rounds the caller drives. */

@@ -375,7 +375,7 @@ export class Conclave {
         ms: 0,
       });
     const schema = schemaOf(options.responseFormat);
-    const accepted: { text: string; tokens: number }[] = [];
+    const accepted = [...(options.accepted ?? [])];
     const request: Unnumbered<"ask"> = {
       type: "ask",
       messages,
@@ -389,7 +389,7 @@ export class Conclave {
       ...(schema === undefined ? {} : { schema }),
       accepted,
     };
-    let text = "";
+    let text = accepted.map((segment) => segment.text).join("");
     let begun = false;
     for (let again = false; ; again = true) {
       const wire = this.#wire;

@@ -155,7 +155,11 @@ export const questionFields = {
   responseFormat: optional(object),
 };
 
-export const askFields = { ...questionFields, signal: optional(signal) };
+export const askFields = {
+  ...questionFields,
+  signal: optional(signal),
+  accepted: optional(list(shape({ text, tokens: whole(0, 2 ** 32 - 1) }))),
+};
 
 export const beginFields = {
   signal: askFields.signal,

@@ -22,7 +22,8 @@ import { total } from "./member-facts.ts";
 import { machineOf, ModelsDialog } from "./models-dialog.ts";
 import type { Notices } from "./notices.ts";
 import { sortPicked, type PickedFile } from "./picked.ts";
-import { recall, remember } from "./remembered.ts";
+import { recall, recallRoom, remember, rememberRoom } from "./remembered.ts";
+import { mostRoom } from "./room.ts";
 import type { Roster, Seat } from "./roster.ts";
 
 const ownTitle = "Your own choice";
@@ -42,6 +43,8 @@ export class Choosing {
   readonly #context: ChoosingContext;
   readonly #manifest = new URL("./members/members.json", document.baseURI);
   #catalogue: Promise<Ensemble[]> | undefined;
+  /** Chosen room for a conversation, in tokens; undefined: the most that fits. */
+  #room = recallRoom();
 
   constructor(context: ChoosingContext) {
     this.#context = context;
@@ -50,8 +53,9 @@ export class Choosing {
       library,
       catalogue: () => this.#ensembles(),
       shown: () => roster.title,
-      contextTokens: () => roster.contextTokens,
-      onContext: (tokens) => (roster.contextTokens = tokens),
+      room: () => this.#room,
+      roomOf: (models) => this.roomOf(models.map((model) => ({ model }))),
+      onRoom: (tokens) => this.#chooseRoom(tokens),
       onEnsemble: (ensemble, signal) => this.#useEnsemble(ensemble, signal),
       onToys: async () => {
         this.#context.onLeave();
@@ -72,7 +76,6 @@ export class Choosing {
     if (!last) return this.#seatToys(true);
     const known = await this.#ensembles().catch((): Ensemble[] => []);
     const models = known.flatMap(({ members }) => members);
-    this.#context.roster.contextTokens = last.contextTokens;
     await this.#context.roster.replaceAll(
       last.title,
       last.members.map((member) => ({
@@ -82,12 +85,31 @@ export class Choosing {
     );
   }
 
+  /** Room for a conversation of these members, in tokens: as chosen, or the most that fits. */
+  roomOf(members: readonly Pick<Seat, "entry" | "model">[]): number {
+    const machine = machineOf(this.#context.library(), undefined);
+    return (
+      this.#room ??
+      mostRoom(
+        members.map(({ entry, model }) => ({ bundled: entry !== undefined, model })),
+        machine,
+      )
+    );
+  }
+
+  /** Changes the room, of the present members too. */
+  #chooseRoom(tokens: number | undefined): void {
+    this.#room = tokens;
+    rememberRoom(tokens);
+    void this.#context.roster.resize();
+  }
+
   /** Members expected by what the last visit remembered, known before there are slots. */
   expected(): KeyedMember[] {
     const last = recall();
     return (last?.members ?? toys()).map((source) => ({
       source,
-      contextTokens: last?.contextTokens ?? this.#context.roster.contextTokens,
+      contextTokens: last?.contextTokens ?? this.roomOf([]),
     }));
   }
 
@@ -121,7 +143,11 @@ export class Choosing {
   /** Remembers the present ensemble, once it is loaded and can be found again. */
   keep(): void {
     const { title, slots, contextTokens } = this.#context.roster;
-    if (slots.length === 0 || slots.some(({ state }) => state !== "ready")) return;
+    if (slots.length === 0 || slots.some(({ state }) => state !== "ready" && state !== "held"))
+      return;
+    // Toys stand in for members that ended a tab, which stay remembered.
+    if (slots.some(({ state }) => state === "held") && slots.some(({ byDefault }) => byDefault))
+      return;
     if (title === toysTitle) return remember(undefined);
     const members = slots.map(({ source: { name, ref, quantise } }) =>
       ref === undefined
@@ -185,9 +211,8 @@ export class Choosing {
   /** Asks the hosts for exact sizes, and downloads nothing that can't fit. */
   async #useEnsemble({ name, members }: Ensemble, signal: AbortSignal): Promise<void> {
     const { roster, onLeave } = this.#context;
-    const memory = members.map((member) =>
-      total(memoryOf(member, roster.contextTokens, this.#open().backend)),
-    );
+    const room = this.roomOf(members.map((model) => ({ model })));
+    const memory = members.map((member) => total(memoryOf(member, room, this.#open().backend)));
     await this.#check(
       members.map(({ ref }) => ref),
       signal,
@@ -198,6 +223,33 @@ export class Choosing {
       name,
       members.map((model) => ({ source: { name: model.name, ref: model.ref }, model })),
     );
+  }
+
+  /** Takes the members that a link names, in place of the present ones. */
+  async useNamed(title: string, members: { name: string; ref: string }[]): Promise<void> {
+    const { roster, notices } = this.#context;
+    try {
+      const known = (await this.#ensembles().catch((): Ensemble[] => [])).flatMap(
+        ({ members }) => members,
+      );
+      await this.#check(
+        members.map(({ ref }) => ref),
+        new AbortController().signal,
+      );
+      const seats = members.map((source) => ({
+        source,
+        model: known.find(({ ref }) => ref === source.ref),
+      }));
+      void roster.replaceAll(title, seats);
+    } catch (error) {
+      notices.show("link", "error", typed(error).message);
+    }
+  }
+
+  /** Adds a model that ended a tab before it was remembered. */
+  addAgain({ name, ref, quantise }: Pick<MemberSource, "name" | "ref" | "quantise">): void {
+    if (ref !== undefined)
+      this.#seat({ source: { name, ref, ...(quantise === undefined ? {} : { quantise }) } });
   }
 
   async #add(source: MemberSource, signal: AbortSignal): Promise<void> {

@@ -12,7 +12,8 @@ import { memoryParts, total } from "./member-facts.ts";
 
 export interface ListContext {
   machine: Machine;
-  contextTokens: number;
+  /** Room for a conversation that these members would get, in tokens. */
+  roomOf: (members: CatalogueModel[]) => number;
   stored: StoredModel[];
   /** The ensemble on the page. */
   shown: string;
@@ -25,7 +26,7 @@ export interface ListContext {
 /** Needs of an ensemble; a stored file's exact size replaces the catalogue's. */
 function needOf(
   { members }: Ensemble,
-  { machine, contextTokens, stored }: Pick<ListContext, "machine" | "contextTokens" | "stored">,
+  { machine, roomOf, stored }: Pick<ListContext, "machine" | "roomOf" | "stored">,
 ) {
   const sizes = members.map((member) => {
     const known = stored.find(({ ref }) => ref === member.ref);
@@ -35,7 +36,7 @@ function needOf(
       complete: known?.complete ?? false,
     };
   });
-  const memories = members.map((member) => memoryOf(member, contextTokens, machine.backend));
+  const memories = members.map((member) => memoryOf(member, roomOf(members), machine.backend));
   const sum = (part: keyof Memory): number =>
     memories.reduce((all, memory) => all + memory[part], 0);
   const memory: Memory = { weights: sum("weights"), kv: sum("kv"), scratch: sum("scratch") };

@@ -32,6 +32,8 @@ export const stops: Record<string, string> = {
   context: "stopped, since the context is full",
   stopped: "stopped by you",
   failed: "broken off by an error",
+  closed: "broken off when the page closed",
+  elsewhere: "being answered in another tab",
 };
 
 export interface ExchangeContext {
@@ -43,6 +45,8 @@ export interface ExchangeContext {
   voices: number[];
   backend: Backend;
   adapter: Adapter;
+  /** Set if it was kept: it was not timed in this visit. */
+  kept?: boolean;
   /** Called when a round of this exchange is opened. */
   onInspect: (exchange: Exchange) => void;
   /** Requests each member's own answer beside this one. */
@@ -75,6 +79,8 @@ export class Exchange {
   #firstSegment: number | undefined;
   #begin: BeginEvent | undefined;
   #stop = "";
+  /** An answer without rounds, of which only the text is known. */
+  #plain = "";
   #open: number | undefined;
 
   constructor(context: ExchangeContext) {
@@ -98,7 +104,7 @@ export class Exchange {
 
   /** The accepted text so far. */
   get text(): string {
-    return this.rounds.map((round) => round.text).join("");
+    return this.#plain + this.rounds.map((round) => round.text).join("");
   }
 
   get begun(): BeginEvent | undefined {
@@ -223,12 +229,6 @@ export class Exchange {
       this.#failure.replaceChildren(el("p", { class: "actions" }, ...actions));
   }
 
-  /** Ends an answer that was stopped without an `end` event. */
-  endStopped(): void {
-    const usage = { promptTokens: 0, answerTokens: 0 };
-    this.end({ type: "end", stop: "stopped", text: this.text, usage, ms: 0 });
-  }
-
   /** Shows that the answer failed; its text so far stays. */
   fail(error: ConclaveError, actions: HTMLElement[]): void {
     this.#stop = "failed";
@@ -238,6 +238,30 @@ export class Exchange {
       el("p", { role: "alert", "data-kind": error.kind }, `${who}${error.message}`),
       el("p", { class: "actions" }, ...actions),
     );
+  }
+
+  /** Shows an answer of which only the text is known. */
+  showText(text: string): void {
+    this.#plain = text;
+    this.#answer.append(el("span", {}, text));
+    this.#answer.classList.remove("growing");
+    this.#facts.textContent = "";
+  }
+
+  /** Shows that the answer does not go on in this tab, and what can be done. */
+  breakOff(stop: "closed" | "elsewhere", actions: HTMLElement[]): void {
+    this.#stop = stop;
+    this.#settle();
+    this.#failure.replaceChildren(el("p", { class: "actions" }, ...actions));
+  }
+
+  /** Shows that an answer that was broken off goes on. */
+  resume(): void {
+    this.#stop = "";
+    this.#answer.classList.add("growing");
+    this.#answer.querySelector(":scope > em")?.remove();
+    this.#failure.replaceChildren();
+    this.#facts.textContent = "Reading the conversation again…";
   }
 
   /** Shows a round's details below the answer. */
@@ -309,7 +333,7 @@ export class Exchange {
       0,
     );
     const parts = [state, plural(this.rounds.length, "round")];
-    if (this.#firstSegment !== undefined) {
+    if (this.#firstSegment !== undefined && !this.#context.kept) {
       parts.push(
         speed(tokens, performance.now() - this.#started),
         `first segment after ${duration(this.#firstSegment)}`,
@@ -375,12 +399,12 @@ export class Exchange {
   }
 }
 
-/** The messages of exchanges. Questions without an answer are left out: roles must alternate. */
+/** The messages of exchanges, as they were sent. Questions without an answer are left out: roles must alternate. */
 export function conversationOf(exchanges: readonly Exchange[]): Message[] {
   return exchanges
     .filter((exchange) => exchange.text !== "")
     .flatMap((exchange) => [
-      { role: "user", content: exchange.question },
+      { role: "user", content: exchange.context.messages.at(-1)?.content ?? exchange.question },
       { role: "assistant", content: exchange.text },
     ]);
 }

@@ -1,34 +1,36 @@
 /** The page: opens the engine, loads the members, asks, and shows the events. */
 import type { BackendChoice } from "../protocol/backend.ts";
-import {
-  Conclave,
-  defaultContextTokens,
-  typed,
-  isFatal,
-  type ConclaveError,
-  type EndEvent,
-  type Message,
-  type Port,
-} from "../library/conclave.ts";
+import { Conclave, defaultContextTokens, typed, type Port } from "../library/conclave.ts";
+import { readFragment, type Linked } from "../kept/link.ts";
+import { markStorage, Risks } from "../kept/risks.ts";
+import { livingTabs, tabName } from "../kept/this-tab.ts";
 import * as address from "./address.ts";
 import { Advice } from "./advice.ts";
+import { Answers, askedOf } from "./answers.ts";
+import { Attachments, isTextFile } from "./attachments.ts";
 import { Choosing } from "./choosing.ts";
-import { button, byId, isInView } from "./dom.ts";
+import { ConversationsDialog } from "./conversations-dialog.ts";
+import { byId } from "./dom.ts";
 import { takeDrops } from "./drop.ts";
+import { tellReopened, tellSoftware, tellTabCost } from "./engine-notices.ts";
+import { showEndings } from "./endings.ts";
 import { ensembleKey, type KeyedMember } from "./ensemble-key.ts";
-import { conversationOf, Exchange } from "./exchange.ts";
+import type { Exchange } from "./exchange.ts";
 import { percent } from "./figures.ts";
 import { engineText, memoryTogether } from "./member-facts.ts";
 import { Masthead } from "./masthead.ts";
 import { MembersPanel, type Slot } from "./members-panel.ts";
-import { Notices } from "./notices.ts";
+import { Notices, type Action } from "./notices.ts";
 import { hasOpenCore, keepOffline, keepOpenCore } from "./offline-copy.ts";
 import { QuestionBox } from "./question-box.ts";
 import { hasOtherTab } from "./other-tabs.ts";
+import { Remedies } from "./remedies.ts";
+import { remember, rememberRoom } from "./remembered.ts";
 import { drafts, Roster } from "./roster.ts";
+import { Session } from "./session.ts";
 import { SettingsForm } from "./settings-form.ts";
+import { linkTo, offerMembers } from "./shared-link.ts";
 import { openSharing } from "./sharing.ts";
-import { SideBySide } from "./side-by-side.ts";
 import { WeightsChart } from "./weights-chart.ts";
 
 /**
@@ -41,14 +43,20 @@ declare const PAGE_VERSION: string;
 
 class Page {
   readonly #notices = new Notices(byId("notices", HTMLElement));
-  readonly #transcript = byId("transcript", HTMLElement);
   readonly #question = new QuestionBox(byId("question", HTMLTextAreaElement));
   readonly #askButton = byId("ask", HTMLButtonElement);
   readonly #stopButton = byId("stop", HTMLButtonElement);
   readonly #newButton = byId("new", HTMLButtonElement);
   readonly #engineLine = byId("engine", HTMLElement);
-  readonly #chart: WeightsChart;
   readonly #advice: Advice;
+  readonly #session: Session;
+  readonly #answers: Answers;
+  readonly #conversations: ConversationsDialog;
+  readonly #attachments = new Attachments({
+    onChange: () => this.#saveDraft(),
+    onComplaint: (text) => this.#complain("attached", text),
+  });
+  readonly #risks = new Risks(markStorage(), tabName);
   readonly #members: MembersPanel;
   readonly #roster: Roster;
   readonly #choosing: Choosing;
@@ -65,10 +73,8 @@ class Page {
   #moved = false;
   /** Counts engines, to ignore late events of earlier ones. */
   #generation = 0;
-  #exchanges: Exchange[] = [];
-  /** Exchange whose weights the chart shows. */
-  #charted: Exchange | undefined;
-  #answering: AbortController | undefined;
+  /** An attached file is being cut to the room there is. */
+  #cutting = false;
   /** Progress of the load, from 0 to 1. */
   #share = 0;
   readonly #masthead = new Masthead((question) => {
@@ -78,9 +84,6 @@ class Page {
   });
 
   constructor() {
-    this.#chart = new WeightsChart(byId("weights", HTMLElement), (round) =>
-      this.#charted?.inspect(round, false),
-    );
     this.#advice = new Advice(byId("advice", HTMLElement), {
       canGo: (name) =>
         this.#slot(name)?.takesPart === true &&
@@ -95,7 +98,7 @@ class Page {
     });
     const news = byId("news", HTMLElement);
     this.#members = new MembersPanel(byId("members", HTMLElement), {
-      onRetry: (slot) => void this.#roster.load(slot),
+      onRetry: (slot) => void this.#roster.retry(slot),
       onStop: (slot) => this.#roster.stop(slot),
       onRemove: (slot) => {
         this.#remove(slot);
@@ -127,7 +130,11 @@ class Page {
           this.#notices.show("engine", "error", error.message, this.#reloadActions()),
       },
       defaultContextTokens,
-      address.core,
+      {
+        core: address.core,
+        risks: this.#risks,
+        room: (members) => this.#choosing.roomOf(members),
+      },
     );
     this.#choosing = new Choosing({
       roster: this.#roster,
@@ -148,13 +155,73 @@ class Page {
     });
     takeDrops((picked) => {
       this.#choosing.dialog.close();
-      this.#choosing.addPicked(picked);
+      const [only] = picked;
+      if (picked.length === 1 && only && isTextFile(only.file))
+        void this.#attachments.attach(only.file);
+      else this.#choosing.addPicked(picked);
     });
+    this.#session = new Session(byId("transcript", HTMLElement), {
+      onLeave: () => this.#answers.stop(),
+      onShown: () => this.#showSession(),
+      onDraft: ({ text, attached }) => {
+        if (this.#question.text !== "") return;
+        this.#question.text = text;
+        this.#attachments.show(attached);
+      },
+      onContinue: (exchange) => void this.#continue(exchange),
+      onChange: () => void this.#conversations.refresh(),
+      onFailure: (message) => this.#notices.show("kept", "warning", message),
+      onInspect: (exchange) => this.#answers.chartOf(exchange),
+      onSideBySide: (exchange) => void this.#sideBySide(exchange),
+    });
+    const remedies = new Remedies({
+      reloads: () => this.#reloadActions(),
+      onRemove: (slot, stopping) => {
+        // It may have been removed already by its card.
+        if (this.#roster.slots.includes(slot)) this.#remove(slot, stopping);
+      },
+      onAgain: (exchange) => this.#askAgain(exchange),
+      onNew: () => this.#newConversation(),
+    });
+    this.#answers = new Answers({
+      session: this.#session,
+      roster: this.#roster,
+      members: this.#members,
+      chart: new WeightsChart(byId("weights", HTMLElement), (round) =>
+        this.#answers.inspect(round),
+      ),
+      advice: this.#advice,
+      remedies,
+      onState: () => this.#refresh(),
+      onReopened: (conclave) => this.#showReopened(conclave),
+      onFatal: (message) => this.#notices.show("engine", "error", message, this.#reloadActions()),
+    });
+    this.#conversations = new ConversationsDialog({
+      session: () => this.#session,
+      onDeleteAll: () => this.#forget(),
+      onNothing: (nothing) => (this.#session.keeper.nothing = nothing),
+      link: () =>
+        linkTo(
+          this.#question.text.trim() || (this.#session.exchanges.at(-1)?.question ?? ""),
+          this.#roster,
+        ),
+    });
+    byId("conversations", HTMLElement).addEventListener(
+      "click",
+      () => void this.#conversations.open(),
+    );
     this.#settings = new SettingsForm(
       byId("settings", HTMLFormElement),
       this.#choice,
       (choice) => void this.#reopen(choice),
     );
+    byId("settings", HTMLFormElement).addEventListener(
+      "change",
+      () => void this.#session.keeper.setValue("settings", this.#settings.values),
+    );
+    this.#question.onInput(() => this.#saveDraft());
+    addEventListener("pagehide", () => this.#risks.leaveAll()); // It closes by itself.
+    addEventListener("hashchange", () => this.#openLink(readFragment(location.hash)));
     byId("composer", HTMLFormElement).addEventListener("submit", (event) => {
       event.preventDefault();
       void this.#ask();
@@ -164,10 +231,10 @@ class Page {
       event.preventDefault();
       void this.#ask();
     });
-    this.#stopButton.addEventListener("click", () => this.#stop());
+    this.#stopButton.addEventListener("click", () => this.#answers.stop());
     document.addEventListener("keydown", (event) => {
       // Escape closes an open dialog instead.
-      if (event.key === "Escape" && !document.querySelector("dialog[open]")) this.#stop();
+      if (event.key === "Escape" && !document.querySelector("dialog[open]")) this.#answers.stop();
     });
     this.#newButton.addEventListener("click", () => this.#newConversation());
     if (address.debug) {
@@ -176,12 +243,15 @@ class Page {
   }
 
   async start(): Promise<void> {
-    this.#furnishing = Promise.all([hasOpenCore(), this.#choosing.furnish()]).then(([has]) => {
+    this.#furnishing = Promise.all([hasOpenCore(), this.#furnish()]).then(([has]) => {
       this.#furnished = true;
       if (!has) this.#members.openCore = OPEN_CORE_BYTES;
     });
     // Opening the engine takes longest; it only waits to know whether another tab has it.
     const opened = this.#open();
+    const link = readFragment(location.hash);
+    if (link) this.#openLink(link);
+    else void Promise.all([this.#session.open(), opened]).then(() => this.#goOn());
     // Deferred in favour of what the visitor waits for; no later, since a large download may
     // outlast the visit.
     await new Promise((resolve) => setTimeout(resolve, 2000));
@@ -195,14 +265,16 @@ class Page {
     await this.#showTabCost();
   }
 
+  /** Makes the last visit's members ready, without those that ended a tab. */
+  async #furnish(): Promise<void> {
+    const endings = this.#risks.collect(await livingTabs());
+    await this.#choosing.furnish();
+    showEndings(endings, this.#places);
+  }
+
   /** Shows what another tab costs, unless both share an engine. */
   async #showTabCost(): Promise<void> {
-    if (!(await hasOtherTab()) || this.#sharing?.shared) return;
-    this.#notices.show(
-      "tabs",
-      "hint",
-      "This page is open in another tab as well. Each tab holds its models in memory by itself: close one if this machine runs short.",
-    );
+    if ((await hasOtherTab()) && !this.#sharing?.shared) tellTabCost(this.#notices);
   }
 
   /**
@@ -230,7 +302,8 @@ class Page {
       await conclave.ready;
       if (generation !== this.#generation) return conclave.close();
       this.#conclave = conclave;
-      this.#settings.setRules(conclave.rules, conclave.ranges);
+      if (this.#settings.setRules(conclave.rules, conclave.ranges))
+        this.#settings.restore(await this.#session.keeper.value("settings"));
       this.#showEngine(conclave);
       await seated;
     } catch (error) {
@@ -294,14 +367,14 @@ class Page {
 
   /** The engine's tab has closed: an answer continues by itself in another engine. */
   #lost(fail: () => void): void {
-    if (!this.#answering) return void this.#startOver();
+    if (this.#answers.state === "idle") return void this.#startOver();
     this.#moved = true;
     fail();
   }
 
   /** Closes the engine and opens another. */
   async #startOver(alone = false): Promise<void> {
-    this.#stop();
+    this.#answers.stop();
     this.#notices.clear("engine");
     this.#starting?.close();
     this.#conclave = undefined;
@@ -310,31 +383,16 @@ class Page {
   }
 
   #showEngine(conclave: Conclave): void {
-    const { backend, adapter } = conclave;
     this.#notices.clear("engine");
-    this.#engineLine.dataset["state"] = backend;
+    this.#engineLine.dataset["state"] = conclave.backend;
     this.#showWhere(conclave);
-    if (backend === "webgpu" && adapter.software) {
-      const text = `${adapter.name} is a software adapter: it emulates a graphics card on the CPU. Answers are right but very slow.`;
-      this.#notices.show("software", "warning", text, [
-        { label: "Run on the CPU instead", run: () => void this.#reopen("cpu") },
-      ]);
-    } else {
-      this.#notices.clear("software");
-    }
+    tellSoftware(this.#notices, conclave, () => void this.#reopen("cpu"));
   }
 
   /** Shows that the engine failed and was replaced. */
   #showReopened(conclave: Conclave): void {
     this.#showEngine(conclave);
-    const why = this.#moved
-      ? "The tab with the engine was closed or frozen, and the engine was reopened."
-      : "The engine failed and was reopened.";
-    this.#notices.show(
-      "engine",
-      "warning",
-      `${why} The members read the conversation again, and the answer goes on from where it was.`,
-    );
+    tellReopened(this.#notices, this.#moved);
   }
 
   /** Shows what runs the members; on the CPU the number of threads may change. */
@@ -343,21 +401,15 @@ class Page {
     if (this.#engineLine.textContent !== text) this.#engineLine.textContent = text;
   }
 
-  /** Requests a stop; the step under way ends first. */
-  #stop(): void {
-    this.#answering?.abort();
-    this.#refresh();
-  }
-
   async #reopen(choice: BackendChoice): Promise<void> {
-    this.#stop();
+    this.#answers.stop();
     this.#choice = choice;
     this.#settings.setBackend(choice);
     address.setBackend(choice);
     await this.#startOver();
   }
 
-  #reloadActions(): { label: string; run: () => void }[] {
+  #reloadActions(): Action[] {
     return [
       { label: "Reload on the GPU", run: () => void this.#reopen("webgpu") },
       { label: "Reload on the CPU", run: () => void this.#reopen("cpu") },
@@ -367,90 +419,62 @@ class Page {
   async #ask(): Promise<void> {
     const conclave = this.#conclave;
     const question = this.#question.text.trim();
+    if (!conclave || question === "" || this.#askButton.disabled) return;
     const chosen = this.#settings.read();
-    if (!conclave || !chosen || question === "" || this.#askButton.disabled) return;
+    if (!chosen) return;
     const slots = this.#roster.taking;
-    const members = slots.map((slot) => slot.source.name);
-    const cores = slots.map(
-      (slot) => slot.about?.core ?? (slot.source.builtIn ? "built-in" : "remote"),
-    ); // Present once they are loaded.
-    const voices = slots.map((slot) => slot.voice);
-    const messages: Message[] = [
-      ...conversationOf(this.#exchanges),
-      { role: "user", content: question },
-    ];
-    const exchange = new Exchange({
-      question,
-      messages,
-      members,
-      cores,
-      voices,
-      backend: conclave.backend,
-      adapter: conclave.adapter,
-      onInspect: (which) => this.#chartOf(which),
-      onSideBySide: (which) => void this.#sideBySide(which),
-    });
-    this.#exchanges.push(exchange);
-    this.#transcript.append(exchange.root);
+    const by = askedOf(slots);
+    let attached = this.#attachments.attached;
+    if (attached) {
+      this.#cutting = true;
+      this.#refresh();
+      try {
+        attached = await this.#attachments.take(conclave, question, by.members);
+        this.#complain("attached", undefined);
+      } catch (error) {
+        return this.#complain("attached", typed(error).message);
+      } finally {
+        this.#cutting = false;
+        this.#refresh();
+      }
+    }
+    const { backend, adapter } = conclave;
+    const exchange = this.#session.ask({ ...by, question, attached, backend, adapter });
     document.body.classList.add("asked");
     exchange.root.scrollIntoView({ block: "nearest" });
     this.#question.text = "";
-    const controller = new AbortController();
-    this.#answering = controller;
-    this.#roster.busy = true;
+    this.#attachments.show(undefined);
     this.#moved = false;
-    this.#refresh();
-    this.#members.begin(slots);
-    this.#advice.clear();
-    try {
-      for await (const event of conclave.ask(messages, {
-        ...chosen,
-        members,
-        signal: controller.signal,
-      })) {
-        if (event.type === "reading") exchange.reading(event);
-        else if (event.type === "begin") {
-          exchange.begin(event);
-          this.#members.weigh(slots, event.weights);
-        } else if (event.type === "thinking")
-          this.#follow(exchange, () => exchange.thinking(event));
-        else if (event.type === "thought") exchange.thought(event);
-        else if (event.type === "left")
-          this.#follow(exchange, () => exchange.leave(event, this.#removal(event.member, slots)));
-        else if (event.type === "reopened") this.#showReopened(conclave);
-        else if (event.type === "end")
-          this.#follow(exchange, () => exchange.end(event, this.#endActions(event)));
-        else {
-          this.#follow(exchange, () => exchange.add(event));
-          // A new conversation may have begun while this answer stops.
-          if (this.#exchanges.includes(exchange)) this.#members.round(slots, exchange.rounds);
-          // Updated from the first round on: a question that fails before keeps the last answer's
-          // chart.
-          if (this.#charted === exchange) this.#chart.add(event);
-          else if (exchange.rounds.length === 1) this.#chartOf(exchange);
-        }
-      }
-    } catch (thrown) {
-      const error = typed(thrown);
-      // Switching the engine during an answer stops it too.
-      if (controller.signal.aborted) exchange.endStopped();
-      else
-        this.#follow(exchange, () => exchange.fail(error, this.#remedies(error, exchange, slots)));
-    } finally {
-      this.#answering = undefined;
-      this.#roster.busy = false;
-      this.#advise(exchange);
-      this.#refresh();
-    }
+    await this.#answers.answer(conclave, exchange, { slots, ...chosen });
   }
 
-  /** Updates the advice after another answer. */
-  #advise(exchange: Exchange): void {
-    // No advice about an abandoned conversation.
-    if (!this.#exchanges.includes(exchange)) return;
-    const inView = isInView(exchange.root);
-    this.#advice.consider(this.#exchanges.flatMap(({ voted }) => voted ?? []));
-    if (inView) byId("advice", HTMLElement).scrollIntoView({ block: "nearest" });
+  /** Continues an answer that was broken off, under its own settings. */
+  async #continue(exchange: Exchange): Promise<void> {
+    const conclave = this.#conclave;
+    const slots = this.#roster.taking;
+    const chosen = exchange.begun ?? this.#settings.read();
+    if (this.#answers.state !== "idle" || !conclave || slots.length === 0 || !chosen) return;
+    const { settings, sampling, thinking } = chosen;
+    const accepted = this.#session.goOn(exchange, askedOf(slots));
+    exchange.resume();
+    this.#moved = false;
+    await this.#answers.answer(conclave, exchange, {
+      slots,
+      settings,
+      sampling,
+      thinking,
+      accepted,
+    });
+  }
+
+  /** Continues an answer that a reload broke off, if the same members are there. */
+  async #goOn(): Promise<void> {
+    const exchange = this.#session.brokenOff;
+    const names = new Set(this.#roster.taking.map(({ source }) => source.name));
+    if (!exchange || this.#roster.heldBack || names.size === 0) return;
+    const { members } = exchange.context;
+    if (members.length === names.size && members.every((name) => names.has(name)))
+      await this.#continue(exchange);
   }
 
   /** The member of this name, if present. */
@@ -458,123 +482,96 @@ class Page {
     return this.#roster.slots.find(({ source }) => source.name === name);
   }
 
-  /** Lets each member of an answer answer its question alone, in turn, outside the conversation. */
   async #sideBySide(exchange: Exchange): Promise<void> {
-    const conclave = this.#conclave;
-    if (!conclave || this.#answering) return;
-    const controller = new AbortController();
-    const view = new SideBySide(exchange, () => exchange.showSideBySide(undefined));
-    exchange.showSideBySide(view);
-    this.#answering = controller;
-    this.#roster.busy = true;
-    this.#refresh();
-    try {
-      const fatal = await view.run(conclave, controller.signal);
-      if (fatal) this.#notices.show("engine", "error", fatal.message, this.#reloadActions());
-    } finally {
-      this.#answering = undefined;
-      this.#roster.busy = false;
-      this.#refresh();
-    }
-  }
-
-  /** Changes an exchange; if its end was in view, keeps it in view above the question box. */
-  #follow({ root }: Exchange, change: () => void): void {
-    const inView = isInView(root);
-    change();
-    if (inView) root.scrollIntoView({ block: "nearest" });
-  }
-
-  /** A full context has no room for another question either. */
-  #endActions({ stop }: EndEvent): HTMLElement[] {
-    if (stop !== "context") return [];
-    return [button("Start a new conversation", () => this.#newConversation())];
-  }
-
-  /** Actions offered after an error; `slots` are the members that were asked. */
-  #remedies(error: ConclaveError, { question }: Exchange, slots: Slot[]): HTMLElement[] {
-    const remedies: HTMLElement[] = [];
-    if (error.kind === "ContextFull") {
-      const long = conversationOf(this.#exchanges).length > 0;
-      remedies.push(
-        long
-          ? button("Start a new conversation", () => this.#newConversation(question))
-          : button("Shorten the question", () => this.#askAgain(question)),
-      );
-    }
-    remedies.push(...this.#removal(error.member, slots, question));
-    if (isFatal(error))
-      remedies.push(...this.#reloadActions().map(({ label, run }) => button(label, run)));
-    return remedies;
-  }
-
-  /**
-   * Action that removes a failed member; a `question` without an answer can be asked of the others.
-   */
-  #removal(name: string | undefined, slots: Slot[], question?: string): HTMLElement[] {
-    const failed = slots.find((slot) => slot.source.name === name);
-    if (!failed) return [];
-    const remove = button(`Remove ${failed.source.name}`, () => {
-      remove.remove();
-      // It may have been removed already by its card.
-      if (this.#roster.slots.includes(failed)) this.#remove(failed, question !== undefined);
-      if (question !== undefined) this.#askAgain(question);
-    });
-    return [remove];
+    if (!this.#conclave || this.#answers.state !== "idle") return;
+    await this.#answers.sideBySide(this.#conclave, exchange);
   }
 
   /** Removes a member, and stops an answer that it still takes part in. */
   #remove(slot: Slot, stopping = true): void {
-    if (stopping) this.#stop();
+    if (stopping) this.#answers.stop();
     void this.#roster.remove(slot);
     byId("news", HTMLElement).textContent = `${slot.source.name} was removed.`;
   }
 
   /** Restores a question, unless another was begun. */
-  #askAgain(question: string): void {
-    if (this.#question.text === "") this.#question.text = question;
+  #askAgain(exchange: Exchange): void {
+    if (this.#question.text === "") {
+      this.#question.text = exchange.question;
+      this.#attachments.show(this.#session.attachedTo(exchange));
+    }
     this.#question.focus();
   }
 
-  #chartOf(exchange: Exchange): void {
-    if (this.#charted === exchange || !exchange.begun) return;
-    this.#charted = exchange;
-    this.#chart.begin(exchange.begun.members, exchange.voices, exchange.begun.weights);
-    for (const round of exchange.rounds) this.#chart.add(round);
+  #saveDraft(): void {
+    this.#session.saveDraft({
+      text: this.#question.text,
+      attached: this.#attachments.attached,
+    });
   }
 
-  #newConversation(question = ""): void {
-    this.#stop();
-    this.#exchanges = [];
-    this.#charted = undefined;
-    this.#members.rest();
-    this.#advice.reset();
-    this.#transcript.replaceChildren();
-    document.body.classList.remove("asked");
-    this.#question.text = question;
+  #complain(key: string, text: string | undefined): void {
+    if (text === undefined) this.#notices.clear(key);
+    else this.#notices.show(key, "error", text);
+  }
+
+  /** Deletes what is kept besides conversations. */
+  async #forget(): Promise<void> {
+    remember(undefined);
+    rememberRoom(undefined);
+    this.#risks.forget();
+    await this.#conclave?.deletePrompts().catch(() => undefined); // Reported in the list of models.
+  }
+
+  /** Puts a link's question into the box; nothing is asked or fetched. */
+  #openLink(link: Linked | undefined): void {
+    if (!link) return;
+    history.replaceState(null, "", location.pathname + location.search);
+    if (this.#session.exchanges.length > 0) this.#newConversation();
+    this.#question.text = link.question;
+    this.#saveDraft();
+    offerMembers(link, this.#places);
+  }
+
+  /** What notices about members act on. */
+  get #places(): { roster: Roster; choosing: Choosing; notices: Notices } {
+    return { roster: this.#roster, choosing: this.#choosing, notices: this.#notices };
+  }
+
+  #newConversation(): void {
+    this.#session.begin();
+    this.#question.text = "";
+    this.#attachments.show(undefined);
     this.#question.focus();
+  }
+
+  /** Another conversation is on the page, or other exchanges of it. */
+  #showSession(): void {
+    this.#answers.changed();
+    document.body.classList.toggle("asked", this.#session.exchanges.length > 0);
     this.#refresh();
   }
 
   /** Updates the controls to the present state. */
   #refresh(): void {
-    const answering = this.#answering !== undefined;
-    const stopping = this.#answering?.signal.aborted ?? false;
+    const answering = this.#answers.state !== "idle";
+    const stopping = this.#answers.state === "stopping";
     // The two buttons replace each other, and the focus follows.
     const focused = document.activeElement;
     const { loading, taking } = this.#roster;
     const ready = this.#conclave !== undefined && !loading && taking.length > 0;
-    this.#askButton.disabled = answering || !ready;
+    this.#askButton.disabled = answering || this.#cutting || !ready;
     this.#askButton.hidden = answering;
     this.#stopButton.hidden = !answering;
     this.#stopButton.textContent = stopping ? "Stopping" : "Stop";
     if (answering && focused === this.#askButton) this.#stopButton.focus();
     if (!answering && focused === this.#stopButton) this.#question.focus();
-    for (const exchange of this.#exchanges)
+    for (const exchange of this.#session.exchanges)
       exchange.offerSideBySide(this.#conclave !== undefined && !answering && !loading);
-    this.#newButton.hidden = this.#exchanges.length === 0;
-    document.body.dataset["state"] = answering ? "answering" : ready ? "ready" : "loading";
-    byId("why-not", HTMLElement).hidden = answering || ready;
+    this.#newButton.hidden = this.#session.exchanges.length === 0;
+    document.body.dataset["state"] =
+      answering || this.#cutting ? "answering" : ready ? "ready" : "loading";
+    byId("why-not", HTMLElement).hidden = answering || (ready && !this.#cutting);
     this.#showWhyNot();
     this.#masthead.show(this.#roster);
     this.#advice.heed((name) => this.#slot(name)?.takesPart);
@@ -590,9 +587,11 @@ class Page {
     byId("why-not", HTMLElement).textContent =
       this.#engineLine.dataset["state"] === "failed"
         ? "No engine is running."
-        : loading
-          ? `The members are loading: ${percent(this.#share)}.`
-          : "No member takes part: tick one, or add one.";
+        : this.#cutting
+          ? "Cutting the file to the room there is…"
+          : loading
+            ? `The members are loading: ${percent(this.#share)}.`
+            : "No member takes part: tick one, or add one.";
   }
 }
 

@@ -1,12 +1,13 @@
 /** The members as cards: description, download, current weight, segments won, whether it left. */
 import type { Progress } from "../library/conclave.ts";
+import { endedTab, type Ending } from "../kept/risks.ts";
 import type { ConclaveError } from "../protocol/errors.ts";
 import type { RoundEvent } from "../protocol/messages.ts";
 import { button, el, voice } from "./dom.ts";
 import { bytes, percent, plural, timeLeft, written } from "./figures.ts";
 import { description, facts, graphicsMemory, type Known } from "./member-facts.ts";
 
-export type SlotState = "waiting" | "loading" | "ready" | "failed" | "stopped";
+export type SlotState = "waiting" | "loading" | "ready" | "failed" | "stopped" | "held";
 
 /** One slot of the ensemble: a bundled member, one of the catalogue, or the visitor's own. */
 export interface Slot extends Known {
@@ -89,7 +90,7 @@ export class MembersPanel {
     card.description.textContent = description(slot);
     card.load.hidden = slot.state !== "loading" && slot.state !== "waiting";
     card.votes.hidden = slot.state !== "ready" || card.won.textContent === "";
-    if (slot.state !== "failed" && slot.state !== "stopped") card.failure.replaceChildren();
+    if (!["failed", "stopped", "held"].includes(slot.state)) card.failure.replaceChildren();
     this.#showActions(slot, card);
     if (slot.state === "loading" && was !== "loading") {
       card.phase = "";
@@ -140,6 +141,20 @@ export class MembersPanel {
     this.#cards
       .get(slot)
       ?.failure.replaceChildren(el("p", { role: "status" }, "Stopped. What has arrived is kept."));
+  }
+
+  /** It ended a tab, and is not loaded by itself. */
+  hold(slot: Slot, ending: Ending): void {
+    this.show(slot);
+    this.#cards
+      .get(slot)
+      ?.failure.replaceChildren(
+        el(
+          "p",
+          { role: "status", class: "held" },
+          `${endedTab(ending)}. It stays out until you try it again; with less room for a conversation, or fewer members, it may fit.`,
+        ),
+      );
   }
 
   fail(slot: Slot, error: ConclaveError): void {
@@ -235,7 +250,7 @@ export class MembersPanel {
     if (slot.state === "loading") buttons.push(named("Stop", () => this.#events.onStop(slot)));
     if (slot.state === "stopped")
       buttons.push(named("Go on", () => this.#events.onRetry(slot), "Go on with"));
-    if (slot.state === "failed")
+    if (slot.state === "failed" || slot.state === "held")
       buttons.push(named("Try again", () => this.#events.onRetry(slot), "Try again with"));
     if (slot.state === "failed" && card.kind === "Storage")
       buttons.push(button("Stored models", this.#events.onStored, { class: "quiet" }));

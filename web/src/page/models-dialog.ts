@@ -11,7 +11,7 @@ import {
 } from "../library/conclave.ts";
 import type { MemberSource } from "../protocol/messages.ts";
 import { BuiltInOffer } from "./built-in-offer.ts";
-import type { Ensemble } from "./catalogue.ts";
+import type { CatalogueModel, Ensemble } from "./catalogue.ts";
 import { byId, button, el } from "./dom.ts";
 import { filePicker } from "./drop.ts";
 import { ensemblesList } from "./ensembles-list.ts";
@@ -19,6 +19,7 @@ import type { Machine } from "./fit.ts";
 import type { PickedFile } from "./picked.ts";
 import { QuantiseSelect } from "./quantise-choice.ts";
 import { RemoteForm } from "./remote-form.ts";
+import { rooms } from "./room.ts";
 import { storedList } from "./stored-list.ts";
 
 export interface DialogEvents {
@@ -26,8 +27,11 @@ export interface DialogEvents {
   catalogue: () => Promise<Ensemble[]>;
   /** The ensemble on the page. */
   shown: () => string;
-  contextTokens: () => number;
-  onContext: (tokens: number) => void;
+  /** Chosen room for a conversation, in tokens; undefined: the most that fits. */
+  room: () => number | undefined;
+  /** Room that these members would get. */
+  roomOf: (members: CatalogueModel[]) => number;
+  onRoom: (tokens: number | undefined) => void;
   /** These throw objections to a choice; `signal` aborts when the dialog is closed before. */
   onEnsemble: (ensemble: Ensemble, signal: AbortSignal) => Promise<void>;
   onToys: () => Promise<void>;
@@ -36,8 +40,6 @@ export interface DialogEvents {
   /** A member behind a server, or the browser's own model. */
   onElsewhere: (source: MemberSource) => void;
 }
-
-const contexts = [1024, 2048, 4096, 8192, 16384];
 
 export class ModelsDialog {
   /** For models added by hand. */
@@ -168,7 +170,7 @@ export class ModelsDialog {
       const ensembles = await this.#events.catalogue();
       const context = {
         machine: machineOf(library, free),
-        contextTokens: this.#events.contextTokens(),
+        roomOf: this.#events.roomOf,
         stored: stored.models,
         shown: this.#events.shown(),
         host: this.#host,
@@ -213,19 +215,17 @@ export class ModelsDialog {
   }
 
   #contextChoice(): HTMLElement {
+    const chosen = this.#events.room();
     const select = el(
       "select",
       { id: "context-tokens" },
-      ...contexts.map((tokens) =>
-        el(
-          "option",
-          { value: tokens, selected: tokens === this.#events.contextTokens() },
-          `${tokens} tokens`,
-        ),
+      el("option", { value: "", selected: chosen === undefined }, "the most that fits"),
+      ...rooms.map((tokens) =>
+        el("option", { value: tokens, selected: tokens === chosen }, `${tokens} tokens`),
       ),
     );
     select.addEventListener("change", () => {
-      this.#events.onContext(Number(select.value));
+      this.#events.onRoom(select.value === "" ? undefined : Number(select.value));
       void this.refresh();
     });
     return el("label", { class: "context-choice" }, "Room for a conversation", select);

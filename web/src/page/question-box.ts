@@ -29,6 +29,11 @@ export class QuestionBox {
     this.#area.addEventListener("keydown", listener);
   }
 
+  /** Called for every change by the visitor. */
+  onInput(listener: () => void): void {
+    this.#area.addEventListener("input", listener);
+  }
+
   #fit(): void {
     const { style } = this.#area;
     style.height = "auto";

@@ -1,4 +1,5 @@
 /** The last ensemble, stored in this browser for the next visit. */
+import { keepsNothing } from "../kept/nothing.ts";
 import { list, optional, oneOf, shape, text, type Checked } from "../protocol/check.ts";
 import { contextTokens } from "../protocol/messages.ts";
 
@@ -11,6 +12,7 @@ const remembered = shape({
 export type Remembered = Checked<typeof remembered>;
 
 const key = "conclave ensemble";
+const roomKey = "conclave room";
 
 /** Undefined if nothing readable is stored. */
 export function recall(): Remembered | undefined {
@@ -25,9 +27,27 @@ export function recall(): Remembered | undefined {
 /** Stores an ensemble; undefined deletes it. */
 export function remember(ensemble: Remembered | undefined): void {
   try {
-    if (ensemble) localStorage.setItem(key, JSON.stringify(ensemble));
+    if (ensemble && !keepsNothing()) localStorage.setItem(key, JSON.stringify(ensemble));
     else localStorage.removeItem(key);
   } catch {
     // Storage is off or full: the next visit opens with the bundled members.
+  }
+}
+
+/** The visitor's choice of room for a conversation, in tokens; undefined: the most that fits. */
+export function recallRoom(): number | undefined {
+  try {
+    return contextTokens(Number(localStorage.getItem(roomKey)), roomKey);
+  } catch {
+    return undefined; // None was chosen, or storage is off.
+  }
+}
+
+export function rememberRoom(tokens: number | undefined): void {
+  try {
+    if (tokens === undefined || keepsNothing()) localStorage.removeItem(roomKey);
+    else localStorage.setItem(roomKey, String(tokens));
+  } catch {
+    // Storage is off or full: the choice is this visit's.
   }
 }

@@ -1,8 +1,17 @@
 /** The ensemble on the page: its slots, and how members are added and removed. */
-import { isAbort, isFatal, typed, type Conclave, type ConclaveError } from "../library/conclave.ts";
-import { mostMembers, type Core } from "../protocol/engine.ts";
+import {
+  isAbort,
+  isFatal,
+  typed,
+  type AddOptions,
+  type Conclave,
+  type ConclaveError,
+} from "../library/conclave.ts";
+import { atRisk, type AtRisk, type Phase, type Risks } from "../kept/risks.ts";
+import { mostMembers, type About, type Core } from "../protocol/engine.ts";
 import { Share } from "../library/share.ts";
 import { toysTitle } from "./ensembles-list.ts";
+import { total } from "./member-facts.ts";
 import { freeName, type MembersPanel, type Slot } from "./members-panel.ts";
 
 /** A member to add: its source, and what is known before it is loaded. */
@@ -21,12 +30,29 @@ export interface RosterEvents {
   onFatal: (error: ConclaveError) => void;
 }
 
+/** What a roster needs to know of the visitor and the machine. */
+export interface RosterWays {
+  /** Core of members that name none. */
+  core?: Core | undefined;
+  /** Marks of what may end the tab. */
+  risks?: Risks | undefined;
+  /** Room for a conversation of these members, in tokens. */
+  room?: (members: readonly Seat[]) => number;
+}
+
+/** Least room that a member is given by itself if memory runs out. */
+const leastRoom = 1024;
+
 export class Roster {
   readonly slots: Slot[] = [];
   /** The chosen ensemble: one of the catalogue, the toys, or the visitor's own. */
   title = "";
   /** Context size in tokens, for members loaded from now on. */
   contextTokens: number;
+  readonly #risks: Risks | undefined;
+  readonly #room: RosterWays["room"];
+  /** The room changed during an answer: members follow after it. */
+  #outgrown = false;
   readonly #panel: MembersPanel;
   readonly #events: RosterEvents;
   /** Core of members that name none. */
@@ -40,8 +66,15 @@ export class Roster {
   #madeRoom = false;
   #busy = false;
 
-  constructor(panel: MembersPanel, events: RosterEvents, contextTokens: number, core?: Core) {
+  constructor(
+    panel: MembersPanel,
+    events: RosterEvents,
+    contextTokens: number,
+    { core, risks, room }: RosterWays = {},
+  ) {
     this.#core = core;
+    this.#risks = risks;
+    this.#room = room;
     this.#panel = panel;
     this.#events = events;
     this.contextTokens = contextTokens;
@@ -69,7 +102,49 @@ export class Roster {
   /** While busy, no member leaves by itself. */
   set busy(busy: boolean) {
     this.#busy = busy;
-    if (!busy) this.#makeRoom();
+    if (busy) return;
+    this.#makeRoom();
+    if (this.#outgrown) void this.resize();
+  }
+
+  /** Whether a member is left out, since it ended a tab. */
+  get heldBack(): boolean {
+    return this.slots.some(({ state }) => state === "held");
+  }
+
+  /** Marks these members' risk as long as they are in a phase. */
+  risk(slots: readonly Slot[]): { enter: (phase: Phase) => void; leave: () => void } {
+    const members = slots.filter(isHere).map(riskOf);
+    return {
+      enter: (phase) => this.#risks?.enter(phase, members),
+      leave: () => this.#risks?.leave(members),
+    };
+  }
+
+  /** Gives members of this machine the room that was chosen; after an answer under way. */
+  async resize(): Promise<void> {
+    this.#outgrown = this.#busy;
+    this.#measureRoom(this.slots);
+    if (this.#busy) return;
+    const wrong = this.slots.filter(
+      (slot) => isHere(slot) && slot.state === "ready" && slot.contextTokens !== this.contextTokens,
+    );
+    if (wrong.length === 0) return this.#events.onChange();
+    this.#events.onChanging();
+    // An engine of this tab's own has begun to load them.
+    const left = wrong.filter(({ state }) => state === "ready");
+    for (const slot of left) slot.state = "waiting";
+    await Promise.all(
+      left.map(async (slot) => {
+        await this.#conclave?.remove(slot.source.name).catch(() => undefined);
+        slot.about = undefined;
+        if (this.slots.includes(slot)) await this.load(slot);
+      }),
+    );
+  }
+
+  #measureRoom(members: readonly Seat[]): void {
+    if (this.#room) this.contextTokens = this.#room(members);
   }
 
   /** Loads every slot into a new engine. */
@@ -83,7 +158,7 @@ export class Roster {
     this.#conclave = undefined;
     for (const slot of this.slots) {
       slot.loading?.abort();
-      slot.state = "waiting";
+      if (slot.state !== "held") slot.state = "waiting";
       slot.about = undefined;
       this.#panel.show(slot);
     }
@@ -121,6 +196,7 @@ export class Roster {
   }
 
   async #seat(members: Seat[]): Promise<void> {
+    this.#measureRoom([...this.slots, ...members]);
     const added = members.map((member) => this.#place(member));
     this.#retitle();
     this.#events.onChange();
@@ -136,9 +212,10 @@ export class Roster {
       this.#madeRoom = true;
       void this.#remove(last);
     }
+    this.#measureRoom([...this.slots, member]);
     const name = freeName(member.source.name, this.slots);
     const slot = this.#place({ ...member, source: { ...member.source, name } });
-    void this.load(slot);
+    void this.retry(slot);
     return slot;
   }
 
@@ -173,7 +250,7 @@ export class Roster {
   #missToys(): void {
     if (this.slots.some(isComing)) return;
     const answers = this.slots.some(
-      (slot) => drafts(slot) && slot.state !== "failed" && slot.state !== "stopped",
+      (slot) => drafts(slot) && !["failed", "stopped", "held"].includes(slot.state),
     );
     if (this.#madeRoom || !answers) this.#events.onBare();
   }
@@ -202,8 +279,22 @@ export class Roster {
     slot.loading?.abort();
   }
 
-  /** Loads a slot's member; a failure is shown on its card. */
+  /** Loads a member that the visitor wants, even if it ended a tab. */
+  retry(slot: Slot): Promise<void> {
+    this.#risks?.release(slot.source);
+    return this.load(slot);
+  }
+
+  /** Loads a slot's member, unless it ended a tab; a failure is shown on its card. */
   async load(slot: Slot): Promise<void> {
+    const ending = this.#risks?.heldBack(slot.source);
+    if (ending) {
+      slot.state = "held";
+      this.#panel.hold(slot, ending);
+      this.#events.onChange();
+      if (isOwn(slot)) this.#missToys();
+      return;
+    }
     const loading = this.#load(slot);
     this.#underWay.add(loading);
     await loading.finally(() => this.#underWay.delete(loading));
@@ -216,15 +307,20 @@ export class Roster {
     slot.loading = controller;
     slot.state = "loading";
     slot.contextTokens = this.contextTokens;
+    const risk = this.risk([slot]);
+    risk.enter("queued");
     const share = (this.#share ??= this.#shareOf(conclave));
     share.await([slot.source]);
     this.#panel.show(slot);
     this.#events.onChange();
     try {
-      slot.about = await conclave.add(slot.source, {
-        contextTokens: this.contextTokens,
+      slot.about = await this.#added(conclave, slot, {
         signal: controller.signal,
         onProgress: (progress) => {
+          // A download ends no tab.
+          if (progress.phase === "loading") risk.enter("load");
+          else if (progress.phase === "downloading" || progress.phase === "waiting") risk.leave();
+          else risk.enter("queued");
           this.#panel.progress(slot, progress);
           share.member(slot.source.name, progress);
         },
@@ -242,13 +338,33 @@ export class Roster {
       const error = isAbort(thrown) ? undefined : typed(thrown);
       if (error) this.#panel.fail(slot, error);
       else this.#panel.stopped(slot);
-      if (error && isFatal(error)) this.#events.onFatal(error);
+      // One that finds no memory leaves the others as they are.
+      if (error && isFatal(error) && error.kind !== "OutOfMemory") this.#events.onFatal(error);
       else if (isOwn(slot)) this.#missToys();
     } finally {
+      risk.leave();
       if (slot.loading === controller) slot.loading = undefined;
       if (slot.state !== "ready") share.forget(slot.source.name);
       if (!this.loading && this.#share === share) this.#share = undefined;
       this.#events.onChange();
+    }
+  }
+
+  /** Loads a member; if memory runs out, with less and less room for a conversation. */
+  async #added(
+    conclave: Conclave,
+    slot: Slot,
+    options: Pick<AddOptions, "signal" | "onProgress">,
+  ): Promise<About> {
+    for (;;) {
+      const contextTokens = slot.contextTokens ?? this.contextTokens;
+      try {
+        return await conclave.add(slot.source, { ...options, contextTokens });
+      } catch (thrown) {
+        if (typed(thrown).kind !== "OutOfMemory" || contextTokens <= leastRoom || !this.#room)
+          throw thrown;
+        slot.contextTokens = Math.max(leastRoom, contextTokens >> 1);
+      }
     }
   }
 
@@ -281,4 +397,15 @@ export const drafts = ({ source, about }: Slot): boolean =>
 /** Whether it is not a bundled toy and can answer without others. */
 const isOwn = (slot: Slot): boolean => slot.entry === undefined && drafts(slot);
 const isComing = (slot: Slot): boolean =>
-  isOwn(slot) && slot.state !== "failed" && slot.state !== "stopped";
+  isOwn(slot) && slot.state !== "failed" && slot.state !== "stopped" && slot.state !== "held";
+/** Whether its model runs on this machine, in this page. */
+const isHere = ({ source }: Slot): boolean => source.remote === undefined && !source.builtIn;
+
+/** Its size in memory if it is loaded, else of its files. */
+function riskOf({ source, entry, model, about }: Slot): AtRisk {
+  const files = source.files?.reduce((sum, file) => sum + file.size, 0);
+  const bytes = about
+    ? total(about.memory)
+    : (files ?? source.bytes ?? entry?.bytes ?? model?.bytes ?? 0);
+  return atRisk(source, bytes);
+}

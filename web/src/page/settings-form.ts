@@ -59,6 +59,8 @@ const samplingFields: NumberField[] = [
 /** The method's choices in the form. */
 const chosen = ["scoring", "reward", "rate", "update"] as const;
 const ticked = ["scoreEnd", "selfVotes", "level", "agree", "fast"] as const;
+/** Longest answer, in characters: more than any member has room for here. */
+const mostCharacters = 200_000;
 /** Value of the rule's select after a switch was changed. */
 const own = "own";
 const trustField: NumberField = {
@@ -114,7 +116,14 @@ export class SettingsForm {
         cpu: "CPU (wasm SIMD)",
       },
     );
-    const reset = button("Back to the defaults", () => this.reset(), { class: "quiet" });
+    const reset = button(
+      "Back to the defaults",
+      () => {
+        this.reset();
+        form.dispatchEvent(new Event("change"));
+      },
+      { class: "quiet" },
+    );
     const groups = [
       group(
         "Drafting",
@@ -228,9 +237,9 @@ export class SettingsForm {
 
   /**
    * Applies the engine's rules and ranges; the first time also the default rule's settings. Later
-   * the visitor's choices stay.
+   * the visitor's choices stay. Returns whether it was the first time.
    */
-  setRules(rules: Rules, ranges: Ranges): void {
+  setRules(rules: Rules, ranges: Ranges): boolean {
     const first = this.#rules === undefined;
     this.#rules = rules;
     for (const { name } of [...segmentFields, alphaField, trustField, discountField]) {
@@ -239,10 +248,48 @@ export class SettingsForm {
         for (const [end, value] of Object.entries({ min: range.low, max: range.high }))
           this.#control(name).setAttribute(end, String(value));
     }
-    if (!first) return;
+    if (!first) return false;
     this.reset();
     this.#closed.remove();
     for (const control of this.#method) control.disabled = false;
+    return true;
+  }
+
+  /** All values of the form but the engine's, to keep them. */
+  get values(): Record<string, string | boolean> {
+    const values = this.#kept().map((control): [string, string | boolean] => [
+      control.name,
+      isBox(control) ? control.checked : control.value,
+    ]);
+    return { rule: this.#rule, ...Object.fromEntries(values) };
+  }
+
+  /** Sets kept values; ignores those of controls that are gone, or of another kind. */
+  restore(values: unknown): void {
+    if (typeof values !== "object" || values === null) return;
+    const { rule } = values as { rule?: unknown };
+    if (typeof rule === "string" && this.#rules && Object.hasOwn(this.#rules, rule))
+      this.#follow(rule as Rule);
+    for (const control of this.#kept()) {
+      const value: unknown = (values as Record<string, unknown>)[control.name];
+      if (isBox(control)) {
+        if (typeof value === "boolean") control.checked = value;
+      } else if (typeof value === "string") {
+        const before = control.value;
+        control.value = value;
+        if (!control.validity.valid) control.value = before;
+      }
+    }
+    this.#nameRule();
+  }
+
+  #kept(): (HTMLInputElement | HTMLSelectElement)[] {
+    return [...this.#form.elements].filter(
+      (control) =>
+        (control instanceof HTMLInputElement || control instanceof HTMLSelectElement) &&
+        control.name !== "backend" &&
+        control.name !== "rule",
+    ) as (HTMLInputElement | HTMLSelectElement)[];
   }
 
   setBackend(choice: BackendChoice): void {
@@ -329,7 +376,8 @@ export class SettingsForm {
     }
     const seedText = this.#control("seed").value;
     return {
-      settings,
+      // The members' context ends an answer, not a number of characters.
+      settings: { ...settings, maxCharacters: Math.max(settings.maxCharacters, mostCharacters) },
       sampling: {
         temperature: this.#number("temperature"),
         topP: this.#number("topP"),
@@ -355,6 +403,9 @@ export class SettingsForm {
     throw new Error(`${name} is no box to tick`);
   }
 }
+
+const isBox = (control: HTMLInputElement | HTMLSelectElement): control is HTMLInputElement =>
+  control instanceof HTMLInputElement && control.type === "checkbox";
 
 function group(title: string, ...fields: HTMLElement[]): HTMLFieldSetElement {
   return el("fieldset", {}, el("legend", {}, title), ...fields);

@@ -67,7 +67,7 @@ const leastContext = 32;
 export const contextTokens = whole(leastContext, 2 ** 32 - 1);
 export const backend = oneOf("webgpu", "cpu");
 export const core = oneOf("fused", "burn");
-const adapter = shape({
+export const adapter = shape({
   name: text,
   vendor: text,
   architecture: text,
@@ -594,3 +594,5 @@ export const moved = ({
 export const parseRequest = (data: unknown): Request => request(data, "request");
 /** Throws a TypeError that names the fault if `data` is no reply. */
 export const parseReply = (data: unknown): Reply => reply(data, "reply");
+/** Throws a TypeError that names the fault if `data` is no event. */
+export const parseEvent = (data: unknown): ConclaveEvent => event(data, "event");

@@ -11,7 +11,8 @@ const arrows: Record<string, string[]> = {
   store: ["protocol"],
   worker: ["protocol", "store"],
   library: ["protocol", "store"],
-  page: ["protocol", "store", "library"],
+  kept: ["protocol", "store"],
+  page: ["protocol", "store", "library", "kept"],
   bench: ["protocol", "store", "library", "worker", "page"],
 };
 

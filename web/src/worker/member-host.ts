@@ -8,6 +8,7 @@ import { EngineFailure, toRecord } from "../protocol/errors.ts";
 import { FormedMember, Grammars, type StartGrammar } from "./grammars.ts";
 import { Helpers, type HelperPort } from "./helpers.ts";
 import { soonest } from "./handle-files.ts";
+import { loadError, refuseTooLarge } from "./out-of-memory.ts";
 import { diagnosed } from "./lost-device.ts";
 import { isShared } from "../protocol/shared-memory.ts";
 import { PortFiles } from "./port-files.ts";
@@ -192,9 +193,13 @@ export class MemberHost {
     try {
       if (!this.#started) throw new EngineFailure("The engine of this thread was not started.");
       const { engine, memory, helpers } = await this.#started;
-      const member = await engine.load(name, ranges, options, (loaded, total) =>
-        this.#post({ type: "loading", id, loaded, total }),
-      );
+      refuseTooLarge(name, ranges, memory);
+      const told = (loaded: number, total: number): void =>
+        this.#post({ type: "loading", id, loaded, total });
+      const member = await engine.load(name, ranges, options, told).catch((thrown: unknown) => {
+        if (engine.lost() !== undefined) throw thrown;
+        throw loadError(thrown, name, ranges, { memory, alone: this.#members.size === 0 });
+      });
       this.#members.set(number, new FormedMember(member, this.#grammars));
       return {
         type: "loaded",

@@ -32,6 +32,7 @@ import { Conversations } from "./conversations.ts";
 import { Gate } from "./gate.ts";
 import { FormedMember, Grammars, type StartGrammar } from "./grammars.ts";
 import { soonest } from "./handle-files.ts";
+import { loadError, refuseTooLarge } from "./out-of-memory.ts";
 import { diagnosed } from "./lost-device.ts";
 import { MemberThreads, type Reserved, type StartThread } from "./member-threads.ts";
 import {
@@ -433,12 +434,16 @@ export class Service {
   /** Loader of a core's members. */
   async #home(core: Core, onFetched: OnFetched): Promise<Loader> {
     if (core === "fused") {
-      const { engine } = this.#opened();
+      const { engine, memory } = this.#opened();
       return {
         load: async (name, files, ...how) => {
           const ranges = await soonest(files);
           try {
+            if (engine.backend === "cpu") refuseTooLarge(name, ranges, memory);
             return new FormedMember(await engine.load(name, ranges, ...how), this.#grammars);
+          } catch (thrown) {
+            if (engine.lost() !== undefined) throw thrown;
+            throw loadError(thrown, name, ranges, { memory, alone: false });
           } finally {
             ranges.close();
           }
@@ -568,9 +573,10 @@ export class Service {
     return computed;
   }
 
-  #opened(): { module: EngineModule; engine: FusedEngine } {
+  #opened(): { module: EngineModule; engine: FusedEngine; memory: WebAssembly.Memory } {
     if (!this.#started || !this.#engine) throw this.#unopened ?? notOpen();
-    return { module: this.#started.module, engine: this.#engine };
+    const { module, memory } = this.#started;
+    return { module, engine: this.#engine, memory };
   }
 
   #member(name: string): Member {

@@ -52,8 +52,8 @@ pub struct Method {
     /// [default: 0.5].
     #[arg(long, value_name = "POWER", allow_negative_numbers = true)]
     pub confidence: Option<f64>,
-    /// Difference of two tokens' probabilities below which a member drafts a second candidate in
-    /// the first round; 0 for none [default: 0.2].
+    /// Difference of two tokens' probabilities below which a member drafts a second candidate in the
+    /// first round; 0 for none [default: 0.2].
     #[arg(long, value_name = "MARGIN", allow_negative_numbers = true)]
     pub branch: Option<f64>,
     /// Let candidates with the same answer in another form share their votes: `on` or `off`

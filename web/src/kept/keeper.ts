@@ -1,0 +1,210 @@
+/**
+ * Keeps conversations, drafts and settings in this browser, and tells other tabs of changes. Every
+ * method does nothing without storage, or if the visitor wants nothing kept.
+ */
+import { openDatabase, type Database, type Draft } from "./database.ts";
+import { keepNothing, keepsNothing } from "./nothing.ts";
+import { matches, readable, titleOf, type KeptConversation, type KeptTurn } from "./records.ts";
+
+/** A conversation with all that belongs to it, for export and for undoing its deletion. */
+export interface WholeConversation {
+  conversation: KeptConversation;
+  turns: KeptTurn[];
+}
+
+/** A change in another tab. `turn`: of one turn; else of the whole conversation. */
+export interface Change {
+  conversation: string;
+  turn?: string;
+}
+
+export class Keeper {
+  readonly #channel: BroadcastChannel | undefined;
+  #database: Promise<Database | undefined> | undefined;
+  #nothing = keepsNothing();
+  /** Whether storage failed; the visitor is told once. */
+  #onFailure: (message: string) => void;
+
+  constructor(onChange: (change: Change) => void, onFailure: (message: string) => void) {
+    this.#onFailure = onFailure;
+    if (typeof BroadcastChannel === "undefined") return;
+    this.#channel = new BroadcastChannel("conclave kept");
+    this.#channel.onmessage = ({ data }: MessageEvent<Change>) => onChange(data);
+  }
+
+  /** Whether nothing is to be kept. */
+  get nothing(): boolean {
+    return this.#nothing;
+  }
+
+  /** Sets whether nothing is to be kept; what is kept already stays until it is deleted. */
+  set nothing(nothing: boolean) {
+    this.#nothing = nothing;
+    keepNothing(nothing);
+  }
+
+  /** All conversations, the last changed first; with `words`, those that contain them all. */
+  async list(words = ""): Promise<KeptConversation[]> {
+    const all = (await this.#read((database) => database.getAll("conversations"))) ?? [];
+    all.sort((a, b) => b.changed - a.changed);
+    if (words.trim() === "") return all;
+    const found = await Promise.all(
+      all.map(async (one) => matches(words.trim(), one, await this.turns(one.id))),
+    );
+    return all.filter((_, index) => found[index]);
+  }
+
+  async conversation(id: string): Promise<KeptConversation | undefined> {
+    return this.#read((database) => database.get("conversations", id));
+  }
+
+  /** Turns of a conversation in their order. */
+  async turns(conversation: string): Promise<KeptTurn[]> {
+    const turns =
+      (await this.#read((database) =>
+        database.getAllFromIndex("turns", "conversation", conversation),
+      )) ?? [];
+    return turns.map(readable).sort((a, b) => a.at - b.at || (a.id < b.id ? -1 : 1));
+  }
+
+  async whole(id: string): Promise<WholeConversation | undefined> {
+    const conversation = await this.conversation(id);
+    return conversation && { conversation, turns: await this.turns(id) };
+  }
+
+  /**
+   * Keeps the present state of a turn whose conversation is kept. All of it is sent at once, so that
+   * it arrives even if the page closes in the next moment.
+   */
+  async updateTurn(turn: KeptTurn): Promise<void> {
+    await this.#write(async (database) => {
+      const transaction = database.transaction("turns", "readwrite");
+      const put = transaction.store.put(turn);
+      transaction.commit();
+      await Promise.all([put, transaction.done]);
+    });
+    this.#tell({ conversation: turn.conversation, turn: turn.id });
+  }
+
+  /** Keeps turns that an earlier visit could not, unless the database knows more of them. */
+  async saveUnsaved(turns: readonly KeptTurn[]): Promise<void> {
+    for (const turn of turns) {
+      const known = await this.#read((database) => database.get("turns", turn.id));
+      if (!known || known.events.length < turn.events.length) await this.saveTurn(turn);
+    }
+  }
+
+  /** Keeps a turn, and its conversation if it is the first. */
+  async saveTurn(turn: KeptTurn): Promise<void> {
+    await this.#write(async (database) => {
+      const transaction = database.transaction(["conversations", "turns"], "readwrite");
+      const conversations = transaction.objectStore("conversations");
+      await transaction.objectStore("turns").put(turn);
+      const known = await conversations.get(turn.conversation);
+      const now = Date.now();
+      await conversations.put(
+        known
+          ? { ...known, changed: now }
+          : { id: turn.conversation, title: titleOf(turn.question), created: now, changed: now },
+      );
+      await transaction.done;
+    });
+    this.#tell({ conversation: turn.conversation, turn: turn.id });
+  }
+
+  async rename(id: string, title: string): Promise<void> {
+    await this.#write(async (database) => {
+      const transaction = database.transaction("conversations", "readwrite");
+      const known = await transaction.store.get(id);
+      if (known) await transaction.store.put({ ...known, title });
+      await transaction.done;
+    });
+    this.#tell({ conversation: id });
+  }
+
+  /** Deletes a conversation; what it returns can be put back. */
+  async delete(id: string): Promise<WholeConversation | undefined> {
+    const whole = await this.whole(id);
+    await this.#write(async (database) => {
+      const transaction = database.transaction(["conversations", "turns", "drafts"], "readwrite");
+      await transaction.objectStore("conversations").delete(id);
+      await transaction.objectStore("drafts").delete(id);
+      for (const { id } of whole?.turns ?? []) await transaction.objectStore("turns").delete(id);
+      await transaction.done;
+    }, true);
+    this.#tell({ conversation: id });
+    return whole;
+  }
+
+  /** Puts a conversation back, or in. */
+  async put({ conversation, turns }: WholeConversation): Promise<void> {
+    await this.#write(async (database) => {
+      const transaction = database.transaction(["conversations", "turns"], "readwrite");
+      await transaction.objectStore("conversations").put(conversation);
+      for (const turn of turns) await transaction.objectStore("turns").put(turn);
+      await transaction.done;
+    });
+    this.#tell({ conversation: conversation.id });
+  }
+
+  /** Deletes all conversations, drafts and settings. */
+  async deleteAll(): Promise<void> {
+    const all = await this.list();
+    await this.#write(async (database) => {
+      const tables = ["conversations", "turns", "drafts", "values"] as const;
+      const transaction = database.transaction(tables, "readwrite");
+      for (const table of tables) await transaction.objectStore(table).clear();
+      await transaction.done;
+    }, true);
+    for (const { id } of all) this.#tell({ conversation: id });
+  }
+
+  async draft(conversation: string): Promise<Draft | undefined> {
+    return this.#read((database) => database.get("drafts", conversation));
+  }
+
+  async saveDraft(conversation: string, draft: Draft): Promise<void> {
+    await this.#write((database) =>
+      draft.text === "" && !draft.attached
+        ? database.delete("drafts", conversation)
+        : database.put("drafts", draft, conversation).then(() => undefined),
+    );
+  }
+
+  async value(name: string): Promise<unknown> {
+    return this.#nothing ? undefined : this.#read((database) => database.get("values", name));
+  }
+
+  async setValue(name: string, value: unknown): Promise<void> {
+    await this.#write(async (database) => void (await database.put("values", value, name)));
+  }
+
+  async #read<T>(task: (database: Database) => Promise<T>): Promise<T | undefined> {
+    const database = await this.#open();
+    return database && task(database).catch(() => undefined);
+  }
+
+  async #write(task: (database: Database) => Promise<void>, deletes = false): Promise<void> {
+    if (this.#nothing && !deletes) return;
+    const database = await this.#open();
+    await (database && task(database))?.catch((error: unknown) => this.#fail(error));
+  }
+
+  #open(): Promise<Database | undefined> {
+    return (this.#database ??= openDatabase(() => (this.#database = undefined)).catch(
+      (error: unknown) => void this.#fail(error),
+    ));
+  }
+
+  #fail(error: unknown): void {
+    const why = error instanceof Error ? error.message : String(error);
+    this.#onFailure(
+      `This browser keeps no conversations for the page (${why}). What you ask and what is answered is gone when the page closes: export what you need.`,
+    );
+    this.#onFailure = () => undefined;
+  }
+
+  #tell(change: Change): void {
+    if (!this.#nothing) this.#channel?.postMessage(change);
+  }
+}

@@ -1,0 +1,128 @@
+/**
+ * Conversations as they are kept in this browser, and as they cross in files. A turn is a question
+ * with its answer, kept as the events that the page showed, so that it can be shown again whole.
+ */
+import { list, number, oneOf, optional, shape, text, type Checked } from "../protocol/check.ts";
+import { adapter, backend, failure, parseEvent } from "../protocol/messages.ts";
+import type { ConclaveEvent } from "../protocol/messages.ts";
+
+/** Events that a kept turn consists of; progress is not kept. */
+export type KeptEvent = Extract<
+  ConclaveEvent,
+  { type: "begin" | "thought" | "left" | "round" | "end" }
+>;
+const kinds = new Set<string>(["begin", "thought", "left", "round", "end"]);
+
+const keptEvent = (data: unknown): KeptEvent => {
+  const event = parseEvent(data);
+  if (!kinds.has(event.type)) throw new TypeError(`a kept event can't be ${event.type}`);
+  return event as KeptEvent;
+};
+
+/** A text file that was sent with a question. `whole`: its characters, all told. */
+export const attachment = shape({ name: text, text, whole: number });
+export type Attachment = Checked<typeof attachment>;
+
+const turn = shape({
+  id: text,
+  /** Time of the question, in ms since 1970: the order of turns. */
+  at: number,
+  question: text,
+  attached: optional(attachment),
+  /** Members that were asked, with their cores and palette indices. */
+  members: list(text),
+  cores: list(oneOf("fused", "burn", "remote", "built-in")),
+  voices: list(number),
+  backend,
+  adapter,
+  /** Text of the answer so far. */
+  answer: text,
+  events: list(keptEvent),
+  /** Set if the answer ended with an error. */
+  failure: optional(failure),
+});
+
+/** A turn without the conversation that it belongs to. */
+export type Turn = Checked<typeof turn>;
+export interface KeptTurn extends Turn {
+  conversation: string;
+}
+
+export interface KeptConversation {
+  id: string;
+  title: string;
+  created: number;
+  changed: number;
+}
+
+const exported = shape({
+  format: oneOf("conclave conversation 1"),
+  title: text,
+  created: number,
+  turns: list(turn),
+});
+export type Exported = Checked<typeof exported>;
+
+/** Throws a TypeError that names the fault if `data` is no exported conversation. */
+export const parseExported = (data: unknown): Exported => exported(data, "conversation");
+
+/** The turn if it can be shown whole, else only its texts: another version may have kept it. */
+export function readable(kept: KeptTurn): KeptTurn {
+  try {
+    return { ...turn(kept, "turn"), conversation: kept.conversation };
+  } catch {
+    return {
+      ...plainTurn(String(kept.question), String(kept.answer), Number(kept.at) || 0),
+      id: kept.id,
+      conversation: kept.conversation,
+    };
+  }
+}
+
+/** A turn of which only the texts are known. */
+export function plainTurn(question: string, answer: string, at: number): Turn {
+  return {
+    id: crypto.randomUUID(),
+    at,
+    question,
+    members: [],
+    cores: [],
+    voices: [],
+    backend: "cpu",
+    adapter: { name: "", vendor: "", architecture: "", backend: "", software: false },
+    answer,
+    events: [],
+  };
+}
+
+/** Whether an answer has come to its end, by itself or not. */
+export const isOver = ({ events, failure, members }: Turn): boolean =>
+  members.length === 0 || failure !== undefined || events.some(({ type }) => type === "end");
+
+/** The accepted segments of an answer, from which another engine can continue it. */
+export const acceptedOf = ({ events }: Turn): { text: string; tokens: number }[] =>
+  events.flatMap((event) => {
+    const taken = event.type === "round" ? event.candidates[event.winner] : undefined;
+    return taken ? [{ text: taken.text, tokens: taken.tokens }] : [];
+  });
+
+/** The message that the members read: the question, after the text of an attached file. */
+export function asked({ question, attached }: Pick<Turn, "question" | "attached">): string {
+  return attached ? `${attached.name}:\n"""\n${attached.text}\n"""\n\n${question}` : question;
+}
+
+/** First line of a question, cut to a title's length. */
+export function titleOf(question: string): string {
+  const [line = ""] = question.trim().split("\n", 1);
+  return line.length > 60 ? `${line.slice(0, 59).trimEnd()}…` : line;
+}
+
+/** Whether a conversation contains every word of a search, in its title, questions or answers. */
+export function matches(words: string, { title }: { title: string }, turns: Turn[]): boolean {
+  const texts = [title, ...turns.flatMap(({ question, answer }) => [question, answer])];
+  const all = texts.join("\n").toLocaleLowerCase();
+  return words
+    .toLocaleLowerCase()
+    .split(/\s+/)
+    .every((word) => all.includes(word));
+}

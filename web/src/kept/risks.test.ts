@@ -1,0 +1,98 @@
+/** Marks of what may end the tab: who is at fault, until when, and that nothing else is. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { atFault, atRisk, endedTab, keyOf, Risks, type MarkStorage } from "./risks.ts";
+
+class Memory implements MarkStorage {
+  readonly #map = new Map<string, string>();
+  getItem = (key: string): string | null => this.#map.get(key) ?? null;
+  setItem = (key: string, value: string): void => void this.#map.set(key, value);
+  removeItem = (key: string): void => void this.#map.delete(key);
+  key = (index: number): string | null => [...this.#map.keys()][index] ?? null;
+  get length(): number {
+    return this.#map.size;
+  }
+}
+
+const large = { name: "Large", ref: "hf:a/large/large.gguf" };
+const small = { name: "Small", ref: "hf:a/small/small.gguf" };
+const toy = { name: "Toy", url: "./members/toy.gguf" };
+const dead = (): boolean => false;
+
+test("a tab that dies in a load names the member; it stays out until it is tried again", () => {
+  const storage = new Memory();
+  const first = new Risks(storage, "first");
+  first.enter("load", [atRisk(large, 2e9)]);
+  first.enter("queued", [atRisk(small, 1e8)]);
+  const second = new Risks(storage, "second");
+  assert.deepEqual(
+    second.collect((tab) => tab === "first"),
+    [],
+    "a living tab is at no fault",
+  );
+  const [ending, ...others] = second.collect(dead, 7);
+  assert.deepEqual(
+    [ending, others],
+    [{ key: large.ref, name: "Large", bytes: 2e9, ref: large.ref, phase: "load", at: 7 }, []],
+  );
+  assert.equal(
+    endedTab(ending!, "Large"),
+    "A tab with this page ended while Large was being loaded",
+  );
+  assert.equal(new Risks(storage, "third").collect(dead).length, 0, "told once");
+  const fourth = new Risks(storage, "fourth");
+  assert.equal(fourth.heldBack(large)?.phase, "load");
+  assert.equal(fourth.heldBack(small), undefined);
+  fourth.release(large);
+  assert.equal(new Risks(storage, "fifth").heldBack(large), undefined);
+});
+
+test("what ends well, or closes by itself, leaves nothing", () => {
+  const storage = new Memory();
+  const risks = new Risks(storage, "first");
+  risks.enter("load", [atRisk(large, 1), atRisk(small, 1)]);
+  risks.leave([atRisk(large, 1)]);
+  assert.equal(storage.length, 1);
+  risks.leaveAll();
+  assert.equal(storage.length, 0);
+});
+
+test("of members that were asked the largest is at fault; a toy is not beside a model", () => {
+  const mark = (
+    source: typeof toy | typeof large,
+    bytes: number,
+    phase: "load" | "round" | "queued",
+  ) => ({ ...atRisk(source, bytes), phase }) as const;
+  const names = (marks: ReturnType<typeof mark>[]): string[] =>
+    atFault(marks).map(({ name }) => name);
+  assert.deepEqual(names([mark(small, 1e8, "round"), mark(large, 2e9, "round")]), ["Large"]);
+  assert.deepEqual(names([mark(toy, 1e6, "load"), mark(large, 2e9, "load")]), ["Large"]);
+  assert.deepEqual(names([mark(toy, 1e6, "load")]), ["Toy"]);
+  assert.deepEqual(
+    names([mark(small, 1e8, "load"), mark(large, 2e9, "load")]),
+    ["Small", "Large"],
+    "either may have been too much",
+  );
+  assert.deepEqual(names([mark(small, 1e8, "queued")]), ["Small"], "it may have begun");
+});
+
+test("storage that is off, full or holds something else is no obstacle", () => {
+  const off = new Risks(undefined, "first");
+  off.enter("load", [atRisk(large, 1)]);
+  assert.deepEqual(off.collect(dead), []);
+  const storage = new Memory();
+  storage.setItem("conclave risk other", "what?");
+  storage.setItem("conclave held back", '[{"key":1}]');
+  assert.deepEqual(new Risks(storage, "first").collect(dead), []);
+  const full = { ...storage, setItem: () => assert.fail("full"), length: 0 };
+  new Risks(full, "first").enter("load", [atRisk(large, 1)]);
+});
+
+test("picked files are the same by name and size", () => {
+  const files = (size: number): Blob[] => [new Blob([new Uint8Array(size)])];
+  assert.equal(keyOf({ name: "mine", files: files(3) }), keyOf({ name: "mine", files: files(3) }));
+  assert.notEqual(
+    keyOf({ name: "mine", files: files(3) }),
+    keyOf({ name: "mine", files: files(4) }),
+  );
+});

@@ -1,0 +1,188 @@
+/**
+ * Marks in storage for as long as a phase lasts that may end the tab: a member's load, the first
+ * pass of a question, its first round. A mark that outlives its tab names the members at fault,
+ * which later visits leave out until the visitor tries them again. Written synchronously: nothing
+ * runs once the tab is dead. A mark names models, never what was asked.
+ */
+import { list, number, oneOf, optional, shape, text, type Checked } from "../protocol/check.ts";
+import type { MemberSource } from "../protocol/messages.ts";
+
+/** Phases in which a tab can die of memory; `queued`: a load that may have begun. */
+export type Phase = "queued" | "load" | "read" | "round";
+
+const member = {
+  key: text,
+  name: text,
+  bytes: number,
+  ref: optional(text),
+  quantise: optional(oneOf("Q8_0", "Q4_0")),
+};
+const mark = shape({ ...member, phase: oneOf("queued", "load", "read", "round") });
+const ending = shape({ ...member, phase: oneOf("load", "read", "round"), at: number });
+
+/** A member in a risky phase. `bytes`: its size, 0 if unknown. */
+export type AtRisk = Omit<Mark, "phase">;
+type Mark = Checked<typeof mark>;
+/** A member that ended a tab, and how. */
+export type Ending = Checked<typeof ending>;
+
+/** The part of localStorage that is used here. */
+export type MarkStorage = Pick<Storage, "getItem" | "setItem" | "removeItem" | "key" | "length">;
+
+const prefix = "conclave risk ";
+const heldKey = "conclave held back";
+/** A member below this size ends no tab that a larger one is loading in. */
+const harmlessBytes = 50e6;
+
+/** Key of a member across visits. */
+export function keyOf({ ref, url, files, name }: MemberSource): string {
+  const size = files?.reduce((sum, file) => sum + file.size, 0);
+  return ref ?? url ?? `${name} ${size ?? ""}`;
+}
+
+/** A member as a mark names it. */
+export function atRisk(source: MemberSource, bytes: number): AtRisk {
+  const { name, ref, quantise } = source;
+  return {
+    key: keyOf(source),
+    name,
+    bytes,
+    ...(ref === undefined ? {} : { ref }),
+    ...(quantise === undefined ? {} : { quantise }),
+  };
+}
+
+/** Members at fault for the end of a tab with these marks. */
+export function atFault(marks: readonly Mark[]): Mark[] {
+  const { asking, loading } = {
+    asking: marks.filter(({ phase }) => phase === "read" || phase === "round"),
+    loading: marks.filter(({ phase }) => phase === "load" || phase === "queued"),
+  };
+  // All of them loaded, and answered no question since: the largest needs the most.
+  if (loading.length === 0) return asking.toSorted((a, b) => b.bytes - a.bytes).slice(0, 1);
+  const begun = loading.filter(({ phase }) => phase === "load");
+  const suspects = begun.length > 0 ? begun : loading;
+  const large = suspects.filter(({ bytes }) => bytes >= harmlessBytes);
+  return large.length > 0 ? large : suspects;
+}
+
+export class Risks {
+  readonly #storage: MarkStorage | undefined;
+  readonly #key: string;
+  #marks: Mark[] = [];
+  #held: Ending[];
+
+  /** `tab`: this tab's own name. */
+  constructor(storage: MarkStorage | undefined, tab: string) {
+    this.#storage = storage;
+    this.#key = prefix + tab;
+    this.#held = this.#read(heldKey, list(ending)) ?? [];
+  }
+
+  /**
+   * Takes over the marks of tabs that have died; `isAlive` by a tab's name. Returns the members at
+   * fault.
+   */
+  collect(isAlive: (tab: string) => boolean, now = Date.now()): Ending[] {
+    const found: Ending[] = [];
+    const storage = this.#storage;
+    if (!storage) return [];
+    for (const key of keysOf(storage)) {
+      if (!key.startsWith(prefix) || key === this.#key || isAlive(key.slice(prefix.length)))
+        continue;
+      for (const { phase, ...rest } of atFault(this.#read(key, list(mark)) ?? []))
+        found.push({ ...rest, phase: phase === "queued" ? "load" : phase, at: now });
+      storage.removeItem(key);
+    }
+    if (found.length > 0) {
+      const keys = new Set(found.map(({ key }) => key));
+      this.#hold([...this.#held.filter(({ key }) => !keys.has(key)), ...found]);
+    }
+    return found;
+  }
+
+  /** How a member ended a tab, if it did since it was last tried. */
+  heldBack(source: MemberSource): Ending | undefined {
+    const key = keyOf(source);
+    return this.#held.find((each) => each.key === key);
+  }
+
+  /** The visitor wants to try a member again. */
+  release(source: MemberSource): void {
+    const key = keyOf(source);
+    this.#hold(this.#held.filter((each) => each.key !== key));
+  }
+
+  /** Marks that members are in a phase, replacing their last one. */
+  enter(phase: Phase, members: readonly AtRisk[]): void {
+    this.#set([...this.#without(members), ...members.map((each) => ({ ...each, phase }))]);
+  }
+
+  /** Removes the marks of members. */
+  leave(members: readonly Pick<AtRisk, "key">[]): void {
+    this.#set(this.#without(members));
+  }
+
+  /** Removes all marks: the page closes by itself. */
+  leaveAll(): void {
+    this.#set([]);
+  }
+
+  /** Deletes all that is stored here. */
+  forget(): void {
+    this.#hold([]);
+  }
+
+  #without(members: readonly Pick<AtRisk, "key">[]): Mark[] {
+    return this.#marks.filter(({ key }) => !members.some((member) => member.key === key));
+  }
+
+  #set(marks: Mark[]): void {
+    this.#marks = marks;
+    this.#write(this.#key, marks);
+  }
+
+  #hold(held: Ending[]): void {
+    this.#held = held;
+    this.#write(heldKey, held);
+  }
+
+  #write(key: string, value: unknown[]): void {
+    try {
+      if (value.length > 0) this.#storage?.setItem(key, JSON.stringify(value));
+      else this.#storage?.removeItem(key);
+    } catch {
+      // Storage is full or off: the next visit knows nothing of this one.
+    }
+  }
+
+  #read<T>(key: string, check: (data: unknown, path: string) => T): T | undefined {
+    try {
+      return check(JSON.parse(this.#storage?.getItem(key) ?? "null"), key);
+    } catch {
+      return undefined; // Missing, not ours, or storage is off.
+    }
+  }
+}
+
+const keysOf = (storage: MarkStorage): string[] =>
+  Array.from({ length: storage.length }, (_, index) => storage.key(index) ?? "");
+
+const phases: Record<Ending["phase"], string> = {
+  load: "was being loaded",
+  read: "was reading the question",
+  round: "was in the first round of an answer",
+};
+
+/** How a member ended a tab. */
+export const endedTab = ({ phase }: Pick<Ending, "phase">, name = "it"): string =>
+  `A tab with this page ended while ${name} ${phases[phase]}`;
+
+/** This browser's storage; undefined if it is off. */
+export function markStorage(): MarkStorage | undefined {
+  try {
+    return localStorage;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,58 @@
+/** Conversations in files: what goes out comes back. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { turnOf } from "../testing/kept-turn.ts";
+import { fileName, fromFile, toJson, toMarkdown } from "./texts.ts";
+
+const whole = {
+  conversation: { id: "one", title: "Two questions", created: 5, changed: 9 },
+  turns: [
+    turnOf("How many?\n\n## Really?", ["Two", " of them.\n\n<!-- conclave question -->\nno"]),
+    { ...turnOf("And now?", ["Three."]), at: 2 },
+  ],
+};
+
+test("JSON keeps everything but the ids", () => {
+  const back = fromFile(toJson(whole), 77);
+  assert.notEqual(back.conversation.id, "one");
+  assert.deepEqual(
+    { ...back.conversation, id: "one" },
+    { ...whole.conversation, changed: 77 },
+    "it was created then, and came now",
+  );
+  assert.deepEqual(
+    back.turns.map((turn, index) => ({ ...turn, id: whole.turns[index]!.id, conversation: "one" })),
+    whole.turns,
+  );
+  assert.equal(new Set(back.turns.map(({ id }) => id)).size, 2);
+});
+
+test("Markdown keeps title, questions and answers, whatever they contain", () => {
+  const text = toMarkdown(whole);
+  assert.match(text, /^# Two questions$/m);
+  assert.match(text, /^## And now\?$/m);
+  for (const file of [text, text.replaceAll("\n", "\r\n")]) {
+    const back = fromFile(file, 77);
+    assert.equal(back.conversation.title, "Two questions");
+    assert.deepEqual(
+      back.turns.map(({ question, answer }) => [question, answer]),
+      whole.turns.map(({ question, answer }) => [question, answer]),
+    );
+    assert.ok(back.turns[0]!.at < back.turns[1]!.at);
+  }
+});
+
+test("a file that is no conversation is refused with the reason", () => {
+  for (const [text, why] of [
+    ["{", /it is no JSON/],
+    ['{"format":"other"}', /conversation\.format must be/],
+    ["# Some notes", /no conversation that this page has exported/],
+    ["<!-- conclave conversation -->\n# Empty\n", /has no questions/],
+  ] as const)
+    assert.throws(() => fromFile(text), why);
+});
+
+test("a file's name is its title without what file systems refuse", () => {
+  assert.equal(fileName("What is 3/4: “a half”?", "md"), "What is 34 a half.md");
+  assert.equal(fileName("???", "json"), "conversation.json");
+});

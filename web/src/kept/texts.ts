@@ -1,0 +1,86 @@
+/** Conversations as files: JSON that holds everything, and Markdown to read, which can come back. */
+import { parseExported, plainTurn, titleOf, type Exported, type Turn } from "./records.ts";
+import type { WholeConversation } from "./keeper.ts";
+
+/** Lines that separate the parts of a conversation in Markdown, invisible where it is rendered. */
+const head = "<!-- conclave conversation -->";
+const part = (what: "question" | "answer"): string => `<!-- conclave ${what} -->`;
+/** A line of a text that would be read as a separator has a backslash before it. */
+const separator = /^(\\*)(<!-- conclave (?:conversation|question|answer) -->)$/gm;
+
+export function toJson({ conversation, turns }: WholeConversation): string {
+  const exported: Exported = {
+    format: "conclave conversation 1",
+    title: conversation.title,
+    created: conversation.created,
+    turns: turns.map(({ conversation: _, ...turn }) => turn),
+  };
+  return `${JSON.stringify(exported, null, 1)}\n`;
+}
+
+export function toMarkdown({ conversation, turns }: WholeConversation): string {
+  const quoted = (text: string): string => text.replace(separator, "\\$1$2");
+  const parts = turns.flatMap(({ question, answer, attached }) => [
+    part("question"),
+    `## ${titleOf(question) || "Question"}`,
+    "",
+    quoted(question),
+    ...(attached ? ["", `(with ${attached.name})`] : []),
+    "",
+    part("answer"),
+    quoted(answer),
+    "",
+  ]);
+  return [head, `# ${conversation.title.replaceAll("\n", " ")}`, "", ...parts].join("\n");
+}
+
+/** A conversation from a file of either kind, under new ids. Throws a TypeError with the fault. */
+export function fromFile(text: string, now = Date.now()): WholeConversation {
+  const { title, created, turns } = text.trimStart().startsWith("{")
+    ? fromJson(text)
+    : fromMarkdown(text, now);
+  if (turns.length === 0) throw new TypeError("it has no questions");
+  const id = crypto.randomUUID();
+  return {
+    conversation: { id, title: title || titleOf(turns[0]!.question), created, changed: now },
+    turns: turns.map((turn) => ({ ...turn, id: crypto.randomUUID(), conversation: id })),
+  };
+}
+
+function fromJson(text: string): Omit<Exported, "format"> {
+  let data: unknown;
+  try {
+    data = JSON.parse(text);
+  } catch {
+    throw new TypeError("it is no JSON, or was cut short");
+  }
+  return parseExported(data);
+}
+
+function fromMarkdown(text: string, now: number): Omit<Exported, "format"> {
+  const lines = text.replaceAll("\r\n", "\n");
+  if (!lines.trimStart().startsWith(head))
+    throw new TypeError("it is no conversation that this page has exported");
+  const plain = (part: string): string =>
+    part.replace(separator, (_, marks: string, line: string) => marks.slice(1) + line);
+  const [top = "", ...questions] = lines.split(new RegExp(`^${part("question")}\n`, "m"));
+  const turns: Turn[] = questions.map((whole, index) => {
+    const [asked = "", answer = ""] = whole.split(new RegExp(`^${part("answer")}\n`, "m"));
+    const question = asked.replace(/^## .*\n\n?/, "").replace(/\n+$/, "");
+    return plainTurn(
+      plain(question),
+      plain(answer.replace(/\n+$/, "")),
+      now - questions.length + index,
+    );
+  });
+  return { title: /^# (.*)$/m.exec(top)?.[1] ?? "", created: now, turns };
+}
+
+/** A name for a file with this conversation. */
+export function fileName(title: string, ending: "json" | "md"): string {
+  const name = title
+    .replace(/[^\p{L}\p{N} _-]+/gu, "")
+    .trim()
+    .slice(0, 60);
+  return `${name || "conversation"}.${ending}`;
+}

@@ -1,0 +1,44 @@
+/** This tab's name, which lives as long as the tab, and whether other tabs still live. */
+
+const lockPrefix = "conclave tab ";
+export const tabName = crypto.randomUUID();
+
+let holding: Promise<void> | undefined;
+
+/** Holds this tab's lock until the tab ends, however it ends. */
+function hold(locks: LockManager): Promise<void> {
+  return (holding ??= new Promise((resolve) => {
+    const forever = (): Promise<void> => (resolve(), new Promise<void>(() => undefined));
+    void locks.request(lockPrefix + tabName, forever).catch(() => resolve());
+  }));
+}
+
+/** Locks held now, by name; undefined without Web Locks. */
+async function heldLocks(): Promise<Set<string> | undefined> {
+  const locks: LockManager | undefined = globalThis.navigator?.locks;
+  if (!locks) return undefined;
+  await hold(locks);
+  const { held = [] } = await locks.query().catch(() => ({ held: [] }));
+  return new Set(held.map(({ name }) => name ?? ""));
+}
+
+/** Tells by its name whether a tab lives; without Web Locks none is known to. */
+export async function livingTabs(): Promise<(tab: string) => boolean> {
+  const held = await heldLocks();
+  return (tab) => tab === tabName || held?.has(lockPrefix + tab) === true;
+}
+
+const turnLock = (turn: string): string => `conclave turn ${turn}`;
+
+/** Holds the lock of a turn that this tab answers, and returns the function that releases it. */
+export function answering(turn: string): () => void {
+  let release = (): void => undefined;
+  const over = new Promise<void>((resolve) => (release = resolve));
+  void globalThis.navigator?.locks?.request(turnLock(turn), () => over).catch(() => undefined);
+  return release;
+}
+
+/** Whether a turn is being answered, in any tab. */
+export async function isBeingAnswered(turn: string): Promise<boolean> {
+  return (await heldLocks())?.has(turnLock(turn)) === true;
+}

@@ -1,0 +1,39 @@
+/**
+ * Turns whose last events may not have reached the database when the page closes: written
+ * synchronously as it closes, and read by the next visit.
+ */
+import type { MarkStorage } from "./risks.ts";
+import { readable, type KeptTurn } from "./records.ts";
+
+const prefix = "conclave unsaved ";
+
+/** Writes turns under way; without storage or room the database has all but the last events. */
+export function writeUnsaved(storage: MarkStorage | undefined, turns: readonly KeptTurn[]): void {
+  for (const turn of turns) {
+    try {
+      storage?.setItem(prefix + turn.id, JSON.stringify(turn));
+    } catch {
+      return;
+    }
+  }
+}
+
+/** Turns that earlier visits wrote last; they are removed. */
+export function takeUnsaved(storage: MarkStorage | undefined): KeptTurn[] {
+  if (!storage) return [];
+  const keys = Array.from({ length: storage.length }, (_, index) => storage.key(index) ?? "");
+  return keys
+    .filter((key) => key.startsWith(prefix))
+    .flatMap((key) => {
+      const text = storage.getItem(key) ?? "";
+      storage.removeItem(key);
+      try {
+        const turn = JSON.parse(text) as KeptTurn;
+        return typeof turn.id === "string" && typeof turn.conversation === "string"
+          ? [readable(turn)]
+          : [];
+      } catch {
+        return []; // Not ours, or cut short.
+      }
+    });
+}

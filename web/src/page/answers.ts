@@ -1,0 +1,201 @@
+/** The answers on the page: asks the members, and shows and keeps what they answer. */
+import type { AskOptions, Conclave, EndEvent } from "../library/conclave.ts";
+import { typed } from "../protocol/errors.ts";
+import type { Advice } from "./advice.ts";
+import { byId, isInView } from "./dom.ts";
+import type { Exchange } from "./exchange.ts";
+import type { MembersPanel, Slot } from "./members-panel.ts";
+import type { Remedies } from "./remedies.ts";
+import type { Roster } from "./roster.ts";
+import type { Session } from "./session.ts";
+import { SideBySide } from "./side-by-side.ts";
+import { noteDropped, type Asked } from "./turns.ts";
+import type { WeightsChart } from "./weights-chart.ts";
+
+export interface AnswersContext {
+  session: Session;
+  roster: Roster;
+  members: MembersPanel;
+  chart: WeightsChart;
+  advice: Advice;
+  remedies: Remedies;
+  /** An answer begins, stops or ends. */
+  onState: () => void;
+  /** The engine failed and was replaced. */
+  onReopened: (conclave: Conclave) => void;
+  onFatal: (message: string) => void;
+}
+
+/** Members that are asked, and how. */
+export interface Answering extends Omit<AskOptions, "members" | "signal"> {
+  slots: Slot[];
+}
+
+export class Answers {
+  readonly #context: AnswersContext;
+  #under: AbortController | undefined;
+  /** Exchange whose weights the chart shows. */
+  #charted: Exchange | undefined;
+
+  constructor(context: AnswersContext) {
+    this.#context = context;
+  }
+
+  /** Whether an answer is under way, and whether it is about to stop. */
+  get state(): "idle" | "answering" | "stopping" {
+    if (!this.#under) return "idle";
+    return this.#under.signal.aborted ? "stopping" : "answering";
+  }
+
+  /** Requests a stop; the step under way ends first. */
+  stop(): void {
+    this.#under?.abort();
+    this.#context.onState();
+  }
+
+  /** Runs a task during which nothing else is asked. */
+  async #alone<T>(task: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const { roster, onState } = this.#context;
+    const controller = new AbortController();
+    this.#under = controller;
+    roster.busy = true;
+    onState();
+    try {
+      return await task(controller.signal);
+    } finally {
+      this.#under = undefined;
+      roster.busy = false;
+      onState();
+    }
+  }
+
+  /** Asks the members, and shows and keeps what they answer. */
+  async answer(conclave: Conclave, exchange: Exchange, how: Answering): Promise<void> {
+    this.#context.members.begin(how.slots);
+    this.#context.advice.clear();
+    await this.#alone((signal) => this.#answer(conclave, exchange, { ...how, signal }));
+    this.#advise(exchange);
+  }
+
+  async #answer(
+    conclave: Conclave,
+    exchange: Exchange,
+    { slots, signal, ...options }: Answering & { signal: AbortSignal },
+  ): Promise<void> {
+    const { session, roster, members, chart, remedies, onReopened } = this.#context;
+    const names = slots.map(({ source }) => source.name);
+    const risk = roster.risk(slots);
+    try {
+      risk.enter("read");
+      for await (const event of conclave.ask(exchange.context.messages, {
+        overflow: "drop-oldest",
+        ...options,
+        members: names,
+        signal,
+      })) {
+        if (event.type === "reading") exchange.reading(event);
+        else if (event.type === "begin") {
+          risk.enter("round");
+          exchange.begin(session.take(exchange, event));
+          noteDropped(exchange, event);
+          members.weigh(slots, event.weights);
+        } else if (event.type === "thinking") follow(exchange, () => exchange.thinking(event));
+        else if (event.type === "thought") exchange.thought(session.take(exchange, event));
+        else if (event.type === "left") {
+          const left = session.take(exchange, event);
+          follow(exchange, () => exchange.leave(left, remedies.removal(event.member, slots)));
+        } else if (event.type === "reopened") onReopened(conclave);
+        else if (event.type === "end") {
+          const end = session.take(exchange, event);
+          follow(exchange, () => exchange.end(end, remedies.afterEnd(event)));
+        } else {
+          risk.leave();
+          const round = session.take(exchange, event);
+          follow(exchange, () => exchange.add(round));
+          // A new conversation may have begun while this answer stops.
+          if (session.exchanges.includes(exchange)) members.round(slots, exchange.rounds);
+          // Updated from the first round on: a question that fails before keeps the last answer's
+          // chart.
+          if (this.#charted === exchange) chart.add(round);
+          else if (exchange.rounds.length === 1) this.chartOf(exchange);
+        }
+      }
+    } catch (thrown) {
+      // Switching the engine during an answer stops it too.
+      if (signal.aborted) return exchange.end(session.take(exchange, stopped(exchange)), []);
+      const error = typed(thrown);
+      follow(exchange, () => exchange.fail(error, remedies.after(error, exchange, slots)));
+      session.settle(exchange, error);
+    } finally {
+      risk.leave();
+      session.settle(exchange);
+    }
+  }
+
+  /** Lets each member of an answer answer its question alone, in turn, outside the conversation. */
+  async sideBySide(conclave: Conclave, exchange: Exchange): Promise<void> {
+    const view = new SideBySide(exchange, () => exchange.showSideBySide(undefined));
+    exchange.showSideBySide(view);
+    const fatal = await this.#alone((signal) => view.run(conclave, signal));
+    if (fatal) this.#context.onFatal(fatal.message);
+  }
+
+  /** Shows an exchange's weights in the chart. */
+  chartOf(exchange: Exchange): void {
+    if (this.#charted === exchange || !exchange.begun) return;
+    const { chart } = this.#context;
+    this.#charted = exchange;
+    chart.begin(exchange.begun.members, exchange.voices, exchange.begun.weights);
+    for (const round of exchange.rounds) chart.add(round);
+  }
+
+  /** Opens a round of the charted exchange. */
+  inspect(round: number): void {
+    this.#charted?.inspect(round, false);
+  }
+
+  /** Other exchanges are on the page: drops what was shown of the last ones. */
+  changed(): void {
+    const { members, advice, session } = this.#context;
+    if (this.#charted && session.exchanges.includes(this.#charted)) return;
+    this.#charted = undefined;
+    members.rest();
+    advice.reset();
+    const last = session.exchanges.findLast(({ rounds }) => rounds.length > 0);
+    if (last) this.chartOf(last);
+  }
+
+  /** Updates the advice after another answer. */
+  #advise(exchange: Exchange): void {
+    const { session, advice } = this.#context;
+    // No advice about an abandoned conversation.
+    if (!session.exchanges.includes(exchange)) return;
+    const inView = isInView(exchange.root);
+    advice.consider(session.exchanges.flatMap(({ voted }) => voted ?? []));
+    if (inView) byId("advice", HTMLElement).scrollIntoView({ block: "nearest" });
+  }
+}
+
+/** The end of an answer that was stopped without an event. */
+function stopped({ text }: Exchange): EndEvent {
+  const usage = { promptTokens: 0, answerTokens: 0 };
+  return { type: "end", stop: "stopped", text, usage, ms: 0 };
+}
+
+/** Changes an exchange; if its end was in view, keeps it in view above the question box. */
+function follow({ root }: Exchange, change: () => void): void {
+  const inView = isInView(root);
+  change();
+  if (inView) root.scrollIntoView({ block: "nearest" });
+}
+
+/** These members as a turn names them; they are loaded. */
+export function askedOf(slots: Slot[]): Asked {
+  return {
+    members: slots.map(({ source }) => source.name),
+    cores: slots.map(
+      ({ about, source }) => about?.core ?? (source.builtIn ? "built-in" : "remote"),
+    ),
+    voices: slots.map(({ voice }) => voice),
+  };
+}

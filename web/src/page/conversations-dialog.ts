@@ -1,0 +1,317 @@
+/**
+ * The dialog with all kept conversations: search, open, rename, delete and take it back, files and
+ * links, and whether anything is kept at all.
+ */
+import { fileName, fromFile, toJson, toMarkdown } from "../kept/texts.ts";
+import type { WholeConversation } from "../kept/keeper.ts";
+import type { KeptConversation } from "../kept/records.ts";
+import { button, byId, el } from "./dom.ts";
+import { plural } from "./figures.ts";
+import { saveFile } from "./run-record.ts";
+import type { Session } from "./session.ts";
+
+export interface ConversationsEvents {
+  session: () => Session;
+  /** Deletes all that the page keeps of the visitor, besides conversations. */
+  onDeleteAll: () => Promise<void>;
+  onNothing: (nothing: boolean) => void;
+  /** A link to the question in the box, with the ensemble; undefined if it is too long. */
+  link: () => string | undefined;
+}
+
+export class ConversationsDialog {
+  readonly #dialog = byId("conversations-dialog", HTMLDialogElement);
+  readonly #events: ConversationsEvents;
+  readonly #status = el("p", { class: "dialog-status", role: "status" });
+  readonly #search = el("input", {
+    type: "search",
+    id: "search-conversations",
+    autocomplete: "off",
+    placeholder: "Search",
+  });
+  readonly #list = el("ul", { class: "stored conversations" });
+  readonly #summary = el("p", { class: "facts", tabindex: -1 });
+  readonly #nothing = el("input", { type: "checkbox", id: "keep-nothing" });
+  readonly #all = el("span", { class: "actions" });
+  /** Counts lists, of which only the last is shown. */
+  #listed = 0;
+
+  constructor(events: ConversationsEvents) {
+    this.#events = events;
+    const close = button("Close", () => this.#dialog.close(), { class: "quiet" });
+    this.#dialog.append(
+      el(
+        "div",
+        { class: "dialog-head" },
+        el("h2", { id: "conversations-title" }, "Conversations"),
+        close,
+      ),
+      el(
+        "p",
+        { class: "description" },
+        "They are kept in this browser, on this machine, and nowhere else.",
+      ),
+      this.#status,
+      el(
+        "p",
+        { class: "search-line" },
+        el("label", { for: "search-conversations", class: "hidden" }, "Search conversations"),
+        this.#search,
+        this.#importer(),
+        button("Copy a link to the question", () => this.#link(), { class: "quiet" }),
+      ),
+      this.#summary,
+      this.#list,
+      el(
+        "section",
+        { "aria-labelledby": "keeping-title" },
+        el("h3", { id: "keeping-title" }, "What is kept"),
+        el(
+          "p",
+          { class: "keep-nothing" },
+          this.#nothing,
+          el("label", { for: "keep-nothing" }, "Keep nothing"),
+        ),
+        el(
+          "p",
+          { class: "hint", id: "keep-nothing-hint" },
+          "Conversations, the half-typed question, settings and the choice of models are then gone with the page. Stored models stay; they are under “Change”.",
+        ),
+        el("p", {}, this.#all),
+      ),
+    );
+    this.#nothing.setAttribute("aria-describedby", "keep-nothing-hint");
+    this.#nothing.addEventListener("change", () => this.#keepNothing());
+    this.#search.addEventListener("input", () => void this.refresh());
+    this.#dialog.addEventListener("click", (event) => {
+      if (event.target === this.#dialog) this.#dialog.close();
+    });
+    this.#offerDeleteAll();
+  }
+
+  async open(): Promise<void> {
+    this.#say("");
+    this.#search.value = "";
+    this.#nothing.checked = this.#session.keeper.nothing;
+    this.#offerDeleteAll();
+    this.#dialog.showModal();
+    await this.refresh();
+  }
+
+  /** Updates the list, if it is shown. */
+  async refresh(): Promise<void> {
+    if (!this.#dialog.open) return;
+    const mine = ++this.#listed;
+    const words = this.#search.value;
+    const found = await this.#session.keeper.list(words);
+    // A title that is being changed stays.
+    if (mine !== this.#listed || this.#list.querySelector("input")) return;
+    const none = this.#session.keeper.nothing
+      ? "Nothing is kept."
+      : "No conversation is kept yet. The first question begins one.";
+    this.#summary.textContent =
+      words.trim() !== ""
+        ? `${plural(found.length, "conversation")} with all these words.`
+        : found.length === 0
+          ? none
+          : `${plural(found.length, "conversation")}.`;
+    const focused = focusIn(this.#list);
+    this.#list.replaceChildren(...found.map((one) => this.#row(one)));
+    this.#list.hidden = found.length === 0;
+    if (focused) this.#refocus(focused);
+  }
+
+  get #session(): Session {
+    return this.#events.session();
+  }
+
+  #row(conversation: KeptConversation): HTMLElement {
+    const { id, title, changed } = conversation;
+    const name = title || "Untitled";
+    const isOpen = id === this.#session.id;
+    const act = (label: string, run: () => void | Promise<void>): HTMLElement =>
+      button(label, run, {
+        class: "quiet",
+        "aria-label": `${label}: ${name}`,
+        "data-action": label,
+      });
+    const open = button(name, () => void this.#open(id), {
+      class: "quiet conversation-title",
+      "data-action": "Open",
+      ...(isOpen ? { "aria-current": "true" } : {}),
+    });
+    const row: HTMLElement = el(
+      "li",
+      { "data-id": id },
+      el(
+        "span",
+        { class: "stored-name" },
+        open,
+        el("small", {}, `${isOpen ? "open here · " : ""}${new Date(changed).toLocaleString()}`),
+      ),
+      el(
+        "span",
+        { class: "actions" },
+        act("Rename", () => this.#rename(row, conversation)),
+        act("Markdown", () => this.#export(id, "md")),
+        act("JSON", () => this.#export(id, "json")),
+        act("Delete", () => this.#delete(id, name)),
+      ),
+    );
+    return row;
+  }
+
+  async #open(id: string): Promise<void> {
+    this.#dialog.close();
+    if (id !== this.#session.id) await this.#session.show(id);
+  }
+
+  #rename(row: HTMLElement, { id, title }: KeptConversation): void {
+    const input = el("input", {
+      type: "text",
+      value: title,
+      maxlength: 200,
+      "aria-label": "Title",
+    });
+    const leave = (): void => {
+      form.remove();
+      void this.refresh().then(() => this.#refocus({ id, action: "Rename" }));
+    };
+    const form = el(
+      "form",
+      { class: "add-line rename" },
+      input,
+      el("button", { type: "submit" }, "Rename"),
+      button("Cancel", leave, { class: "quiet" }),
+    );
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const title = input.value.trim();
+      void (title === "" ? Promise.resolve() : this.#session.keeper.rename(id, title)).then(leave);
+    });
+    form.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape") return;
+      event.preventDefault(); // The dialog stays.
+      leave();
+    });
+    row.replaceChildren(form);
+    input.select();
+    input.focus();
+  }
+
+  async #delete(id: string, name: string): Promise<void> {
+    const deleted = await this.#session.delete(id);
+    await this.refresh();
+    this.#say(`“${name}” was deleted.`, deleted && [deleted]);
+    (this.#status.querySelector("button") ?? this.#summary).focus();
+  }
+
+  async #export(id: string, kind: "md" | "json"): Promise<void> {
+    const whole = await this.#session.keeper.whole(id);
+    if (!whole) return;
+    const [text, type] =
+      kind === "md" ? [toMarkdown(whole), "text/markdown"] : [toJson(whole), "application/json"];
+    saveFile(fileName(whole.conversation.title, kind), text, type);
+  }
+
+  #importer(): HTMLElement {
+    const input = el("input", { type: "file", accept: ".json,.md,.markdown", multiple: true });
+    input.addEventListener("change", () => {
+      const files = [...(input.files ?? [])];
+      input.value = "";
+      void this.#import(files);
+    });
+    return el("label", { class: "file" }, input, el("span", {}, "Import"));
+  }
+
+  async #import(files: File[]): Promise<void> {
+    const said: string[] = [];
+    for (const file of files) {
+      try {
+        const whole = fromFile(await file.text());
+        if (this.#session.keeper.nothing) throw new TypeError("nothing is to be kept");
+        await this.#session.keeper.put(whole);
+        said.push(`“${whole.conversation.title}” was imported.`);
+      } catch (error) {
+        const why = error instanceof Error ? error.message : String(error);
+        said.push(`${file.name} can't be imported: ${why}.`);
+      }
+    }
+    await this.refresh();
+    this.#say(said.join(" "));
+  }
+
+  #link(): void {
+    const link = this.#events.link();
+    if (link === undefined)
+      return this.#say("Type a question first, or a shorter one: a link holds 8,000 characters.");
+    void navigator.clipboard.writeText(link).then(
+      () => this.#say("The link was copied. It holds the question and the choice of models."),
+      () => this.#say(link),
+    );
+  }
+
+  #keepNothing(): void {
+    const nothing = this.#nothing.checked;
+    this.#events.onNothing(nothing);
+    if (!nothing) this.#say("From now on conversations and settings are kept in this browser.");
+    else void this.#deleteAll("Nothing is kept from now on, and what was kept is deleted.");
+  }
+
+  #offerDeleteAll(): void {
+    const ask = button("Delete everything", () => confirm(), { class: "quiet" });
+    const confirm = (): void => {
+      const sure = button("Delete all conversations and settings", () => {
+        this.#offerDeleteAll();
+        void this.#deleteAll("All conversations and settings were deleted.");
+      });
+      const keep = button(
+        "Keep them",
+        () => (this.#offerDeleteAll(), this.#all.querySelector("button")?.focus()),
+        {
+          class: "quiet",
+        },
+      );
+      this.#all.replaceChildren(sure, keep);
+      sure.focus();
+    };
+    this.#all.replaceChildren(ask);
+  }
+
+  async #deleteAll(done: string): Promise<void> {
+    const { keeper } = this.#session;
+    const all = await Promise.all((await keeper.list()).map(({ id }) => keeper.whole(id)));
+    await this.#session.deleteAll();
+    await this.#events.onDeleteAll();
+    await this.refresh();
+    const whole = all.filter((one) => one !== undefined);
+    this.#say(done, keeper.nothing ? undefined : whole);
+    (this.#status.querySelector("button") ?? this.#summary).focus();
+  }
+
+  /** Shows what happened; deleted conversations can be put back. */
+  #say(text: string, deleted: WholeConversation[] = []): void {
+    this.#status.replaceChildren(text);
+    if (deleted.length === 0) return;
+    const undo = button("Undo", async () => {
+      for (const whole of deleted) await this.#session.keeper.put(whole);
+      await this.refresh();
+      this.#say(`${plural(deleted.length, "conversation")} put back.`);
+      this.#summary.focus();
+    });
+    this.#status.append(" ", undo);
+  }
+
+  #refocus({ id, action }: { id: string; action: string }): void {
+    this.#list.querySelector<HTMLElement>(`[data-id="${id}"] [data-action="${action}"]`)?.focus();
+  }
+}
+
+/** The focused control of a list, to find it again after the list was rebuilt. */
+function focusIn(list: HTMLElement): { id: string; action: string } | undefined {
+  const focused = document.activeElement;
+  if (!(focused instanceof HTMLElement) || !list.contains(focused)) return undefined;
+  const id = focused.closest<HTMLElement>("[data-id]")?.dataset["id"];
+  const action = focused.dataset["action"];
+  return id === undefined || action === undefined ? undefined : { id, action };
+}

@@ -1,0 +1,302 @@
+/**
+ * The conversation on the page and what is kept of it: its turns as they are answered, and the
+ * half-typed question. It is there again after a reload, and grows by what other tabs add to it.
+ */
+import { hasOtherTab } from "./other-tabs.ts";
+import {
+  attachment,
+  isOver,
+  type Attachment,
+  type KeptEvent,
+  type KeptTurn,
+} from "../kept/records.ts";
+import type { Draft } from "../kept/database.ts";
+import { Keeper, type Change, type WholeConversation } from "../kept/keeper.ts";
+import { Latest } from "../kept/latest.ts";
+import { markStorage } from "../kept/risks.ts";
+import { answering, isBeingAnswered } from "../kept/this-tab.ts";
+import { takeUnsaved, writeUnsaved } from "../kept/unsaved.ts";
+import { optional, shape, text } from "../protocol/check.ts";
+import type { Adapter, Backend } from "../protocol/engine.ts";
+import { toRecord, type ConclaveError } from "../protocol/errors.ts";
+import { button } from "./dom.ts";
+import { conversationOf, type Exchange } from "./exchange.ts";
+import { exchangeOf, Turning, type Asked, type Surroundings } from "./turns.ts";
+
+export interface SessionEvents extends Pick<Surroundings, "onInspect" | "onSideBySide"> {
+  /** Before another conversation is shown: ends an answer under way. */
+  onLeave: () => void;
+  /** Another conversation is shown, or other exchanges of it. */
+  onShown: () => void;
+  /** A half-typed question is there again. */
+  onDraft: (draft: Draft) => void;
+  onContinue: (exchange: Exchange) => void;
+  /** Conversations have changed, here or in another tab. */
+  onChange: () => void;
+  onFailure: (message: string) => void;
+}
+
+/** A question that is asked. */
+export interface Question extends Asked {
+  question: string;
+  attached: Attachment | undefined;
+  backend: Backend;
+  adapter: Adapter;
+}
+
+/** Key in sessionStorage: the tab's conversation and draft, which survive even the tab's death. */
+const tabKey = "conclave tab";
+const ofTab = shape({
+  conversation: text,
+  draft: optional(shape({ text, attached: optional(attachment) })),
+});
+const lastKey = "last conversation";
+
+export class Session {
+  readonly keeper: Keeper;
+  readonly #host: HTMLElement;
+  readonly #events: SessionEvents;
+  readonly #turns = new Map<Exchange, KeptTurn>();
+  /** The turns that this tab answers. */
+  readonly #underWay = new Map<
+    Exchange,
+    { turning: Turning; save: () => void; end: () => void; release: () => void }
+  >();
+  readonly #drafts = new Latest<{ id: string; draft: Draft }>(({ id, draft }) =>
+    this.keeper.saveDraft(id, draft),
+  );
+  #id = crypto.randomUUID() as string;
+  exchanges: Exchange[] = [];
+
+  constructor(host: HTMLElement, events: SessionEvents) {
+    this.#host = host;
+    this.#events = events;
+    this.keeper = new Keeper(
+      (change) => void this.#changed(change),
+      (message) => events.onFailure(message),
+    );
+    addEventListener("pagehide", () => {
+      const turns = [...this.#underWay.values()].map(({ turning }) => turning.turn);
+      if (!this.keeper.nothing) writeUnsaved(markStorage(), turns);
+    });
+  }
+
+  /** Id of the conversation on the page, kept or not. */
+  get id(): string {
+    return this.#id;
+  }
+
+  /**
+   * Shows the conversation that this tab had before a reload; in the only tab, that of the last
+   * visit.
+   */
+  async open(): Promise<void> {
+    if (this.keeper.nothing) return;
+    await this.keeper.saveUnsaved(takeUnsaved(markStorage()));
+    const own = readTab();
+    const id =
+      own?.conversation ?? ((await hasOtherTab()) ? undefined : await this.keeper.value(lastKey));
+    if (typeof id !== "string" || this.exchanges.length > 0) return;
+    await this.show(id, own?.draft);
+  }
+
+  /** Shows a kept conversation. `draft`: the tab's own half-typed question. */
+  async show(id: string, draft?: Draft): Promise<void> {
+    this.#leave(id);
+    const turns = await this.keeper.turns(id);
+    const kept = draft ?? (await this.keeper.draft(id));
+    if (this.#id !== id) return; // Another was chosen meanwhile.
+    for (const turn of turns) await this.#restore(turn);
+    this.#remember();
+    this.#events.onShown();
+    if (kept) this.#events.onDraft(kept);
+  }
+
+  /** Begins a new conversation, which is kept from its first question on. */
+  begin(): void {
+    this.#leave(crypto.randomUUID());
+    this.#remember();
+    this.#events.onShown();
+  }
+
+  #leave(id: string): void {
+    this.#events.onLeave();
+    this.#id = id;
+    this.exchanges = [];
+    this.#host.replaceChildren();
+  }
+
+  /** Keeps the half-typed question. */
+  saveDraft(draft: Draft): void {
+    if (this.keeper.nothing) return;
+    writeTab({ conversation: this.#id, draft });
+    void this.#drafts.set({ id: this.#id, draft });
+  }
+
+  /** Adds a question. */
+  ask({ attached, ...question }: Question): Exchange {
+    const turn: KeptTurn = {
+      ...question,
+      ...(attached && { attached }),
+      id: crypto.randomUUID(),
+      conversation: this.#id,
+      at: Math.max(Date.now(), ...this.exchanges.map((each) => this.#turns.get(each)!.at + 1)),
+      answer: "",
+      events: [],
+    };
+    const exchange = this.#exchange(turn, false);
+    this.#place(exchange);
+    this.goOn(exchange, question);
+    this.saveDraft({ text: "" });
+    this.#remember();
+    return exchange;
+  }
+
+  /** Begins an answer, or continues one; returns the segments from which it goes on. */
+  goOn(exchange: Exchange, by: Asked): Turning["accepted"] {
+    const turning = new Turning(this.#turns.get(exchange)!, by);
+    const { turn } = turning;
+    // The conversation's own record is written first and last; the turn with every event.
+    const first = this.keeper.saveTurn(turn).then(() => this.#events.onChange());
+    const save = (): void => void this.keeper.updateTurn(turn);
+    const release = answering(turn.id);
+    const end = (): void => {
+      release();
+      void first.then(() => this.keeper.saveTurn(turn)).then(() => this.#events.onChange());
+    };
+    this.#underWay.set(exchange, { turning, save, end, release });
+    return turning.accepted;
+  }
+
+  /** Keeps an event of an answer; returns it in terms of the exchange's members. */
+  take<E extends KeptEvent>(exchange: Exchange, event: E): E {
+    const underWay = this.#underWay.get(exchange);
+    if (!underWay) return event;
+    const taken = underWay.turning.take(event);
+    underWay.save();
+    return taken;
+  }
+
+  /** An answer has ended here; `error`: by this. */
+  settle(exchange: Exchange, error?: ConclaveError): void {
+    const underWay = this.#underWay.get(exchange);
+    if (!underWay) return;
+    if (error) underWay.turning.turn.failure = toRecord(error);
+    this.#underWay.delete(exchange);
+    underWay.end();
+  }
+
+  /** File that was sent with an exchange's question. */
+  attachedTo(exchange: Exchange): Attachment | undefined {
+    return this.#turns.get(exchange)?.attached;
+  }
+
+  /** The last answer, if it was broken off with the page. */
+  get brokenOff(): Exchange | undefined {
+    const last = this.exchanges.at(-1);
+    return last?.stop === "closed" ? last : undefined;
+  }
+
+  /** Deletes a conversation; what it returns can be put back. */
+  async delete(id: string): Promise<WholeConversation | undefined> {
+    if (id === this.#id) this.#drop();
+    return this.keeper.delete(id);
+  }
+
+  /** Deletes all conversations and what else the database holds. */
+  async deleteAll(): Promise<void> {
+    this.#drop();
+    await this.keeper.deleteAll();
+    forgetTab();
+  }
+
+  /** Leaves the page's conversation; what is still to come of it is not kept. */
+  #drop(): void {
+    for (const { release } of this.#underWay.values()) release();
+    this.#underWay.clear();
+    this.#drafts.drop();
+    this.begin();
+  }
+
+  #remember(): void {
+    if (this.keeper.nothing) return;
+    writeTab({ conversation: this.#id });
+    if (this.exchanges.length > 0) void this.keeper.setValue(lastKey, this.#id);
+  }
+
+  #exchange(turn: KeptTurn, kept: boolean): Exchange {
+    const earlier = this.exchanges.filter((each) => (this.#turns.get(each)?.at ?? 0) < turn.at);
+    const { onInspect, onSideBySide } = this.#events;
+    const around = { messages: conversationOf(earlier), onInspect, onSideBySide };
+    const exchange = exchangeOf(turn, around, kept);
+    this.#turns.set(exchange, turn);
+    return exchange;
+  }
+
+  /** Puts an exchange where its time belongs. */
+  #place(exchange: Exchange): void {
+    const at = (each: Exchange): number => this.#turns.get(each)?.at ?? 0;
+    const next = this.exchanges.find((other) => at(other) > at(exchange));
+    if (next) {
+      this.exchanges.splice(this.exchanges.indexOf(next), 0, exchange);
+      next.root.before(exchange.root);
+    } else {
+      this.exchanges.push(exchange);
+      this.#host.append(exchange.root);
+    }
+  }
+
+  async #restore(turn: KeptTurn): Promise<void> {
+    const over = isOver(turn);
+    const elsewhere = !over && (await isBeingAnswered(turn.id));
+    if (turn.conversation !== this.#id) return;
+    const exchange = this.#exchange(turn, true);
+    if (elsewhere) exchange.breakOff("elsewhere", []);
+    else if (!over)
+      exchange.breakOff("closed", [button("Continue", () => this.#events.onContinue(exchange))]);
+    this.#place(exchange);
+  }
+
+  /** Another tab has changed a conversation: shows what it added to the one on the page. */
+  async #changed({ conversation, turn: id }: Change): Promise<void> {
+    this.#events.onChange();
+    if (conversation !== this.#id || id === undefined) return;
+    const known = this.exchanges.find((each) => this.#turns.get(each)?.id === id);
+    if (known && known.stop !== "elsewhere") return;
+    const turn = (await this.keeper.turns(conversation)).find((each) => each.id === id);
+    if (!turn || conversation !== this.#id || (known && !isOver(turn))) return;
+    if (known) {
+      known.root.remove();
+      this.exchanges = this.exchanges.filter((each) => each !== known);
+    } else if (this.exchanges.some((each) => this.#turns.get(each)?.id === id)) return;
+    await this.#restore(turn);
+    this.#events.onShown();
+  }
+}
+
+function readTab(): { conversation: string; draft?: Draft } | undefined {
+  try {
+    return ofTab(JSON.parse(sessionStorage.getItem(tabKey) ?? "null"), tabKey) as {
+      conversation: string;
+      draft?: Draft;
+    };
+  } catch {
+    return undefined; // Missing, not ours, or storage is off.
+  }
+}
+
+function writeTab(tab: { conversation: string; draft?: Draft }): void {
+  try {
+    sessionStorage.setItem(tabKey, JSON.stringify(tab));
+  } catch {
+    // Storage is off or full: the database has it, too.
+  }
+}
+
+function forgetTab(): void {
+  try {
+    sessionStorage.removeItem(tabKey);
+  } catch {
+    // There is nothing to forget.
+  }
+}

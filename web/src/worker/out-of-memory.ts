@@ -1,0 +1,78 @@
+/**
+ * Loads that find no memory: named with the model, its need and what there is. A wasm module that
+ * can't allocate traps, which says nothing by itself.
+ */
+import { EngineFailure, OutOfMemory, typed, type ConclaveError } from "../protocol/errors.ts";
+import type { ModelFiles } from "../protocol/model-files.ts";
+
+const pageBytes = 65_536;
+/** Bytes that a 32-bit module addresses. */
+const addressable = 2 ** 32;
+
+/** A module's memory, and whether a trap in it ends only the member that was being loaded. */
+export interface Room {
+  memory: Pick<WebAssembly.Memory, "buffer" | "grow">;
+  alone: boolean;
+}
+
+const gigabytes = (bytes: number): string =>
+  bytes < 1e9 ? `${Math.max(1, Math.round(bytes / 1e6))} MB` : `${(bytes / 1e9).toFixed(1)} GB`;
+
+/** Bytes that a model's weights take at least, if they are kept as they are stored. */
+const needOf = ({ files }: Pick<ModelFiles, "files">): number =>
+  files.reduce((sum, { bytes }) => sum + bytes, 0);
+
+/** Throws OutOfMemory if a model can't fit the module's memory, before any of it is taken. */
+export function refuseTooLarge(
+  name: string,
+  files: Pick<ModelFiles, "files">,
+  memory: Pick<WebAssembly.Memory, "buffer">,
+): void {
+  const [need, taken] = [needOf(files), memory.buffer.byteLength];
+  if (need + taken <= addressable) return;
+  throw new OutOfMemory(
+    `${name} needs ${gigabytes(need)} of memory, and a thread here has ${gigabytes(addressable)}, of which ${gigabytes(taken)} are taken. Take a smaller model or format, or a machine with WebGPU. The other members go on.`,
+  );
+}
+
+/** The error of a load, with the model, its need and what there is if memory ran out. */
+export function loadError(
+  thrown: unknown,
+  name: string,
+  files: Pick<ModelFiles, "files">,
+  { memory, alone }: Room,
+): ConclaveError {
+  const error = typed(thrown);
+  const need = needOf(files);
+  const advice =
+    "Choose less room for a conversation, a smaller model or format, or remove another member.";
+  if (error.kind === "OutOfMemory")
+    return new OutOfMemory(
+      `There is no memory for ${name}, which needs ${gigabytes(need)} and more for a conversation (${error.message.replace(/\.$/, "")}). ${advice} What it had taken is free again, and the other members go on.`,
+      { cause: thrown },
+    );
+  const isTrap = thrown instanceof Error && thrown.name === "RuntimeError";
+  if (!isTrap) return error;
+  const taken = memory.buffer.byteLength;
+  if (canGrow(memory, need))
+    return new EngineFailure(
+      `The engine stopped while it loaded ${name}; memory was left (${gigabytes(taken)} are taken). Remove ${name}, or reload the engine.`,
+      { cause: thrown },
+    );
+  const told = `There is no memory for ${name}: it needs ${gigabytes(need)} and more for a conversation, and the browser gives no more than the ${gigabytes(taken)} that are taken. ${advice}`;
+  return alone
+    ? new OutOfMemory(`${told} What it had taken is free again, and the other members go on.`, {
+        cause: thrown,
+      })
+    : new EngineFailure(`${told} Then reload the engine.`, { cause: thrown });
+}
+
+/** Whether the memory could have grown by so much; a trapped module is not used again. */
+function canGrow(memory: Room["memory"], bytes: number): boolean {
+  try {
+    memory.grow(Math.ceil(bytes / pageBytes));
+    return true;
+  } catch {
+    return false;
+  }
+}
