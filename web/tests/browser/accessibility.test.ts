@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { faults } from "../axe.ts";
 import { stage } from "./stage.ts";
-import { Visitor } from "./visitor.ts";
+import type { Visitor } from "./visitor.ts";
 
 const stand = stage("none");
 const script = "./axe/axe.min.js";
@@ -17,7 +17,7 @@ async function withoutFaults({ page }: Visitor, state: string): Promise<void> {
 
 for (const colorScheme of ["light", "dark"] as const) {
   test(`axe finds nothing wrong with the page, ${colorScheme}`, async () => {
-    const visitor = await Visitor.arrive(stand.browser, stand.site, { colorScheme });
+    const visitor = await stand.arrive({ colorScheme });
     const { page } = visitor;
     await withoutFaults(visitor, "on arrival");
     await visitor.answer("What is 347 + 586?");
@@ -28,8 +28,7 @@ for (const colorScheme of ["light", "dark"] as const) {
     await withoutFaults(visitor, "after an answer, with a round laid open and the settings");
     await visitor.models();
     await withoutFaults(visitor, "with the dialog open");
-    visitor.clean();
-    await visitor.leave();
+    await visitor.leaveClean();
   });
 
   test(`axe finds nothing wrong with the element, ${colorScheme}`, async () => {
@@ -39,7 +38,7 @@ for (const colorScheme of ["light", "dark"] as const) {
       "embed.html",
       `<!doctype html><html lang="en"><title>Embedded</title><meta name="color-scheme" content="light dark"><link rel="icon" href="./mark.svg">${body}</html>`,
     );
-    const visitor = await Visitor.arrive(stand.browser, stand.site, {
+    const visitor = await stand.arrive({
       search: "embed.html",
       loaded: false,
       colorScheme,
@@ -51,7 +50,6 @@ for (const colorScheme of ["light", "dark"] as const) {
     await chat.locator("[part=segment]").first().waitFor();
     await chat.locator("[part=ask]").filter({ hasText: "Ask" }).waitFor();
     await withoutFaults(visitor, "after an answer");
-    visitor.clean();
-    await visitor.leave();
+    await visitor.leaveClean();
   });
 }

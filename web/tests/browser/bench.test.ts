@@ -3,13 +3,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Report } from "../../src/bench/report.ts";
 import { stage } from "./stage.ts";
-import { Visitor } from "./visitor.ts";
+import type { Visitor } from "./visitor.ts";
 
 const stand = stage("none");
 const patience = 240_000;
 
 async function visit(query: string): Promise<Visitor> {
-  return Visitor.arrive(stand.browser, stand.site, {
+  return stand.arrive({
     search: `bench.html?${query}`,
     loaded: false,
   });
@@ -79,8 +79,7 @@ test("a run on random weights ends in tables and a report", { timeout: patience 
   const saved = visitor.page.waitForEvent("download");
   await visitor.page.locator("#download").click();
   assert.match((await saved).suggestedFilename(), /^conclave-bench-.*\.json$/);
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("prefixes that no context has room for are left out, and that is told", {
@@ -96,8 +95,7 @@ test("prefixes that no context has room for are left out, and that is told", {
     .locator("#results p", { hasText: "Prefixes of 7,900 tokens were left out" })
     .waitFor();
   assert.equal(workloads[0]!.gpuBytes, null, "the CPU has nothing in a GPU's buffers");
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("a cancelled run says so and can be started again", { timeout: patience }, async () => {

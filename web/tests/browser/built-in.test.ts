@@ -91,15 +91,13 @@ test("a stand-in for the browser's own model is offered, downloaded on a press, 
   await page.waitForFunction(
     () => (globalThis as unknown as { standIn: { open: number } }).standIn.open === 0,
   );
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("a browser without such a model offers none", async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=cpu" });
+  const visitor = await stand.arrive({ search: "?backend=cpu" });
   await visitor.page.evaluate(() => Reflect.deleteProperty(globalThis, "LanguageModel"));
   await visitor.models();
   assert.ok(!(await visitor.page.getByRole("button", { name: /let it judge/i }).isVisible()));
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });

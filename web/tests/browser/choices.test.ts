@@ -8,7 +8,7 @@ import { before, test } from "node:test";
 import type { EngineModule } from "../../src/protocol/engine.ts";
 import { putBeforeWorker } from "./before-worker.ts";
 import { stage } from "./stage.ts";
-import { Visitor } from "./visitor.ts";
+import type { Visitor } from "./visitor.ts";
 import type { Watched } from "./watched-worker.ts";
 
 const stand = stage("swiftshader");
@@ -105,8 +105,7 @@ const kernelsVersion = ({ page }: Visitor): Promise<string> =>
 const normInside = "product_vector_norm_q8_0";
 const tile = "product_tile_q8_0";
 
-const arrive = (): Promise<Visitor> =>
-  Visitor.arrive(stand.browser, stand.site, { search: "bare.html", loaded: false });
+const arrive = (): Promise<Visitor> => stand.arrive({ search: "bare.html", loaded: false });
 
 function assertMeasured({ launched, kept }: Visit, of: string): void {
   assert.ok((launched[normInside] ?? 0) > 0, "nothing was taken for granted");
@@ -142,8 +141,7 @@ test("what is measured is kept, and decides at the next visit which kernels are 
     tiles[0]! > tiles[1]!,
     `as a tile from 2 rows on ${tiles[0]} times, from 32 on ${tiles[1]}`,
   );
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("what other kernels or another adapter left, and what is no choice, is measured anew and does no harm", {
@@ -166,6 +164,5 @@ test("what other kernels or another adapter left, and what is no choice, is meas
   }
   assert.equal(texts.size, 1);
   assert.ok(!texts.has(""));
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });

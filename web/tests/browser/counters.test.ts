@@ -7,7 +7,6 @@ import { test, type TestContext } from "node:test";
 import { putBeforeWorker } from "./before-worker.ts";
 import type { GpuStep } from "./counted-worker.ts";
 import { stage } from "./stage.ts";
-import { Visitor } from "./visitor.ts";
 
 const stand = stage("swiftshader");
 const patience = 400_000;
@@ -35,7 +34,7 @@ async function roundsOf(
   context: TestContext,
 ): Promise<GpuStep[]> {
   await putBeforeWorker(stand.site, "counted-worker.ts");
-  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+  const visitor = await stand.arrive({
     search: "?backend=webgpu",
     serviceWorkers: "block",
   });
@@ -55,8 +54,7 @@ async function roundsOf(
       .map(([what, count]) => `${what} ${Math.round(count)}`);
     context.diagnostic(`${event}: ${told.join(", ")}`);
   }
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
   const rounds = steps.filter(({ event }) => event === "round");
   assert.equal(rounds.length, Number(settings["maxRounds"]));
   assert.ok(

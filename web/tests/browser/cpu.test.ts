@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { putBeforeWorker, putNothingBeforeWorker } from "./before-worker.ts";
 import { stage } from "./stage.ts";
-import { plainHost, Visitor } from "./visitor.ts";
+import { plainHost } from "./visitor.ts";
 
 const stand = stage("none");
 const sum = "What is 347 + 586?";
@@ -12,7 +12,7 @@ const pressEscape = (): void =>
   void document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
 
 test("a first visit ends in an answer, with who wrote what and who voted how", async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const visitor = await stand.arrive();
   const { page } = visitor;
   assert.match((await page.locator("#engine").textContent()) ?? "", /^CPU/);
   assert.match((await page.locator("#about-toys").textContent()) ?? "", /toys/);
@@ -60,12 +60,11 @@ test("a first visit ends in an answer, with who wrote what and who voted how", a
     (await page.locator("#weights .plot").getAttribute("aria-label")) ?? "",
     /^Weights after round \d+: /,
   );
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("the same seed gives the same answer, settings reach the method", async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const visitor = await stand.arrive();
   await visitor.set("seed", "5");
   await visitor.set("maxRounds", "2");
   const first = await visitor.answer(sum);
@@ -80,13 +79,12 @@ test("the same seed gives the same answer, settings reach the method", async () 
     1,
     "a setting out of range asks nothing",
   );
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("stop keeps the text so far; the next question goes on from it", async () => {
   await putBeforeWorker(stand.site, "paced-worker.ts");
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block" });
+  const visitor = await stand.arrive({ serviceWorkers: "block" });
   const { page } = visitor;
   await visitor.set("seed", "11");
   await visitor.set("segmentTokens", "2");
@@ -103,13 +101,12 @@ test("stop keeps the text so far; the next question goes on from it", async () =
   );
   assert.match((await page.locator(".facts").last().textContent()) ?? "", /finished/);
   putNothingBeforeWorker(stand.site);
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("a long conversation says how far each member has read it, and stops while they read", async () => {
   await putBeforeWorker(stand.site, "paced-worker.ts");
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block" });
+  const visitor = await stand.arrive({ serviceWorkers: "block" });
   const { page } = visitor;
   const reading = (): boolean =>
     document.querySelector(".facts")?.textContent?.startsWith("Reading the conversation") ?? false;
@@ -128,12 +125,11 @@ test("a long conversation says how far each member has read it, and stops while 
   assert.match((await page.locator(".facts").textContent()) ?? "", /stopped by you · 0 rounds/);
   assert.notEqual(await visitor.answer(sum), "");
   putNothingBeforeWorker(stand.site);
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("the run comes down as a file that a replay reads", async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const visitor = await stand.arrive();
   const answer = await visitor.answer(sum);
   const [download] = await Promise.all([
     visitor.page.waitForEvent("download"),
@@ -163,14 +159,13 @@ test("the run comes down as a file that a replay reads", async () => {
     }
     assert.equal(round.winner, round.totals.indexOf(Math.max(...round.totals)));
   }
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("without navigator.gpu and without crypto.subtle the page runs on the CPU and says so", () =>
   // Over plain http there is no isolation.
   stand.site.withoutIsolation(async () => {
-    const visitor = await Visitor.arrive(stand.browser, stand.site, { host: plainHost });
+    const visitor = await stand.arrive({ host: plainHost });
     assert.equal(await visitor.page.evaluate(() => "gpu" in navigator), false);
     assert.match(
       (await visitor.page.locator("#engine").textContent()) ?? "",
@@ -178,14 +173,13 @@ test("without navigator.gpu and without crypto.subtle the page runs on the CPU a
     );
     await visitor.set("maxRounds", "1");
     assert.notEqual(await visitor.answer(sum), "");
-    visitor.clean();
-    await visitor.leave();
+    await visitor.leaveClean();
   }));
 
 test("WebGPU asked for where there is none: told, and one press leads to the CPU", () =>
   // Over plain http there is no isolation.
   stand.site.withoutIsolation(async () => {
-    const visitor = await Visitor.arrive(stand.browser, stand.site, {
+    const visitor = await stand.arrive({
       host: plainHost,
       search: "?backend=webgpu",
       loaded: false,
@@ -205,12 +199,11 @@ test("WebGPU asked for where there is none: told, and one press leads to the CPU
     assert.notEqual(await length.inputValue(), "");
     assert.match(visitor.page.url(), /backend=cpu/);
     assert.equal(await notice.count(), 0);
-    visitor.clean();
-    await visitor.leave();
+    await visitor.leaveClean();
   }));
 
 test("everything goes by keyboard alone", async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const visitor = await stand.arrive();
   const { page } = visitor;
   const focused = (): Promise<string> =>
     page.evaluate(
@@ -255,12 +248,11 @@ test("everything goes by keyboard alone", async () => {
   await page.keyboard.press("Enter");
   await page.keyboard.press(" ");
   assert.equal(await page.locator(".inspector").count(), 0);
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("the end of the answer stays in view above the question box; a new conversation starts from nothing", async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+  const visitor = await stand.arrive({
     viewport: { width: 1000, height: 600 },
   });
   const { page } = visitor;
@@ -275,12 +267,11 @@ test("the end of the answer stays in view above the question box; a new conversa
   await page.locator("#new").click();
   assert.equal(await page.locator(".exchange").count(), 0);
   assert.equal(await page.locator(".votes:visible").count(), 0);
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("members can be left out, and one alone answers", async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const visitor = await stand.arrive();
   const boxes = visitor.page.locator(".takes-part input");
   for (let index = 1; index < (await boxes.count()); index++) await boxes.nth(index).uncheck();
   await visitor.set("maxRounds", "2");
@@ -288,13 +279,12 @@ test("members can be left out, and one alone answers", async () => {
   assert.match((await visitor.page.locator(".legend").textContent()) ?? "", /^\w+ [12]$/);
   await boxes.first().uncheck();
   assert.ok(await visitor.page.locator("#ask").isDisabled());
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 for (const width of [360, 390, 1280]) {
   test(`nothing is cut off at ${width} pixels`, async () => {
-    const visitor = await Visitor.arrive(stand.browser, stand.site, {
+    const visitor = await stand.arrive({
       viewport: { width, height: 800 },
     });
     await visitor.set("maxRounds", "2");
@@ -317,7 +307,6 @@ for (const width of [360, 390, 1280]) {
       "models",
       "the focus is back where it was",
     );
-    visitor.clean();
-    await visitor.leave();
+    await visitor.leaveClean();
   });
 }

@@ -9,7 +9,7 @@ import type { Locator } from "playwright-core";
 import type { ConclaveEvent } from "../../src/library/conclave.ts";
 import { Hub } from "../hub.ts";
 import { dist, stage } from "./stage.ts";
-import { Visitor } from "./visitor.ts";
+import type { Visitor } from "./visitor.ts";
 
 const stand = stage("none");
 let hub: Hub;
@@ -31,7 +31,7 @@ async function arrive(
 ): Promise<{ visitor: Visitor; chat: Locator; part: (name: string) => Locator }> {
   const page = `<!doctype html><title>Embedded</title><link rel="icon" href="./mark.svg"><script type="module" src="./library/element.js"></script><body data-state="ready"><conclave-chat backend="cpu" ${attributes}></conclave-chat>`;
   stand.site.overrides.set("embed.html", page);
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "embed.html" });
+  const visitor = await stand.arrive({ search: "embed.html" });
   const chat = visitor.page.locator("conclave-chat");
   return { visitor, chat, part: (name) => chat.locator(`[part=${name}]`) };
 }
@@ -114,8 +114,7 @@ test("the element answers in any page, goes on with the conversation, and begins
     [await log.count(), await part("question").isVisible(), await part("writers").isVisible()],
     [0, false, false],
   );
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("a conversation longer than the members' room goes on without its oldest questions", async () => {
@@ -134,8 +133,7 @@ test("a conversation longer than the members' room goes on without its oldest qu
   assert.equal(dropped[0], 0);
   assert.ok(dropped.at(-1)! > 0, dropped.join(", "));
   await part("status").filter({ hasText: "oldest questions are left out" }).waitFor();
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("the element stops while its members are loading, and gives the question back", async () => {
@@ -280,8 +278,7 @@ test("attributes that mean nothing are told with those that do", async () => {
     (element: Chat) => Object.assign(element, { members: 5 }) && element.ask("What is 3 + 4?"),
   );
   await part("status").filter({ hasText: "load.members must be a list; it was 5." }).waitFor();
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("a reset in mid-answer begins anew, and a question asked right after it is answered", async () => {
@@ -311,6 +308,5 @@ test("a reset in mid-answer begins anew, and a question asked right after it is 
     `nothing of the first conversation is in the second: ${prefixes.join(" and ")} tokens`,
   );
   assert.match((await part("answer").textContent()) ?? "", /^(?!.*fox).*\w/);
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });

@@ -11,7 +11,7 @@ import type { Locator } from "playwright-core";
 import { writeRecitingFolder, type Recital } from "./reciting-folder.ts";
 import { putNothingBeforeWorker, runBeforeWorker } from "./before-worker.ts";
 import { dist, stage } from "./stage.ts";
-import { Visitor } from "./visitor.ts";
+import type { Visitor } from "./visitor.ts";
 
 const stand = stage("none");
 const sum = "What is 347 + 586?";
@@ -26,7 +26,7 @@ const listed = async (): Promise<Listed[]> =>
 test("a file that is no model, or is cut short, is refused by name; the members that are there stay", async () => {
   const [first] = await listed();
   const whole = await readFile(`${dist}members/${first!.file}`);
-  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const visitor = await stand.arrive();
   const { page } = visitor;
   const names = await page.locator(".member .name").allTextContents();
   const bad: [string, Buffer][] = [
@@ -49,14 +49,13 @@ test("a file that is no model, or is cut short, is refused by name; the members 
   }
   await visitor.set("maxRounds", "2");
   assert.notEqual(await visitor.answer(sum), "", "the page still answers");
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("files join by picking and by dropping, under names of their own; what is no model is said", async () => {
   const [first] = await listed();
   const buffer = await readFile(`${dist}members/${first!.file}`);
-  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const visitor = await stand.arrive();
   const { page } = visitor;
   await visitor.pick([{ mimeType: "application/octet-stream", buffer, name: "mine.gguf" }]);
   await page.locator('.member[data-state="ready"] .name', { hasText: /^mine$/ }).waitFor();
@@ -83,8 +82,7 @@ test("files join by picking and by dropping, under names of their own; what is n
   assert.notEqual(await visitor.answer(sum), "");
   const legend = await page.locator(".legend .name").allTextContents();
   assert.ok(legend.includes("mine") && legend.includes("mine 2"));
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("a bundled file that arrives damaged is named; the others answer; another try repairs it", async () => {
@@ -92,7 +90,7 @@ test("a bundled file that arrives damaged is named; the others answer; another t
   const damaged = await readFile(`${dist}members/${first!.file}`);
   damaged[damaged.length >> 1]! ^= 0xff;
   stand.site.overrides.set(`members/${first!.file}`, damaged);
-  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const visitor = await stand.arrive();
   const { page } = visitor;
   const failure = page.locator(".member .failure").first();
   assert.match((await failure.textContent()) ?? "", /SHA-256/);
@@ -108,12 +106,11 @@ test("a bundled file that arrives damaged is named; the others answer; another t
     .locator('.member[data-state="ready"] .name')
     .filter({ hasText: first!.name })
     .waitFor();
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("a question beyond the context is refused with a way on", async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const visitor = await stand.arrive();
   const { page } = visitor;
   const long = "one two three four ".repeat(3000).trim();
   await visitor.ask(long);
@@ -151,8 +148,7 @@ test("a question beyond the context is refused with a way on", async () => {
     [await page.locator(".exchange").count(), await page.locator("#question:focus").inputValue()],
     [0, long],
   );
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 /** A visitor whose ensemble has one more member: a folder of that name. */
@@ -165,7 +161,7 @@ async function withFolder(
   const folder = await mkdtemp(join(tmpdir(), "conclave-errors-"));
   context.after(() => rm(folder, { recursive: true, force: true }));
   await writeRecitingFolder(join(folder, name), text, recital);
-  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const visitor = await stand.arrive();
   await visitor.keepToys();
   await visitor.pickFolder(join(folder, name));
   await visitor.page.locator('.member[data-state="ready"] .name', { hasText: name }).waitFor();
@@ -210,8 +206,7 @@ test("a member whose weights are broken is named, the others answer, and it can 
   assert.deepEqual(await page.locator(".member .name").allTextContents(), names);
   assert.notEqual(await visitor.answer(sum), "");
   assert.equal(await page.locator(".leaving [role=status]").count(), 1);
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("broken and alone, its failure is the answer's, with a way on", async (context) => {
@@ -241,8 +236,7 @@ test("broken and alone, its failure is the answer's, with a way on", async (cont
   await press(visitor, failure.getByRole("button", { name: "Remove Broken" }));
   assert.equal(await page.locator("#question").inputValue(), sum);
   assert.ok(await page.locator("#question").evaluate((box) => box === document.activeElement));
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("a panic of the engine that nobody waits for is told, and one press opens it again", async () => {
@@ -251,7 +245,7 @@ test("a panic of the engine that nobody waits for is told, and one press opens i
     stand.site,
     'addEventListener("message", ({ data }) => { if (data.type === "ask") Promise.reject(new Error("unreachable")); });',
   );
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block" });
+  const visitor = await stand.arrive({ serviceWorkers: "block" });
   await visitor.ask(sum);
   const alert = visitor.page.locator(".failure [role=alert]");
   await alert.waitFor();
@@ -279,8 +273,7 @@ test("a template that doubles a text without end is told as its model's fault, a
   );
   await press(visitor, failure.getByRole("button", { name: "Remove Hostile" }));
   assert.notEqual(await visitor.answer(sum), "", "the others answer");
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("a context that fills in mid-answer ends it, once the others have left; it is no error", async (context) => {
@@ -303,8 +296,7 @@ test("a context that fills in mid-answer ends it, once the others have left; it 
     .getByRole("button", { name: "Start a new conversation" })
     .click();
   assert.equal(await page.locator(".exchange").count(), 0);
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("what a member thinks is shown folded where it may think, and is no part of the answer", async (context) => {
@@ -332,6 +324,5 @@ test("what a member thinks is shown folded where it may think, and is no part of
   await fold.locator("summary").click();
   assert.ok(await thought.isVisible());
   assert.equal(await thought.textContent(), "Hm, lt'u");
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });

@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { putBeforeWorker, putNothingBeforeWorker } from "./before-worker.ts";
 import type { HeldPipelines } from "./held-worker.ts";
 import { stage } from "./stage.ts";
-import { Visitor } from "./visitor.ts";
+import type { Visitor } from "./visitor.ts";
 
 const stand = stage("swiftshader");
 const sum = "What is 3 + 4?";
@@ -19,19 +19,18 @@ async function short(visitor: Visitor, rounds: number): Promise<void> {
 }
 
 test("on a software adapter the CPU is taken by itself, and the page says why", async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const visitor = await stand.arrive();
   assert.match(
     (await visitor.page.locator("#engine").textContent()) ?? "",
     /^CPU.*software adapter/,
   );
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("a first visit on WebGPU ends in an answer, under a plain warning of the software adapter", {
   timeout: 2 * patience,
 }, async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=webgpu" });
+  const visitor = await stand.arrive({ search: "?backend=webgpu" });
   const { page } = visitor;
   assert.match((await page.locator("#engine").textContent()) ?? "", /^GPU: .*swiftshader/i);
   assert.match((await page.locator(".notice.warning").textContent()) ?? "", /software adapter/);
@@ -44,8 +43,7 @@ test("a first visit on WebGPU ends in an answer, under a plain warning of the so
   );
   await visitor.answer("What is 5 + 2?", patience);
   assert.equal(await page.locator(".exchange").count(), 2);
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("a member whose load is stopped while its kernels are built stays out until it is asked for again", {
@@ -53,7 +51,7 @@ test("a member whose load is stopped while its kernels are built stays out until
 }, async (t) => {
   t.after(() => putNothingBeforeWorker(stand.site));
   await putBeforeWorker(stand.site, "held-worker.ts");
-  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+  const visitor = await stand.arrive({
     search: "?backend=webgpu",
     loaded: false,
     serviceWorkers: "block",
@@ -78,14 +76,13 @@ test("a member whose load is stopped while its kernels are built stays out until
   await page.locator('.member[data-state="ready"]').nth(2).waitFor({ timeout: patience });
   await short(visitor, 1);
   assert.notEqual(await visitor.answer(sum, patience), "");
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("a device lost in mid-answer is opened anew; lost again it is told, the text is kept, and the CPU takes over", {
   timeout: 3 * patience,
 }, async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+  const visitor = await stand.arrive({
     search: "?backend=webgpu&debug",
   });
   const { page } = visitor;
@@ -134,7 +131,7 @@ test("a device lost in mid-answer is opened anew; lost again it is told, the tex
 });
 
 test("every shader compiles in Chromium without a complaint", { timeout: patience }, async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=cpu" });
+  const visitor = await stand.arrive({ search: "?backend=cpu" });
   const { compiled, complaints } = await visitor.page.evaluate(async () => {
     interface Shaders {
       default(input: { module_or_path: URL }): Promise<unknown>;

@@ -9,7 +9,6 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { writeModel } from "./generated-model.ts";
 import { stage } from "./stage.ts";
-import { Visitor } from "./visitor.ts";
 
 const stand = stage("swiftshader");
 const mebibyte = 1 << 20;
@@ -35,7 +34,7 @@ interface Library {
 
 test("loading 1 GB from a file grows the module's memory by 17 MiB at most", async (context) => {
   const folder = await mkdtemp(join(tmpdir(), "conclave-heap-"));
-  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const visitor = await stand.arrive();
   try {
     const path = join(folder, "large.gguf");
     const size = await writeModel(path, shape);

@@ -8,7 +8,7 @@ import { after, before, test } from "node:test";
 import { Hub } from "../hub.ts";
 import { putNothingBeforeWorker, runBeforeWorker } from "./before-worker.ts";
 import { dist, stage } from "./stage.ts";
-import { Visitor } from "./visitor.ts";
+import type { Visitor } from "./visitor.ts";
 
 const stand = stage("none");
 const sum = "What is 347 + 586?";
@@ -59,7 +59,7 @@ after(() => hub.stop());
 
 async function arrive(): Promise<Visitor> {
   await hub.reset();
-  return Visitor.arrive(stand.browser, stand.site, {
+  return stand.arrive({
     search: `?debug&hub=${encodeURIComponent(hub.address)}`,
   });
 }

@@ -5,7 +5,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { stage } from "./stage.ts";
-import { Visitor } from "./visitor.ts";
 
 const stand = stage("none");
 
@@ -32,7 +31,7 @@ const schema = {
 };
 
 test("toys answer by a schema, each in its own worker or all in one; the module is fetched once, and only then", async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=cpu" });
+  const visitor = await stand.arrive({ search: "?backend=cpu" });
   const asked: string[] = [];
   visitor.page.on("request", (request) =>
     asked.push(new URL(request.url()).pathname.split("/").at(-1)!),
@@ -145,6 +144,5 @@ test("toys answer by a schema, each in its own worker or all in one; the module 
     );
     assert.ok(asked.filter((file) => file === "grammar.wasm").length <= 1, asked.join());
   }
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });

@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { after, before } from "node:test";
 import { putBeforeWorker, putNothingBeforeWorker } from "./before-worker.ts";
 import { stage } from "./stage.ts";
-import { Visitor } from "./visitor.ts";
+import type { Visitor } from "./visitor.ts";
 
 const stand = stage("none");
 const sum = "What is 347 + 586?";
@@ -19,7 +19,7 @@ after(() => putNothingBeforeWorker(stand.site));
 
 /** A visitor whose answers are the likeliest, in short segments. */
 async function arrive(): Promise<Visitor> {
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block" });
+  const visitor = await stand.arrive({ serviceWorkers: "block" });
   await visitor.set("temperature", "0");
   await visitor.set("segmentTokens", "2");
   return visitor;
@@ -104,6 +104,5 @@ test("a conversation outlives twenty reloads, at any moment of it, and loses not
   // Its rounds are there, too.
   await page.locator(".segment").first().click();
   await page.locator(".inspector").waitFor();
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });

@@ -3,7 +3,6 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { putBeforeWorker, putNothingBeforeWorker } from "./before-worker.ts";
 import { stage } from "./stage.ts";
-import { Visitor } from "./visitor.ts";
 
 const stand = stage("none");
 
@@ -24,7 +23,7 @@ interface Event {
 const begun = (events: Event[]): Event => events.find(({ type }) => type === "begin")!;
 
 test("a follow-up runs only what is new, and a round costs no more than drafts and candidates", async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const visitor = await stand.arrive();
   const [first, second] = await visitor.page.evaluate(async () => {
     interface Library {
       Conclave: {
@@ -72,12 +71,11 @@ test("a follow-up runs only what is new, and a round costs no more than drafts a
       }
     }
   }
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("moves by themselves draft and score what the rounds of an answer do", async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const visitor = await stand.arrive();
   const { round, drafts, scores } = await visitor.page.evaluate(async () => {
     const { Conclave } = (await import(
       new URL("./library/conclave.js", document.baseURI).href
@@ -104,13 +102,12 @@ test("moves by themselves draft and score what the rounds of an answer do", asyn
   for (const [i, row] of round.scores.entries())
     for (const [j, score] of row.entries())
       assert.ok(Math.abs(scores[i]![j]!.meanLogit! - score.meanLogit!) < 1e-4);
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("a stop during a long prompt is heard within a step, and what was read is not read again", async () => {
   await putBeforeWorker(stand.site, "paced-worker.ts");
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block" });
+  const visitor = await stand.arrive({ serviceWorkers: "block" });
   const [stopped, again] = await visitor.page.evaluate(async () => {
     interface Library {
       Conclave: {
@@ -162,12 +159,11 @@ test("a stop during a long prompt is heard within a step, and what was read is n
   }
   assert.ok(prefixes!.some(({ prefix, run }) => run < prefix));
   putNothingBeforeWorker(stand.site);
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("a conversation that is too long for one member alone is refused before the others read it", async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const visitor = await stand.arrive();
   const refusals = await visitor.page.evaluate(async () => {
     interface Failure {
       kind: string;
@@ -217,8 +213,7 @@ test("a conversation that is too long for one member alone is refused before the
       /^\d{3} tokens do not fit the context of 64 tokens; shorten the text, start a new conversation/,
     );
   }
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("weights are asked for while the engine is still being fetched", async () => {
@@ -226,7 +221,7 @@ test("weights are asked for while the engine is still being fetched", async () =
     "bare.html",
     '<!doctype html><title>Bare</title><link rel="icon" href="./mark.svg"><body>',
   );
-  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+  const visitor = await stand.arrive({
     search: "bare.html",
     loaded: false,
   });
@@ -269,6 +264,5 @@ test("weights are asked for while the engine is still being fetched", async () =
     "and nothing but what a load needs, once",
   );
   assert.deepEqual(members, ["Ada", "Quill", "Juno"]);
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });

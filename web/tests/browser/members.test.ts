@@ -16,7 +16,7 @@ import { writeRecitingFolder } from "./reciting-folder.ts";
 import { faults } from "../axe.ts";
 import { putNothingBeforeWorker, runBeforeWorker } from "./before-worker.ts";
 import { dist, stage } from "./stage.ts";
-import { Visitor } from "./visitor.ts";
+import type { Visitor } from "./visitor.ts";
 
 const stand = stage("swiftshader");
 let folder = "";
@@ -40,7 +40,7 @@ async function pickFolder(visitor: Visitor, path: string, quantise?: string): Pr
 test("what the page foretells of memory is what the engine takes; each card says its share, the panel the sum", {
   timeout: 300_000,
 }, async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+  const visitor = await stand.arrive({
     search: "?backend=webgpu&debug",
   });
   const { page } = visitor;
@@ -76,8 +76,7 @@ test("what the page foretells of memory is what the engine takes; each card says
       `Together ${bytes(sum)} of graphics memory: weights `,
     ),
   );
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 for (const backend of ["webgpu", "cpu"]) {
@@ -86,7 +85,7 @@ for (const backend of ["webgpu", "cpu"]) {
   }, async () => {
     const path = join(folder, "Reciter");
     await writeRecitingFolder(path, "It works.");
-    const visitor = await Visitor.arrive(stand.browser, stand.site, {
+    const visitor = await stand.arrive({
       search: `?backend=${backend}`,
     });
     const { page } = visitor;
@@ -108,8 +107,7 @@ for (const backend of ["webgpu", "cpu"]) {
       await card.getByRole("checkbox").check();
       assert.equal(await visitor.answer("What do you say?"), "It works.");
     }
-    visitor.clean();
-    await visitor.leave();
+    await visitor.leaveClean();
   });
 }
 
@@ -120,7 +118,7 @@ test("a base model, which has no chat template, is told on its card, and answers
   assert.ok(at > 0, "Ada has one to lose");
   const buffer = Buffer.from(whole);
   buffer.write("x", at + key.length - 1);
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=cpu&debug" });
+  const visitor = await stand.arrive({ search: "?backend=cpu&debug" });
   await visitor.keepToys();
   await visitor.pick([{ name: "Base.gguf", mimeType: "application/octet-stream", buffer }]);
   const told = visitor.page.locator(".member", { hasText: "Base model, no chat template" });
@@ -136,8 +134,7 @@ test("a base model, which has no chat template, is told on its card, and answers
     if (name !== "Base") await visitor.page.getByLabel(`${name} takes part`).uncheck();
   await visitor.answer("What is 3 + 4?");
   assert.equal(await visitor.page.locator(".exchange [role=alert]").count(), 0);
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 const octets = "application/octet-stream";
@@ -165,7 +162,7 @@ test("the toys leave once a model of the visitor's own is ready, stay where it f
   timeout: 300_000,
 }, async () => {
   const mine = await readFile(`${dist}members/quill.gguf`);
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=cpu&debug" });
+  const visitor = await stand.arrive({ search: "?backend=cpu&debug" });
   const { page } = visitor;
   const toys = await shown(visitor);
   assert.equal(toys.length, 3);
@@ -206,14 +203,13 @@ test("the toys leave once a model of the visitor's own is ready, stay where it f
   await seated(visitor, ["Mine", ...toys, "Second"]);
   assert.ok(await page.locator("#bring-toys").isHidden());
   assert.deepEqual(await page.evaluate(faults, "./axe/axe.min.js"), []);
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("who wrote how much is told below an answer; weights are drawn only where feedback has moved them", {
   timeout: 300_000,
 }, async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=cpu" });
+  const visitor = await stand.arrive({ search: "?backend=cpu" });
   const { page } = visitor;
   await visitor.set("seed", "1");
   await visitor.set("maxRounds", "3");
@@ -235,8 +231,7 @@ test("who wrote how much is told below an answer; weights are drawn only where f
   assert.equal(await page.locator("#weights canvas:visible").count(), 1);
   assert.equal(await page.locator(".trust li").count(), 3);
   assert.deepEqual(await page.evaluate(faults, "./axe/axe.min.js"), []);
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("who often decides alone against all the others can be left out by one press, and comes back by another", {
@@ -252,7 +247,7 @@ test("who often decides alone against all the others can be left out by one pres
     };`,
   );
   try {
-    const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=cpu" });
+    const visitor = await stand.arrive({ search: "?backend=cpu" });
     const { page } = visitor;
     await visitor.set("seed", "1");
     await visitor.set("segmentTokens", "3");
@@ -290,8 +285,7 @@ test("who often decides alone against all the others can be left out by one pres
     await page.getByRole("button", { name: "Answer without Quill" }).click();
     await visitor.answer("Tell me a short story about a bear.");
     assert.ok(!((await page.locator(".legend").last().textContent()) ?? "").includes("Quill"));
-    visitor.clean();
-    await visitor.leave();
+    await visitor.leaveClean();
   } finally {
     putNothingBeforeWorker(stand.site);
   }

@@ -3,12 +3,11 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { dist, stage } from "./stage.ts";
-import { Visitor } from "./visitor.ts";
 
 const stand = stage("none");
 
 test("after one visit the page opens and answers with the network off", async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const visitor = await stand.arrive();
   const { page } = visitor;
   await visitor.offlineCopy();
   await page.context().setOffline(true);
@@ -30,7 +29,7 @@ test("after one visit the page opens and answers with the network off", async ()
 });
 
 test("only the page's own files are kept, under its own folder", async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const visitor = await stand.arrive();
   await visitor.offlineCopy();
   await visitor.page.evaluate(() => fetch("./members/nowhere.gguf").catch(() => undefined));
   const kept = await visitor.page.evaluate(async () => {
@@ -68,7 +67,7 @@ test("only the page's own files are kept, under its own folder", async () => {
 });
 
 test("a new version waits, is offered, and takes over whole; of the old one nothing stays", async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const visitor = await stand.arrive();
   const { page } = visitor;
   await visitor.offlineCopy();
   const html = (await readFile(`${dist}index.html`, "utf8")).replace(
@@ -97,6 +96,5 @@ test("a new version waits, is offered, and takes over whole; of the old one noth
   await visitor.state("ready");
   assert.equal(await page.evaluate(async () => (await caches.keys()).length), 1);
   stand.site.overrides.clear();
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });

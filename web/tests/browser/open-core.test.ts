@@ -12,7 +12,7 @@ import type { Report } from "../../src/bench/report.ts";
 import { putNothingBeforeWorker, runBeforeWorker } from "./before-worker.ts";
 import { writeRecitingFolder } from "./reciting-folder.ts";
 import { stage } from "./stage.ts";
-import { Visitor } from "./visitor.ts";
+import type { Visitor } from "./visitor.ts";
 
 const stand = stage("swiftshader");
 const patience = 600_000;
@@ -29,7 +29,7 @@ function asked(visitor: Visitor): string[] {
 test("the fused kernels, burn on this GPU and burn on the CPU agree to a thousandth", {
   timeout: patience,
 }, async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+  const visitor = await stand.arrive({
     search: "bench.html?check",
     loaded: false,
     serviceWorkers: "block",
@@ -50,14 +50,13 @@ test("the fused kernels, burn on this GPU and burn on the CPU agree to a thousan
     assert.deepEqual([likeliest.fused, likeliest.burn], [likeliest.cpu, likeliest.cpu], name);
   }
   assert.match((await visitor.page.locator("#results").textContent()) ?? "", /computes correctly/);
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("an ordinary visit asks for nothing of the open core; ?core=burn answers by it", {
   timeout: patience,
 }, async () => {
-  const plain = await Visitor.arrive(stand.browser, stand.site, {
+  const plain = await stand.arrive({
     search: "?backend=cpu",
     loaded: false,
   });
@@ -75,7 +74,7 @@ test("an ordinary visit asks for nothing of the open core; ?core=burn answers by
   );
   await plain.leave();
 
-  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+  const visitor = await stand.arrive({
     search: "?backend=webgpu&core=burn",
     loaded: false,
   });
@@ -88,14 +87,13 @@ test("an ordinary visit asks for nothing of the open core; ?core=burn answers by
   await visitor.set("segmentTokens", "3");
   await visitor.set("maxRounds", "2");
   assert.notEqual(await visitor.answer("What is 3 + 4?", patience), "");
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("members of both cores draft, verify and keep in one answer", {
   timeout: patience,
 }, async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=cpu&debug" });
+  const visitor = await stand.arrive({ search: "?backend=cpu&debug" });
   const told = await visitor.page.evaluate(async () => {
     const { Conclave, readManifest, sourceOf } = (await import(
       new URL("./library/conclave.js", document.baseURI).href
@@ -145,7 +143,7 @@ test("a panic of the open core that nobody waits for is told, instead of an answ
     `addEventListener("message", (event) => { const { data } = event; ${panic} });`,
     "conclave member",
   );
-  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+  const visitor = await stand.arrive({
     search: "?backend=cpu&core=burn",
     loaded: false,
     serviceWorkers: "block",
@@ -173,7 +171,7 @@ test("a model whose heads no kernel reads goes to the open core by itself, and a
   try {
     const path = join(folder, "Reciter");
     await writeRecitingFolder(path, "It works.", { headDim: 6 });
-    const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=webgpu" });
+    const visitor = await stand.arrive({ search: "?backend=webgpu" });
     const { page } = visitor;
     await visitor.keepToys();
     await visitor.pickFolder(path);
@@ -190,8 +188,7 @@ test("a model whose heads no kernel reads goes to the open core by itself, and a
       .evaluateAll((boxes: HTMLInputElement[]) => boxes.forEach((box) => box.click()));
     await card.getByRole("checkbox").check();
     assert.equal(await visitor.answer("What do you say?", patience), "It works.");
-    visitor.clean();
-    await visitor.leave();
+    await visitor.leaveClean();
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

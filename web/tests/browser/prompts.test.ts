@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Conclave } from "../../src/library/conclave.ts";
 import { stage } from "./stage.ts";
-import { Visitor } from "./visitor.ts";
+import type { Visitor } from "./visitor.ts";
 
 const stand = stage("none");
 
@@ -71,7 +71,7 @@ const goose = user(
 );
 
 test("two conversations in turns run only what is new", async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+  const visitor = await stand.arrive({
     search: "bench.html",
     loaded: false,
   });
@@ -91,8 +91,7 @@ test("two conversations in turns run only what is new", async () => {
         );
     }
   }
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 /** Changes a byte in the middle of each kept prefix; returns their number. */
@@ -123,7 +122,7 @@ test("a system prompt is read at the first visit, and damage costs no more than 
     content: `You tell short stories. ${"Be kind, be brief, and use plain words. ".repeat(12)}`,
   };
   const conversation = [[system, user("What is 347 + 586?")]];
-  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+  const visitor = await stand.arrive({
     search: "bench.html",
     loaded: false,
   });
@@ -155,6 +154,5 @@ test("a system prompt is read at the first visit, and damage costs no more than 
   read(third, "damaged", true);
   assert.deepEqual(third.answers, first.answers);
   read(await ask(visitor, conversation), "kept anew", false);
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });

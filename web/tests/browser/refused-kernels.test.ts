@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { putBeforeWorker } from "./before-worker.ts";
 import { stage } from "./stage.ts";
-import { Visitor } from "./visitor.ts";
+import type { Visitor } from "./visitor.ts";
 import type { Watch, Watched } from "./watched-worker.ts";
 
 const stand = stage("swiftshader");
@@ -15,7 +15,7 @@ const patience = 400_000;
 
 async function arrive(watch: Watch, loaded = true): Promise<Visitor> {
   await putBeforeWorker(stand.site, "watched-worker.ts", watch);
-  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+  const visitor = await stand.arrive({
     search: "?backend=webgpu",
     serviceWorkers: "block",
     loaded,
@@ -69,8 +69,7 @@ for (const { refuse, instead } of [
         (launched[kernel] ?? 0) > 0,
         `${kernel} is not among ${Object.keys(launched).join(", ")}`,
       );
-    visitor.clean();
-    await visitor.leave();
+    await visitor.leaveClean();
   });
 }
 
@@ -91,6 +90,5 @@ test("a kernel without a twin is named with the adapter, and the CPU answers", {
   await visitor.state("ready");
   await visitor.set("temperature", "0");
   assert.notEqual(await visitor.answer(sum), "");
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });

@@ -6,7 +6,6 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { writeModel } from "./random-file.ts";
 import { dist, stage } from "./stage.ts";
-import { Visitor } from "./visitor.ts";
 
 const stand = stage("none");
 
@@ -25,7 +24,7 @@ interface Library {
 
 /** All events of an ensemble of the files, and the modules fetched for it. */
 async function answer(files: string[]): Promise<{ events: Event[]; modules: string[] }> {
-  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+  const visitor = await stand.arrive({
     search: "bench.html",
     loaded: false,
     serviceWorkers: "block",
@@ -57,8 +56,7 @@ async function answer(files: string[]): Promise<{ events: Event[]; modules: stri
     conclave.close();
     return events.filter(({ type }) => type !== "reading");
   });
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
   return { events, modules };
 }
 

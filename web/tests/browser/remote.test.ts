@@ -9,7 +9,7 @@ import type { LeftEvent, RoundEvent } from "../../src/protocol/messages.ts";
 import { LlamaServer } from "../llama.ts";
 import { faults } from "../axe.ts";
 import { dist, stage } from "./stage.ts";
-import { Visitor } from "./visitor.ts";
+import type { Visitor } from "./visitor.ts";
 
 const stand = stage("none");
 const key = "sk-very-secret-0123456789";
@@ -48,7 +48,7 @@ async function record({ page }: Visitor): Promise<{
 test("two members of the tab, one behind a server and a judge by letters answer as one", {
   timeout: 240_000,
 }, async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+  const visitor = await stand.arrive({
     search: "?backend=cpu",
     also: [open.address, locked.address],
   });
@@ -107,14 +107,13 @@ test("two members of the tab, one behind a server and a judge by letters answer 
     ]),
   );
   for (const place of [text, kept]) assert.ok(!place.includes(key), "the key is nowhere");
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("the same model scores the same here and behind a server, and answers the same", {
   timeout: 240_000,
 }, async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { also: [open.address] });
+  const visitor = await stand.arrive({ also: [open.address] });
   const answered = await visitor.page.evaluate(async (remote) => {
     const { Conclave } = (await import(
       new URL("./library/conclave.js", document.baseURI).href
@@ -178,14 +177,13 @@ test("the same model scores the same here and behind a server, and answers the s
   }
   assert.ok(compared >= 10, String(compared));
   assert.ok(furthest <= 2e-3, `scores are ${furthest} apart`);
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("a server that freezes, dies and comes again, and one that refuses the key: told, and the others go on", {
   timeout: 240_000,
 }, async (context) => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+  const visitor = await stand.arrive({
     also: [open.address, locked.address],
   });
   let server = await LlamaServer.open(model);

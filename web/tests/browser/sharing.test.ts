@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { putBeforeWorker, putNothingBeforeWorker } from "./before-worker.ts";
 import { stage } from "./stage.ts";
-import { Visitor } from "./visitor.ts";
+import type { Visitor } from "./visitor.ts";
 
 const stand = stage("none");
 const story = "Tell me a short story about a fox.";
@@ -17,7 +17,7 @@ after(() => putNothingBeforeWorker(stand.site));
 
 /** Two tabs of one visitor, and the model files that the second has requested. */
 async function tabs(): Promise<{ first: Visitor; second: Visitor; fetched: string[] }> {
-  const first = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block" });
+  const first = await stand.arrive({ serviceWorkers: "block" });
   const fetched: string[] = [];
   first.page
     .context()
@@ -92,8 +92,7 @@ test("a stop is its own tab's, and a tab that closes in mid-answer keeps nobody 
   await second.page.close();
   await first.state("ready");
   assert.match(await facts(first), /finished/);
-  first.clean();
-  await first.leave();
+  await first.leaveClean();
 });
 
 test("the tab with the engine closes in mid-answer: the next has it from then on, and its answer goes on", async () => {
@@ -137,8 +136,7 @@ test("the tab with the engine closes while the next one is still coming", async 
   await late.state("ready");
   assert.notEqual(await late.answer(sum), "");
   assert.equal(await engines(late), 1);
-  late.clean();
-  await late.leave();
+  await late.leaveClean();
 });
 
 test("the tab with the engine comes to rest out of sight: the other goes on without it", async () => {
@@ -192,6 +190,5 @@ test("tabs whose engines differ have one each, and the second says what it costs
   assert.match((await notice(second, "tabs").textContent()) ?? "", /open in another tab as well/);
   assert.deepEqual([await engines(first), await engines(second)], [1, 1]);
   assert.equal(await notice(first, "tabs").count(), 0);
-  first.clean();
-  await first.leave();
+  await first.leaveClean();
 });

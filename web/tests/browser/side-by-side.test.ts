@@ -8,7 +8,6 @@ import { test } from "node:test";
 import type { Conclave, ConclaveEvent, Settings } from "../../src/library/conclave.ts";
 import { putBeforeWorker, putNothingBeforeWorker } from "./before-worker.ts";
 import { stage } from "./stage.ts";
-import { Visitor } from "./visitor.ts";
 
 const stand = stage("none");
 const sum = "What is 347 + 586?";
@@ -16,7 +15,7 @@ const sum = "What is 347 + 586?";
 const story = "Tell me a short story about a fox.";
 
 test("each member answers alone beside the ensemble, and the conversation knows nothing of it", async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?debug" });
+  const visitor = await stand.arrive({ search: "?debug" });
   const { page } = visitor;
   await visitor.set("seed", "5");
   const together = await visitor.answer(story);
@@ -88,13 +87,12 @@ test("each member answers alone beside the ensemble, and the conversation knows 
   );
   assert.equal(run.settings.scoring, "harmonic");
   for (const { writers, winner } of run.rounds) assert.ok(writers.includes(winner));
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("one stop ends all: who is unfinished says so, and who was not asked", async () => {
   await putBeforeWorker(stand.site, "paced-worker.ts");
-  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+  const visitor = await stand.arrive({
     serviceWorkers: "block",
     viewport: { width: 390, height: 844 },
   });
@@ -128,12 +126,11 @@ test("one stop ends all: who is unfinished says so, and who was not asked", asyn
     "and nothing is wider than the screen",
   );
   putNothingBeforeWorker(stand.site);
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("a rule fills the switches, a switch set otherwise makes it one's own, and the method follows", async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?debug" });
+  const visitor = await stand.arrive({ search: "?debug" });
   const { page } = visitor;
   const form = async (): Promise<Record<string, string | boolean>> =>
     page
@@ -291,6 +288,5 @@ test("a rule fills the switches, a switch set otherwise makes it one's own, and 
   );
   for (const raw of await matrix.locator("tbody small").allTextContents())
     assert.match(raw, /^\d+\.\d\d$/);
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });

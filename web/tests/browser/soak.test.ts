@@ -8,7 +8,7 @@ import type { GpuCounters } from "../../src/bench/gpu-counters.ts";
 import type { Conclave } from "../../src/library/conclave.ts";
 import { putBeforeWorker, putNothingBeforeWorker } from "./before-worker.ts";
 import { stage } from "./stage.ts";
-import { patience, Visitor } from "./visitor.ts";
+import { patience, type Visitor } from "./visitor.ts";
 
 // Memory is measured on request and at once, after garbage collection.
 const stand = stage("swiftshader", [
@@ -106,7 +106,7 @@ async function soak(
     '<!doctype html><title>Bare</title><link rel="icon" href="./mark.svg"><body>',
   );
   await putBeforeWorker(stand.site, "metered-worker.ts");
-  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+  const visitor = await stand.arrive({
     search: "bare.html",
     loaded: false,
   });

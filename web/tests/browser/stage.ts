@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { after, before } from "node:test";
 import type { Browser } from "playwright-core";
 import { Site } from "./site.ts";
-import { launch, type Graphics } from "./visitor.ts";
+import { launch, Visitor, type Graphics } from "./visitor.ts";
 
 const web = process.env["CONCLAVE_WEB"] ?? "./";
 export const dist = `${web}dist/`;
@@ -11,11 +11,15 @@ export const dist = `${web}dist/`;
 export interface Stage {
   site: Site;
   browser: Browser;
+  /** A visitor of the site in this browser. */
+  arrive(options?: Parameters<typeof Visitor.arrive>[2]): Promise<Visitor>;
 }
 
 /** Set before the first test of the file runs. */
 export function stage(graphics: Graphics, flags: string[] = []): Stage {
-  const made = {} as Stage;
+  const made = {
+    arrive: (options) => Visitor.arrive(made.browser, made.site, options),
+  } as Stage;
   before(async () => {
     for (const file of [
       "index.html",

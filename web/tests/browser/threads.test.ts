@@ -8,7 +8,6 @@ import { putBeforeWorker, putNothingBeforeWorker, runBeforeWorker } from "./befo
 import { writeModel } from "./generated-model.ts";
 import { stage } from "./stage.ts";
 import type { Busy } from "./timed-member-worker.ts";
-import { Visitor } from "./visitor.ts";
 
 const stand = stage("none");
 
@@ -34,7 +33,7 @@ interface Library {
 
 test("three members in three threads answer as in one, and draft and verify at the same time", async (context) => {
   await putBeforeWorker(stand.site, "timed-member-worker.ts", {}, "conclave member");
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block" });
+  const visitor = await stand.arrive({ serviceWorkers: "block" });
   const { alone, apart, busy } = await visitor.page.evaluate(async () => {
     const { Conclave } = (await import(
       new URL("./library/conclave.js", document.baseURI).href
@@ -91,8 +90,7 @@ test("three members in three threads answer as in one, and draft and verify at t
     // In turn there is no overlap.
     assert.ok(overlap.length > all.length / 2, `${overlap.length} of ${all.length}`);
   }
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
   putNothingBeforeWorker(stand.site);
 });
 
@@ -120,7 +118,7 @@ test("where memory is shared a member computes on several threads, and answers a
     modules: string[];
     events: Event[];
   }> => {
-    const visitor = await Visitor.arrive(stand.browser, stand.site, {
+    const visitor = await stand.arrive({
       search: "bench.html",
       loaded: false,
       serviceWorkers: "block",
@@ -167,8 +165,7 @@ test("where memory is shared a member computes on several threads, and answers a
           .map((event) => ({ ...event, ms: undefined })),
       };
     }, threads);
-    visitor.clean();
-    await visitor.leave();
+    await visitor.leaveClean();
     return { ...told, modules };
   };
   try {
@@ -193,7 +190,7 @@ test("where memory is shared a member computes on several threads, and answers a
 });
 
 test("the page says on how many threads its members run", async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const visitor = await stand.arrive();
   const cores = await visitor.page.evaluate(() => navigator.hardwareConcurrency);
   const members = await visitor.page.locator(".member .name").count();
   const threads = Math.min(cores, members);
@@ -201,8 +198,7 @@ test("the page says on how many threads its members run", async () => {
     (await visitor.page.locator("#engine").textContent()) ?? "",
     new RegExp(`^CPU, ${threads} thread`),
   );
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("a member's worker that fails is told by the member's name, and one press loads all again", async () => {
@@ -213,7 +209,7 @@ test("a member's worker that fails is told by the member's name, and one press l
       if (data.type === "draft" && ++drafts === 3) Promise.reject(new Error("unreachable"));
     });`;
   runBeforeWorker(stand.site, broken, "conclave member");
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block" });
+  const visitor = await stand.arrive({ serviceWorkers: "block" });
   const { page } = visitor;
   await visitor.set("seed", "11");
   await visitor.set("maxRounds", "6");
@@ -238,7 +234,7 @@ test("closing the engine ends the members' workers with it", async () => {
     'const channel = new BroadcastChannel("alive"); setInterval(() => channel.postMessage(0), 20);',
     "conclave member",
   );
-  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+  const visitor = await stand.arrive({
     search: "bench.html",
     loaded: false,
     serviceWorkers: "block",
@@ -264,6 +260,5 @@ test("closing the engine ends the members' workers with it", async () => {
     await silent();
   });
   putNothingBeforeWorker(stand.site);
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });

@@ -268,4 +268,10 @@ export class Visitor {
   async leave(): Promise<void> {
     await this.page.context().close();
   }
+
+  /** Leaves a clean visit. */
+  async leaveClean(): Promise<void> {
+    this.clean();
+    await this.leave();
+  }
 }
