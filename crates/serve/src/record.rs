@@ -24,13 +24,13 @@ pub(crate) struct Record {
     path: String,
     /// 0 before the response.
     status: AtomicU16,
-    told: Mutex<Told>,
+    outcome: Mutex<Outcome>,
     metrics: Arc<Metrics>,
 }
 
 /// Facts about the answer.
 #[derive(Debug, Default)]
-struct Told {
+struct Outcome {
     usage: Usage,
     missing: Vec<Missing>,
     error: Option<String>,
@@ -44,34 +44,34 @@ impl Record {
             method,
             path: path.to_owned(),
             status: AtomicU16::new(0),
-            told: Mutex::default(),
+            outcome: Mutex::default(),
             metrics,
         }
     }
 
     // A panic can't leave a partial change.
-    fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn outcome(&self) -> MutexGuard<'_, Outcome> {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records the answer's tokens.
     pub fn used(&self, usage: Usage) {
-        self.told().usage = usage;
+        self.outcome().usage = usage;
         self.metrics.used(usage);
     }
 
     /// Records a member that left or abstained, once.
     pub fn missed(&self, missing: &Missing) {
-        let mut told = self.told();
-        if !told.missing.contains(missing) {
+        let mut outcome = self.outcome();
+        if !outcome.missing.contains(missing) {
             self.metrics.missed(missing);
-            told.missing.push(missing.clone());
+            outcome.missing.push(missing.clone());
         }
     }
 
     /// Records the error that ended the answer.
     pub fn failed(&self, error: &str) {
-        self.told().error = Some(error.to_owned());
+        self.outcome().error = Some(error.to_owned());
     }
 
     /// Returns the label of its route; paths of clients would be without number.
@@ -90,19 +90,19 @@ impl Drop for Record {
         };
         let route = self.route();
         self.metrics.answered(route, status, took);
-        let told = self.told();
-        let missing = told.missing.iter().map(|one| {
+        let outcome = self.outcome();
+        let missing = outcome.missing.iter().map(|one| {
             let verb = if one.left { "left" } else { "abstained" };
             format!("{} {verb}: {}", one.member, one.error)
         });
         let missing = missing.collect::<Vec<_>>().join("; ");
         // Empty fields are left out.
         let missing = Some(missing).filter(|text| !text.is_empty());
-        let is_answer = told.usage != Usage::default();
-        let prompt = is_answer.then_some(told.usage.prompt);
-        let answer = is_answer.then_some(told.usage.answer);
+        let is_answer = outcome.usage != Usage::default();
+        let prompt = is_answer.then_some(outcome.usage.prompt);
+        let answer = is_answer.then_some(outcome.usage.answer);
         let seconds = (took.as_secs_f64() * 1000.0).round() / 1000.0;
-        let (method, path, error) = (&self.method, &self.path, &told.error);
+        let (method, path, error) = (&self.method, &self.path, &outcome.error);
         macro_rules! log {
             ($level:expr) => {
                 tracing::event!(

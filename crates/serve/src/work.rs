@@ -82,9 +82,9 @@ pub(crate) struct Chat {
 /// Tokens of a choice with their log-probabilities.
 #[derive(Debug)]
 pub(crate) enum Logprobs {
-    /// Of a continued or judged text.
+    /// Tokens of a continued or judged text.
     Text(Vec<JudgedToken>),
-    /// Of a chat's answer.
+    /// Tokens of a chat's answer.
     Chat(Vec<ChosenToken>),
 }
 

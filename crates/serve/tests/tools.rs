@@ -72,7 +72,7 @@ fn calls(answer: &Value) -> Vec<(String, String, String)> {
     calls.collect()
 }
 
-/// What OpenAI's clients collect from a stream: text, calls and finish.
+/// Text, calls and finish of a stream, as OpenAI's clients collect them.
 fn collected(chunks: &[Value]) -> (String, Vec<(String, String, String)>, Value) {
     let (mut text, mut calls, mut finish) = (String::new(), Vec::new(), Value::Null);
     for choice in chunks.iter().filter_map(|chunk| chunk["choices"].get(0)) {

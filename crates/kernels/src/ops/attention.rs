@@ -279,7 +279,8 @@ pub fn attention_dispatch(
     })
 }
 
-/// The CPU twin, on queries `[m, heads, width]` and packed caches.
+/// The CPU twin, on queries `[m, heads, width]` and packed caches; its sums are f64, since those over
+/// thousands of keys in f32 would be off by as much as a GPU's.
 pub fn attention_cpu(
     q: &[f32],
     [keys, values]: [&[u32]; 2],
@@ -289,7 +290,7 @@ pub fn attention_cpu(
 ) -> Vec<f32> {
     let [keys, values] = [keys, values].map(|cache| heads.unpack(cache));
     let (width, kv_heads) = (heads.width, heads.kv_heads);
-    let mut out = vec![0.0; q.len()];
+    let mut out = Vec::with_capacity(q.len());
     for (i, query) in q.chunks(width).enumerate() {
         let (place, head) = (places[i / heads.heads], i % heads.heads);
         let kv_head = head / (heads.heads / kv_heads);
@@ -307,26 +308,29 @@ pub fn attention_cpu(
             .chain((start..=last).filter(|&row| near(last - row)))
             .collect();
         let at = |row: usize| (row * kv_heads + kv_head) * width;
-        let found: Vec<f32> = rows
+        let found: Vec<f64> = rows
             .iter()
             .map(|&row| {
                 let key = &keys[at(row)..][..width];
-                let dot: f32 = query.iter().zip(key).map(|(a, b)| a * b).sum();
-                let score = dot * scores.scale;
-                scores
-                    .softcap
-                    .map_or(score, |cap| cap * (score / cap).tanh())
+                let products = query.iter().zip(key);
+                let dot: f64 = products.map(|(&a, &b)| f64::from(a) * f64::from(b)).sum();
+                let score = dot * f64::from(scores.scale);
+                scores.softcap.map_or(score, |cap| {
+                    f64::from(cap) * (score / f64::from(cap)).tanh()
+                })
             })
             .collect();
-        let top = found.iter().copied().fold(f32::MIN, f32::max);
-        let total: f32 = found.iter().map(|score| (score - top).exp()).sum();
+        let top = found.iter().copied().fold(f64::MIN, f64::max);
+        let total: f64 = found.iter().map(|score| (score - top).exp()).sum();
+        let mut sums = vec![0.0_f64; width];
         for (row, score) in rows.iter().zip(&found) {
             let chance = (score - top).exp() / total;
             let value = &values[at(*row)..][..width];
-            for (sum, v) in out[i * width..][..width].iter_mut().zip(value) {
-                *sum += chance * v;
+            for (sum, &v) in sums.iter_mut().zip(value) {
+                *sum += chance * f64::from(v);
             }
         }
+        out.extend(sums.iter().map(|&sum| sum as f32));
     }
     out
 }
