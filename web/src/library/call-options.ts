@@ -110,6 +110,17 @@ export interface AskOptions {
    * then waits for the CPU.
    */
   responseFormat?: ResponseFormat;
+  /**
+   * Text of this answer that was accepted before, such as until a stop: the members read it and
+   * continue after it. It counts as one round and towards `maxCharacters`; `end` has it in its text,
+   * the rounds do not.
+   */
+  accepted?: string;
+  /**
+   * Reports a `draft` for each draft as it arrives and a `vote` when all are there, before the
+   * `round` that they become. Off by default.
+   */
+  drafts?: boolean;
 }
 
 /** Options for a conversation whose rounds the caller drives. */

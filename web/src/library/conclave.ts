@@ -347,7 +347,8 @@ export class Conclave {
 
   /**
    * Answers the last of `messages`. Yields `reading` while the members read them, `begin`,
-   * `thinking` and `thought` if they think first, a `round` for each accepted segment, and `end`.
+   * `thinking` and `thought` if they think first, a `round` for each accepted segment, and `end`;
+   * with `drafts` also each `draft` of a round, and `vote`.
    *
    * The texts of the rounds joined are the answer, byte for byte (with `stop`, its end may come in
    * `end` alone). Messages that continue an earlier conversation run only what is new.
@@ -375,7 +376,8 @@ export class Conclave {
         ms: 0,
       });
     const schema = schemaOf(options.responseFormat);
-    const accepted: { text: string; tokens: number }[] = [];
+    // Its tokens are unknown, and limit nothing.
+    const accepted = options.accepted ? [{ text: options.accepted, tokens: 0 }] : [];
     const request: Unnumbered<"ask"> = {
       type: "ask",
       messages,
@@ -388,8 +390,9 @@ export class Conclave {
       overflow,
       ...(schema === undefined ? {} : { schema }),
       accepted,
+      ...(options.drafts && { drafts: true }),
     };
-    let text = "";
+    let text = options.accepted ?? "";
     let begun = false;
     for (let again = false; ; again = true) {
       const wire = this.#wire;

@@ -155,7 +155,12 @@ export const questionFields = {
   responseFormat: optional(object),
 };
 
-export const askFields = { ...questionFields, signal: optional(signal) };
+export const askFields = {
+  ...questionFields,
+  signal: optional(signal),
+  accepted: optional(text),
+  drafts: optional(flag),
+};
 
 export const beginFields = {
   signal: askFields.signal,

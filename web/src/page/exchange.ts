@@ -1,11 +1,12 @@
 /**
- * One question and its answer on the page: segments in their writers' colours, legend, figures,
- * rounds.
+ * One question and its answer on the page: the text with its writers, the round under way, legend,
+ * figures, actions, rounds.
  */
 import type { Adapter, Backend, Message } from "../protocol/engine.ts";
 import type { ConclaveError } from "../protocol/errors.ts";
 import type {
   BeginEvent,
+  DraftEvent,
   EndEvent,
   LeftEvent,
   ReadingEvent,
@@ -14,10 +15,14 @@ import type {
   ThoughtEvent,
 } from "../protocol/messages.ts";
 import type { Voted } from "./advice.ts";
+import { AnswerActions } from "./answer-actions.ts";
+import { AnswerView } from "./answer-view.ts";
 import { creditLine } from "./credits.ts";
-import { button, el, voice } from "./dom.ts";
-import { duration, plural, sentence, speed } from "./figures.ts";
+import { el, voice } from "./dom.ts";
+import { Drafting } from "./drafting.ts";
+import { duration, plural, speed } from "./figures.ts";
 import { inspector } from "./inspector.ts";
+import { QuestionLine } from "./question-line.ts";
 import type { SideBySide } from "./side-by-side.ts";
 import { runRecord, saveFile, type Run, type RunsOn } from "./run-record.ts";
 
@@ -34,6 +39,9 @@ export const stops: Record<string, string> = {
   failed: "broken off by an error",
 };
 
+/** Ends after which the members can go on. */
+const unfinished = new Set(["tokens", "rounds", "length", "stopped", "failed"]);
+
 export interface ExchangeContext {
   question: string;
   messages: Message[];
@@ -47,6 +55,10 @@ export interface ExchangeContext {
   onInspect: (exchange: Exchange) => void;
   /** Requests each member's own answer beside this one. */
   onSideBySide: (exchange: Exchange) => void;
+  /** Asks this or an edited question again, in place of this exchange and all later ones. */
+  onAgain: (exchange: Exchange, question: string) => void;
+  /** Lets the members continue the answer. */
+  onContinue: (exchange: Exchange) => void;
 }
 
 export class Exchange {
@@ -57,7 +69,10 @@ export class Exchange {
   /** Thoughts of each member before the answer, folded; by name. */
   readonly #thoughts = new Map<string, { body: HTMLElement; event: ThoughtEvent | undefined }>();
   readonly #thinking = el("div", { class: "thoughts" });
-  readonly #answer = el("div", { class: "answer growing", dir: "auto", "aria-live": "polite" });
+  readonly #line: QuestionLine;
+  readonly #answer: AnswerView;
+  readonly #drafting: Drafting;
+  readonly #actions: AnswerActions;
   readonly #legend = el("p", { class: "legend" });
   readonly #facts = el("p", { class: "facts" }, "Reading the question…");
   readonly #left: LeftEvent[] = [];
@@ -65,11 +80,9 @@ export class Exchange {
   readonly #failure = el("div", { class: "failure" });
   readonly #inspectorHost = el("div", {});
   readonly #aloneHost = el("div", {});
-  readonly #alone = button("Side by side", () => this.#context.onSideBySide(this), {
-    class: "quiet",
-    title: "Let each member answer this alone",
-  });
-  readonly #started = performance.now();
+  #started = performance.now();
+  /** Rounds before the last continuation, which number theirs from 1 anew. */
+  #earlier = 0;
   /** Progress of each member that reads in more than one step. */
   readonly #reading = new Map<string, string>();
   #firstSegment: number | undefined;
@@ -80,20 +93,35 @@ export class Exchange {
   constructor(context: ExchangeContext) {
     this.#context = context;
     this.question = context.question;
+    this.#line = new QuestionLine(context.question, (question) => context.onAgain(this, question));
+    this.#answer = new AnswerView(context.voices, {
+      onRound: (round, toggle) => this.inspect(round, toggle),
+      isOpen: () => this.#open !== undefined,
+    });
+    this.#drafting = new Drafting(context.members, context.voices);
+    this.#actions = new AnswerActions({
+      text: () => this.text,
+      onRegenerate: () => context.onAgain(this, this.question),
+      onContinue: () => context.onContinue(this),
+      onRounds: () => this.#toggleRounds(),
+      onSideBySide: () => context.onSideBySide(this),
+      onDownload: () => this.#download(),
+    });
     this.root = el(
       "article",
       { class: "exchange" },
-      el("h2", { class: "question", dir: "auto" }, context.question),
+      this.#line.root,
       this.#thinking,
-      this.#answer,
+      this.#answer.root,
+      this.#drafting.root,
       this.#legend,
       this.#facts,
+      this.#actions.root,
       this.#leaving,
       this.#failure,
       this.#inspectorHost,
       this.#aloneHost,
     );
-    this.#answer.addEventListener("keydown", (event) => this.#moveFocus(event));
   }
 
   /** The accepted text so far. */
@@ -119,16 +147,17 @@ export class Exchange {
     return this.#stop;
   }
 
-  /** Sets whether the members can be asked alone now. */
-  offerSideBySide(can: boolean): void {
-    this.#alone.disabled = !can;
+  /** Sets whether the members can be asked now. */
+  offer(can: boolean): void {
+    this.#actions.enabled = can;
+    this.#line.enabled = can;
   }
 
   /** Shows or removes each member's own answer below this one. */
   showSideBySide(view: SideBySide | undefined): void {
     this.#aloneHost.replaceChildren(...(view ? [view.root] : []));
     if (view) view.focus();
-    else this.#alone.focus();
+    else this.#actions.focusSideBySide();
   }
 
   get voices(): number[] {
@@ -140,6 +169,17 @@ export class Exchange {
     else this.#reading.delete(member);
     if (this.#reading.size > 0)
       this.#facts.textContent = `Reading the conversation: ${[...this.#reading.values()].join(", ")}…`;
+  }
+
+  /** The members continue an answer that is over. */
+  resume(): void {
+    this.#earlier = this.rounds.length;
+    this.#started = performance.now();
+    this.#firstSegment = undefined;
+    this.#failure.replaceChildren();
+    this.#actions.hide();
+    this.#answer.resume();
+    this.#facts.textContent = "Reading the answer so far…";
   }
 
   begin(event: BeginEvent): void {
@@ -189,27 +229,23 @@ export class Exchange {
     );
   }
 
-  add(round: RoundEvent): void {
+  draft({ member, text, ended }: DraftEvent): void {
+    this.#drafting.draft(member, text, ended);
+  }
+
+  /** All drafts have arrived. */
+  vote(): void {
+    this.#drafting.vote();
+  }
+
+  add(event: RoundEvent): void {
     this.#firstSegment ??= performance.now() - this.#started;
+    // A continuation counts what it continues as its first round.
+    const round =
+      this.#earlier === 0 ? event : { ...event, round: event.round - 1 + this.#earlier };
     this.rounds.push(round);
-    const member = round.drafters[round.winner] ?? 0;
-    const writers = round.writers.map((place) => round.candidates[place]?.member ?? "");
-    if (round.text !== "") {
-      const segment = el(
-        "span",
-        {
-          class: `segment ${voice(this.#context.voices[member] ?? member)}`,
-          role: "button",
-          tabindex: this.#answer.childElementCount === 0 ? 0 : -1,
-          title: `Round ${round.round}, by ${sentence(writers)}`,
-          "aria-expanded": "false",
-          "data-round": round.round,
-        },
-        round.text,
-      );
-      segment.addEventListener("click", () => this.inspect(round.round));
-      this.#answer.append(segment);
-    }
+    this.#drafting.decide(round);
+    this.#answer.show(this.rounds);
     this.#showLegend();
     this.#showFacts("answering");
     if (this.#open !== undefined) this.inspect(this.#open, false);
@@ -245,12 +281,8 @@ export class Exchange {
     const round = this.rounds.find((candidate) => candidate.round === number);
     const close = toggle && this.#open === number;
     this.#open = close || !round ? undefined : number;
-    for (const segment of this.#segments()) {
-      segment.setAttribute(
-        "aria-expanded",
-        String(segment.dataset["round"] === String(this.#open)),
-      );
-    }
+    this.#answer.mark(this.#open);
+    this.#actions.roundsOpen = this.#open !== undefined;
     const settings = this.#begin?.settings;
     if (!round || !settings || close) return this.#inspectorHost.replaceChildren();
     const focused = document.activeElement;
@@ -267,9 +299,7 @@ export class Exchange {
         onRound: (next) => this.inspect(next, false),
         onClose: () => {
           this.inspect(number);
-          this.#segments()
-            .find((segment) => segment.dataset["round"] === String(number))
-            ?.focus();
+          this.#answer.focus(number);
         },
       }),
     );
@@ -284,17 +314,23 @@ export class Exchange {
     (find(name) ?? find("close"))?.focus({ preventScroll: true });
   }
 
+  /** Opens the first round, or closes the open one. */
+  #toggleRounds(): void {
+    this.inspect(this.#open ?? this.rounds[0]?.round ?? 1);
+    this.#inspectorHost.scrollIntoView({ block: "nearest" });
+  }
+
   #settle(): void {
-    this.#answer.classList.remove("growing");
+    this.#drafting.end();
     this.#showFacts(stops[this.#stop] ?? this.#stop);
-    if (this.rounds.length > 0) {
-      this.#facts.append(
-        " ",
-        button("Download the run", () => this.#download(), { class: "quiet" }),
-      );
-      if (this.#context.members.length > 1) this.#facts.append(" ", this.#alone);
-    }
-    if (this.text === "") this.#answer.append(el("em", { class: "hint" }, "No text was accepted."));
+    this.#answer.settle("No text was accepted.");
+    this.#actions.show({
+      text: this.rounds.length > 0,
+      compared: this.#context.members.length > 1,
+      unfinished: unfinished.has(this.#stop),
+      // A replay has one beginning.
+      replayable: this.#earlier === 0,
+    });
   }
 
   #showLegend(): void {
@@ -304,10 +340,9 @@ export class Exchange {
   }
 
   #showFacts(state: string): void {
-    const tokens = this.rounds.reduce(
-      (sum, round) => sum + (round.candidates[round.winner]?.tokens ?? 0),
-      0,
-    );
+    const tokens = this.rounds
+      .slice(this.#earlier)
+      .reduce((sum, round) => sum + (round.candidates[round.winner]?.tokens ?? 0), 0);
     const parts = [state, plural(this.rounds.length, "round")];
     if (this.#firstSegment !== undefined) {
       parts.push(
@@ -345,33 +380,6 @@ export class Exchange {
       `${JSON.stringify(runRecord(run), null, 1)}\n`,
       "application/json",
     );
-  }
-
-  #segments(): HTMLElement[] {
-    return [...this.#answer.querySelectorAll<HTMLElement>(".segment")];
-  }
-
-  /** An answer is one Tab stop; arrows move within it, Enter or Space opens a round. */
-  #moveFocus(event: KeyboardEvent): void {
-    const segments = this.#segments();
-    const here = segments.indexOf(event.target as HTMLElement);
-    if (here < 0) return;
-    if (event.key === "Enter" || event.key === " ") {
-      event.preventDefault();
-      return this.inspect(Number(segments[here]?.dataset["round"]));
-    }
-    const steps: Record<string, number> = {
-      ArrowRight: here + 1,
-      ArrowLeft: here - 1,
-      Home: 0,
-      End: segments.length - 1,
-    };
-    const next = segments[steps[event.key] ?? -1];
-    if (!next) return;
-    event.preventDefault();
-    for (const segment of segments) segment.tabIndex = segment === next ? 0 : -1;
-    next.focus();
-    if (this.#open !== undefined) this.inspect(Number(next.dataset["round"]), false);
   }
 }
 

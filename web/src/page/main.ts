@@ -4,16 +4,14 @@ import {
   Conclave,
   defaultContextTokens,
   typed,
-  isFatal,
-  type ConclaveError,
-  type EndEvent,
+  type AskOptions,
   type Message,
   type Port,
 } from "../library/conclave.ts";
 import * as address from "./address.ts";
 import { Advice } from "./advice.ts";
 import { Choosing } from "./choosing.ts";
-import { button, byId, isInView } from "./dom.ts";
+import { byId, isInView } from "./dom.ts";
 import { takeDrops } from "./drop.ts";
 import { ensembleKey, type KeyedMember } from "./ensemble-key.ts";
 import { conversationOf, Exchange } from "./exchange.ts";
@@ -25,6 +23,7 @@ import { Notices } from "./notices.ts";
 import { hasOpenCore, keepOffline, keepOpenCore } from "./offline-copy.ts";
 import { QuestionBox } from "./question-box.ts";
 import { hasOtherTab } from "./other-tabs.ts";
+import { Remedies } from "./remedies.ts";
 import { drafts, Roster } from "./roster.ts";
 import { SettingsForm } from "./settings-form.ts";
 import { openSharing } from "./sharing.ts";
@@ -49,6 +48,14 @@ class Page {
   readonly #engineLine = byId("engine", HTMLElement);
   readonly #chart: WeightsChart;
   readonly #advice: Advice;
+  readonly #remedies = new Remedies({
+    isLong: () => conversationOf(this.#exchanges).length > 0,
+    isPresent: (slot) => this.#roster.slots.includes(slot),
+    onNew: (question) => this.#newConversation(question),
+    onAskAgain: (question) => this.#askAgain(question),
+    onRemove: (slot, stopping) => this.#remove(slot, stopping),
+    reloads: () => this.#reloadActions(),
+  });
   readonly #members: MembersPanel;
   readonly #roster: Roster;
   readonly #choosing: Choosing;
@@ -364,48 +371,113 @@ class Page {
     ];
   }
 
-  async #ask(): Promise<void> {
+  async #ask(asked = this.#question.text.trim()): Promise<void> {
     const conclave = this.#conclave;
-    const question = this.#question.text.trim();
     const chosen = this.#settings.read();
-    if (!conclave || !chosen || question === "" || this.#askButton.disabled) return;
+    if (!conclave || !chosen || asked === "" || this.#askButton.disabled) return;
     const slots = this.#roster.taking;
-    const members = slots.map((slot) => slot.source.name);
-    const cores = slots.map(
-      (slot) => slot.about?.core ?? (slot.source.builtIn ? "built-in" : "remote"),
-    ); // Present once they are loaded.
-    const voices = slots.map((slot) => slot.voice);
     const messages: Message[] = [
       ...conversationOf(this.#exchanges),
-      { role: "user", content: question },
+      { role: "user", content: asked },
     ];
     const exchange = new Exchange({
-      question,
+      question: asked,
       messages,
-      members,
-      cores,
-      voices,
+      members: slots.map((slot) => slot.source.name),
+      // Present once they are loaded.
+      cores: slots.map((slot) => slot.about?.core ?? (slot.source.builtIn ? "built-in" : "remote")),
+      voices: slots.map((slot) => slot.voice),
       backend: conclave.backend,
       adapter: conclave.adapter,
       onInspect: (which) => this.#chartOf(which),
       onSideBySide: (which) => void this.#sideBySide(which),
+      onAgain: (which, question) => this.#askInstead(which, question),
+      onContinue: (which) => void this.#continue(which),
     });
     this.#exchanges.push(exchange);
     this.#transcript.append(exchange.root);
     document.body.classList.add("asked");
     exchange.root.scrollIntoView({ block: "nearest" });
     this.#question.text = "";
+    this.#notices.clear("replaced");
+    await this.#answer(exchange, slots, chosen);
+  }
+
+  /** Asks again in place of an exchange and all later ones, which can be brought back. */
+  #askInstead(exchange: Exchange, question: string): void {
+    const place = this.#exchanges.indexOf(exchange);
+    if (place < 0 || this.#askButton.disabled || !this.#settings.read()) return;
+    const before = this.#exchanges;
+    const box = this.#question.text;
+    this.#show(before.slice(0, place));
+    void this.#ask(question);
+    this.#question.text = box;
+    const gone = before.length - place;
+    this.#notices.show(
+      "replaced",
+      "hint",
+      gone === 1
+        ? "The earlier answer was taken out of the conversation."
+        : `The earlier answer and ${gone - 1} after it were taken out of the conversation.`,
+      [{ label: "Bring back", run: () => this.#bringBack(before) }],
+    );
+  }
+
+  /** Replaces the conversation by an earlier one. */
+  #bringBack(exchanges: Exchange[]): void {
+    this.#stop();
+    this.#show(exchanges);
+    exchanges.at(-1)?.root.scrollIntoView({ block: "nearest" });
+    this.#refresh();
+  }
+
+  /** Shows these exchanges as the conversation. */
+  #show(exchanges: Exchange[]): void {
+    this.#exchanges = exchanges;
+    this.#transcript.replaceChildren(...exchanges.map(({ root }) => root));
+  }
+
+  /** Lets the members that wrote an answer go on with it. */
+  async #continue(exchange: Exchange): Promise<void> {
+    const chosen = this.#settings.read();
+    const { members } = exchange.context;
+    const slots = members.flatMap((name) => this.#slot(name) ?? []);
+    if (!chosen || this.#askButton.disabled) return;
+    if (slots.length < members.length || slots.some(({ state }) => state !== "ready"))
+      return this.#notices.show(
+        "gone",
+        "hint",
+        "Not all members of this answer are here any more. Regenerate it with the present ones.",
+      );
+    exchange.resume();
+    const { maxRounds, maxCharacters } = chosen.settings;
+    const settings = {
+      ...chosen.settings,
+      // What there is counts as a round.
+      maxRounds: maxRounds + 1,
+      maxCharacters: maxCharacters + exchange.text.length,
+    };
+    await this.#answer(exchange, slots, { ...chosen, settings, accepted: exchange.text });
+  }
+
+  /** Follows an answer until it is over. */
+  async #answer(exchange: Exchange, slots: Slot[], options: AskOptions): Promise<void> {
+    const conclave = this.#conclave;
+    if (!conclave) return;
+    const { messages, members } = exchange.context;
     const controller = new AbortController();
     this.#answering = controller;
     this.#roster.busy = true;
     this.#moved = false;
     this.#refresh();
+    if (document.activeElement === document.body) this.#stopButton.focus();
     this.#members.begin(slots);
     this.#advice.clear();
     try {
       for await (const event of conclave.ask(messages, {
-        ...chosen,
+        ...options,
         members,
+        drafts: members.length > 1,
         signal: controller.signal,
       })) {
         if (event.type === "reading") exchange.reading(event);
@@ -415,11 +487,15 @@ class Page {
         } else if (event.type === "thinking")
           this.#follow(exchange, () => exchange.thinking(event));
         else if (event.type === "thought") exchange.thought(event);
+        else if (event.type === "draft") this.#follow(exchange, () => exchange.draft(event));
+        else if (event.type === "vote") exchange.vote();
         else if (event.type === "left")
-          this.#follow(exchange, () => exchange.leave(event, this.#removal(event.member, slots)));
+          this.#follow(exchange, () =>
+            exchange.leave(event, this.#remedies.removal(event.member, slots)),
+          );
         else if (event.type === "reopened") this.#showReopened(conclave);
         else if (event.type === "end")
-          this.#follow(exchange, () => exchange.end(event, this.#endActions(event)));
+          this.#follow(exchange, () => exchange.end(event, this.#remedies.afterEnd(event)));
         else {
           this.#follow(exchange, () => exchange.add(event));
           // A new conversation may have begun while this answer stops.
@@ -435,7 +511,9 @@ class Page {
       // Switching the engine during an answer stops it too.
       if (controller.signal.aborted) exchange.endStopped();
       else
-        this.#follow(exchange, () => exchange.fail(error, this.#remedies(error, exchange, slots)));
+        this.#follow(exchange, () =>
+          exchange.fail(error, this.#remedies.afterError(error, exchange.question, slots)),
+        );
     } finally {
       this.#answering = undefined;
       this.#roster.busy = false;
@@ -485,44 +563,6 @@ class Page {
     if (inView) root.scrollIntoView({ block: "nearest" });
   }
 
-  /** A full context has no room for another question either. */
-  #endActions({ stop }: EndEvent): HTMLElement[] {
-    if (stop !== "context") return [];
-    return [button("Start a new conversation", () => this.#newConversation())];
-  }
-
-  /** Actions offered after an error; `slots` are the members that were asked. */
-  #remedies(error: ConclaveError, { question }: Exchange, slots: Slot[]): HTMLElement[] {
-    const remedies: HTMLElement[] = [];
-    if (error.kind === "ContextFull") {
-      const long = conversationOf(this.#exchanges).length > 0;
-      remedies.push(
-        long
-          ? button("Start a new conversation", () => this.#newConversation(question))
-          : button("Shorten the question", () => this.#askAgain(question)),
-      );
-    }
-    remedies.push(...this.#removal(error.member, slots, question));
-    if (isFatal(error))
-      remedies.push(...this.#reloadActions().map(({ label, run }) => button(label, run)));
-    return remedies;
-  }
-
-  /**
-   * Action that removes a failed member; a `question` without an answer can be asked of the others.
-   */
-  #removal(name: string | undefined, slots: Slot[], question?: string): HTMLElement[] {
-    const failed = slots.find((slot) => slot.source.name === name);
-    if (!failed) return [];
-    const remove = button(`Remove ${failed.source.name}`, () => {
-      remove.remove();
-      // It may have been removed already by its card.
-      if (this.#roster.slots.includes(failed)) this.#remove(failed, question !== undefined);
-      if (question !== undefined) this.#askAgain(question);
-    });
-    return [remove];
-  }
-
   /** Removes a member, and stops an answer that it still takes part in. */
   #remove(slot: Slot, stopping = true): void {
     if (stopping) this.#stop();
@@ -545,11 +585,11 @@ class Page {
 
   #newConversation(question = ""): void {
     this.#stop();
-    this.#exchanges = [];
+    this.#show([]);
     this.#charted = undefined;
     this.#members.rest();
     this.#advice.reset();
-    this.#transcript.replaceChildren();
+    this.#notices.clear("replaced");
     document.body.classList.remove("asked");
     this.#question.text = question;
     this.#question.focus();
@@ -571,7 +611,7 @@ class Page {
     if (answering && focused === this.#askButton) this.#stopButton.focus();
     if (!answering && focused === this.#stopButton) this.#question.focus();
     for (const exchange of this.#exchanges)
-      exchange.offerSideBySide(this.#conclave !== undefined && !answering && !loading);
+      exchange.offer(this.#conclave !== undefined && !answering && !loading);
     this.#newButton.hidden = this.#exchanges.length === 0;
     document.body.dataset["state"] = answering ? "answering" : ready ? "ready" : "loading";
     byId("why-not", HTMLElement).hidden = answering || ready;

@@ -317,6 +317,13 @@ const event = variant({
   thinking: shape({ member: text, text }),
   /** The complete thought. It is not part of the answer, and no other member sees it. */
   thought: shape({ member: text, text, tokens: number }),
+  /**
+   * A member's draft has arrived, if `drafts` were asked for: as drafted, not yet cut to whole
+   * words. `member` is an index.
+   */
+  draft: shape({ member: number, text, ended: flag, tokens: number }),
+  /** All drafts have arrived, and the members score them; only with `drafts`. */
+  vote: shape({ candidates: list(shape({ text, ended: flag })) }),
   /** One round. Rows are verifiers in the order of `active`, columns the `candidates`. */
   round: shape({
     /** From 1. */
@@ -433,8 +440,10 @@ const request = variant({
     overflow: oneOf("error", "drop-oldest"),
     /** JSON text: the answer is a document of this schema. */
     schema: optional(text),
-    /** Segments accepted by an earlier engine: the answer continues after them. */
+    /** Segments accepted before: the answer continues after them. */
     accepted: list(shape({ text, tokens: number })),
+    /** Whether drafts and votes are reported before their round. */
+    drafts: optional(flag),
   }),
   measure: shape({ id: number, messages: list(message), members: list(text), thinking }),
   /** Begins a conversation with this `id`, whose rounds the caller drives until it ends it. */
@@ -504,6 +513,8 @@ export type RoundCounters = Checked<typeof roundCounters>;
 export type ConclaveEvent = Checked<typeof event>;
 export type ReadingEvent = Extract<ConclaveEvent, { type: "reading" }>;
 export type BeginEvent = Extract<ConclaveEvent, { type: "begin" }>;
+export type DraftEvent = Extract<ConclaveEvent, { type: "draft" }>;
+export type VoteEvent = Extract<ConclaveEvent, { type: "vote" }>;
 export type RoundEvent = Extract<ConclaveEvent, { type: "round" }>;
 export type ThinkingEvent = Extract<ConclaveEvent, { type: "thinking" }>;
 export type ThoughtEvent = Extract<ConclaveEvent, { type: "thought" }>;

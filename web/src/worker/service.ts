@@ -668,7 +668,8 @@ export class Service {
         if (thinking !== "off" && accepted.length === 0 && !signal.aborted)
           await this.#think(members, request.members, emit, signal);
         const counted = members.map((member) => member.counters());
-        const run = rounds(members, machine, settings, signal, failed);
+        const onStep = request.drafts ? emit : undefined;
+        const run = rounds(members, machine, settings, signal, failed, onStep);
         const gate = this.#running.get(request.id)?.gate;
         let step = await run.next();
         for (; !step.done; await gate?.pass(signal), step = await run.next()) {
