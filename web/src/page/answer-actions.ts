@@ -1,5 +1,5 @@
 /** What can be done with an answer: copied, written anew, continued, and looked into. */
-import { copyText } from "./copy-text.ts";
+import { copyText } from "../library/markdown/copy.ts";
 import { button, el } from "./dom.ts";
 
 export interface ActionEvents {

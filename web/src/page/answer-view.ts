@@ -5,7 +5,7 @@
  */
 import { copiedCode, showMarkdown, type Written } from "../library/markdown/show.ts";
 import type { RoundEvent } from "../protocol/messages.ts";
-import { copyText } from "./copy-text.ts";
+import { copyText } from "../library/markdown/copy.ts";
 import { el, voice } from "./dom.ts";
 import { sentence } from "./figures.ts";
 
@@ -22,7 +22,7 @@ export interface AnswerEvents {
 }
 
 export class AnswerView {
-  readonly root = el("div", { class: "answer growing", dir: "auto", "aria-live": "polite" });
+  readonly root = el("div", { class: "answer prose growing", dir: "auto", "aria-live": "polite" });
   readonly #voices: readonly number[];
 
   /** Without events its rounds can't be opened. */

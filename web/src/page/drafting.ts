@@ -14,6 +14,8 @@ export type Decided = Pick<RoundEvent, "drafters" | "winner" | "writers" | "tota
 const growMs = 450;
 /** Faster rounds are left out: they could not be followed. */
 const leastMs = 700;
+/** Faster answers show no drafts, which would only flicker. */
+const patienceMs = 500;
 
 interface Row {
   root: HTMLElement;
@@ -30,6 +32,7 @@ export class Drafting {
   readonly #calm = matchMedia("(prefers-reduced-motion: reduce)");
   /** Time at which the shown round began. */
   #since = Number.NEGATIVE_INFINITY;
+  #waiting: ReturnType<typeof setTimeout> | undefined;
   /** Drafts are of a round that is shown, of one left out, or none has come yet. */
   #round: "shown" | "left out" | "over" = "over";
 
@@ -39,9 +42,16 @@ export class Drafting {
     this.root.append(this.#title, this.#list);
   }
 
+  /** The members begin to draft. */
+  begin(): void {
+    clearTimeout(this.#waiting);
+    this.#waiting = setTimeout(() => (this.root.hidden = false), patienceMs);
+    this.#next();
+  }
+
   /** A draft has arrived, possibly the first of a round. */
   draft(member: number, text: string, ended: boolean): void {
-    if (this.#round === "over") this.#begin();
+    if (this.#round === "over") this.#next();
     if (this.#round !== "shown") return;
     const shown = this.#rows[member];
     if (!shown) return;
@@ -60,31 +70,36 @@ export class Drafting {
     this.#round = "over";
     if (!shown) return;
     const { drafters, candidates, totals, winner, writers } = round;
+    const votes = (place: number): number => totals[place] ?? 0;
     const most = Math.max(...totals, 0);
     this.#title.textContent =
       totals.length > 0 ? "The draft with the most votes is kept." : "Nobody doubted this draft.";
-    drafters.forEach((member, place) => {
-      const [row, candidate] = [this.#rows[member], candidates[place]];
-      if (!row || !candidate) return;
+    // Of a member's several candidates the one with the most votes is shown.
+    const order = drafters.map((_, place) => place).sort((a, b) => votes(a) - votes(b));
+    for (const place of [...order, winner]) {
+      const [row, candidate] = [this.#rows[drafters[place] ?? -1], candidates[place]];
+      if (!row || !candidate) continue;
       row.text.textContent = wordsOf(candidate.text, candidate.ended);
-      row.bar.style.inlineSize = `${most > 0 ? ((totals[place] ?? 0) / most) * 100 : 0}%`;
+      row.bar.style.inlineSize = `${most > 0 ? (votes(place) / most) * 100 : 0}%`;
       const kept = place === winner;
       row.state.textContent = kept ? "kept" : writers.includes(place) ? "the same" : "";
       row.root.dataset["state"] = kept || writers.includes(place) ? "kept" : "lost";
-    });
+    }
   }
 
   end(): void {
+    clearTimeout(this.#waiting);
     this.#round = "over";
+    this.#since = Number.NEGATIVE_INFINITY;
     this.root.hidden = true;
   }
 
-  #begin(): void {
+  /** Another round begins. */
+  #next(): void {
     const now = performance.now();
     this.#round = now - this.#since < leastMs ? "left out" : "shown";
     if (this.#round !== "shown") return;
     this.#since = now;
-    this.root.hidden = false;
     this.#title.textContent = "Each member drafts the next words…";
     for (const row of this.#rows) {
       row.root.dataset["state"] = "drafting";

@@ -57,6 +57,8 @@ export interface ExchangeContext {
   onSideBySide: (exchange: Exchange) => void;
   /** Asks this or an edited question again, in place of this exchange and all later ones. */
   onAgain: (exchange: Exchange, question: string) => void;
+  /** Shown below the answer once it is over. */
+  note?: HTMLElement | undefined;
   /** Lets the members continue the answer. */
   onContinue: (exchange: Exchange) => void;
 }
@@ -185,6 +187,7 @@ export class Exchange {
   begin(event: BeginEvent): void {
     this.#begin = event;
     this.#facts.textContent = "Drafting the first segment…";
+    if (this.#context.members.length > 1) this.#drafting.begin();
   }
 
   /** Appends a thought to its member's fold, which is closed at first. */
@@ -324,6 +327,7 @@ export class Exchange {
     this.#drafting.end();
     this.#showFacts(stops[this.#stop] ?? this.#stop);
     this.#answer.settle("No text was accepted.");
+    if (this.#context.note && this.rounds.length > 0) this.#leaving.append(this.#context.note);
     this.#actions.show({
       text: this.rounds.length > 0,
       compared: this.#context.members.length > 1,

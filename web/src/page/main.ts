@@ -11,11 +11,12 @@ import {
 import * as address from "./address.ts";
 import { Advice } from "./advice.ts";
 import { Choosing } from "./choosing.ts";
-import { byId, isInView } from "./dom.ts";
+import { button, byId, el, isInView } from "./dom.ts";
 import { takeDrops } from "./drop.ts";
 import { ensembleKey, type KeyedMember } from "./ensemble-key.ts";
 import { conversationOf, Exchange } from "./exchange.ts";
 import { percent } from "./figures.ts";
+import { toysTitle } from "./ensembles-list.ts";
 import { engineText, memoryTogether } from "./member-facts.ts";
 import { Masthead } from "./masthead.ts";
 import { MembersPanel, type Slot } from "./members-panel.ts";
@@ -27,7 +28,9 @@ import { Remedies } from "./remedies.ts";
 import { drafts, Roster } from "./roster.ts";
 import { SettingsForm } from "./settings-form.ts";
 import { openSharing } from "./sharing.ts";
+import { showRecorded } from "./showing.ts";
 import { SideBySide } from "./side-by-side.ts";
+import { isToySkill } from "./toy-skills.ts";
 import { WeightsChart } from "./weights-chart.ts";
 
 /**
@@ -183,6 +186,7 @@ class Page {
   }
 
   async start(): Promise<void> {
+    void showRecorded(byId("showing", HTMLElement));
     this.#furnishing = Promise.all([hasOpenCore(), this.#choosing.furnish()]).then(([has]) => {
       this.#furnished = true;
       if (!has) this.#members.openCore = OPEN_CORE_BYTES;
@@ -389,6 +393,7 @@ class Page {
       voices: slots.map((slot) => slot.voice),
       backend: conclave.backend,
       adapter: conclave.adapter,
+      note: this.#toysNote(asked),
       onInspect: (which) => this.#chartOf(which),
       onSideBySide: (which) => void this.#sideBySide(which),
       onAgain: (which, question) => this.#askInstead(which, question),
@@ -401,6 +406,17 @@ class Page {
     this.#question.text = "";
     this.#notices.clear("replaced");
     await this.#answer(exchange, slots, chosen);
+  }
+
+  /** What to expect of the toys, beyond their exercises. */
+  #toysNote(question: string): HTMLElement | undefined {
+    if (this.#roster.title !== toysTitle || isToySkill(question)) return undefined;
+    return el(
+      "p",
+      { class: "note" },
+      "The bundled toys know only their exercises, and this question is none of them: the answer is a demonstration of the voting. ",
+      button("Bring real models", () => this.#choosing.dialog.open(), { class: "quiet" }),
+    );
   }
 
   /** Asks again in place of an exchange and all later ones, which can be brought back. */

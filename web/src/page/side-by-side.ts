@@ -120,7 +120,7 @@ export class SideBySide {
 function card(name: string, style: string): Card {
   const made: Card = {
     root: el("li", { class: `alone ${style}`, "data-state": "waiting" }),
-    answer: el("div", { class: "alone-answer", dir: "auto" }),
+    answer: el("div", { class: "alone-answer prose", dir: "auto" }),
     reading: el("progress", {
       max: 1,
       value: 0,

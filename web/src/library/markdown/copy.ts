@@ -3,13 +3,20 @@
 /** How long a button says so. */
 const shownMs = 1600;
 
+/** Name and text of a button before it said so. */
+const labels = new WeakMap<HTMLElement, [text: string, name: string | null]>();
+
 export async function copyText(text: string, button: HTMLElement): Promise<void> {
   const done = (await written(text)) ? "Copied" : "Not allowed here";
-  const label = button.dataset["label"] ?? button.textContent ?? "";
-  button.dataset["label"] = label;
+  if (!labels.has(button))
+    labels.set(button, [button.textContent ?? "", button.getAttribute("aria-label")]);
+  button.removeAttribute("aria-label");
   button.textContent = done;
   setTimeout(() => {
-    if (button.textContent === done) button.textContent = label;
+    const [label, name] = labels.get(button) ?? [];
+    if (label === undefined || !labels.delete(button)) return;
+    button.textContent = label;
+    if (name) button.setAttribute("aria-label", name);
   }, shownMs);
 }
 
