@@ -218,7 +218,14 @@ await build({
     PAGE_VERSION: JSON.stringify(pageVersion.digest("hex").slice(0, 16)),
   },
 });
-for (const file of ["index.html", "bench.html", "bench.css", "mark.svg", "catalogue.json"])
+for (const file of [
+  "index.html",
+  "bench.html",
+  "bench.css",
+  "mark.svg",
+  "catalogue.json",
+  "recorded.json",
+])
   await cp(`${web}${file}`, `${dist}/${file}`);
 // The font's licence must be distributed with it.
 await cp(

@@ -2,7 +2,16 @@
  * Conversations as they are kept in this browser, and as they cross in files. A turn is a question
  * with its answer, kept as the events that the page showed, so that it can be shown again whole.
  */
-import { list, number, oneOf, optional, shape, text, type Checked } from "../protocol/check.ts";
+import {
+  flag,
+  list,
+  number,
+  oneOf,
+  optional,
+  shape,
+  text,
+  type Checked,
+} from "../protocol/check.ts";
 import { adapter, backend, failure, parseEvent } from "../protocol/messages.ts";
 import type { ConclaveEvent } from "../protocol/messages.ts";
 
@@ -38,6 +47,8 @@ const turn = shape({
   /** Text of the answer so far. */
   answer: text,
   events: list(keptEvent),
+  /** Set if the answer went on after it was over or broken off. */
+  continued: optional(flag),
   /** Set if the answer ended with an error. */
   failure: optional(failure),
 });

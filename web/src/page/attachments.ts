@@ -76,33 +76,31 @@ export class Attachments {
       remove,
     );
   }
+}
 
-  /**
-   * Takes the attached file for a question, as much of it as every member has room for; throws if
-   * there is no room for any of it.
-   */
-  async take(
-    conclave: Pick<Conclave, "measure">,
-    question: string,
-    members: string[],
-  ): Promise<Attachment | undefined> {
-    const attached = this.#attached;
-    if (!attached) return undefined;
-    const text = await longestFitting(attached.text, async (text) => {
-      const content = asked({ question, attached: { ...attached, text } });
-      try {
-        const measured = await conclave.measure([{ role: "user", content }], { members });
-        return measured.every(({ tokens, room }) => room === 0 || tokens <= room * (1 - forAnswer));
-      } catch {
-        return false; // It is too long for a member.
-      }
-    });
-    if (text === "")
-      throw new Error(
-        `There is no room for ${attached.name} beside the question. Choose more room for a conversation under “Change”, or let members with more room answer.`,
-      );
-    return { ...attached, text };
-  }
+/**
+ * The attached file of a question, cut to what every member has room for; throws if there is no room
+ * for any of it.
+ */
+export async function fitted(
+  conclave: Pick<Conclave, "measure">,
+  { question, attached }: { question: string; attached: Attachment },
+  members: string[],
+): Promise<Attachment> {
+  const text = await longestFitting(attached.text, async (text) => {
+    const content = asked({ question, attached: { ...attached, text } });
+    try {
+      const measured = await conclave.measure([{ role: "user", content }], { members });
+      return measured.every(({ tokens, room }) => room === 0 || tokens <= room * (1 - forAnswer));
+    } catch {
+      return false; // It is too long for a member.
+    }
+  });
+  if (text === "")
+    throw new Error(
+      `There is no room for ${attached.name} beside the question. Choose more room for a conversation under “Change”, or let members with more room answer.`,
+    );
+  return { ...attached, text };
 }
 
 /** Bytes without the beginning of a character at their end, if they were cut there. */

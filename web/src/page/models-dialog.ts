@@ -16,6 +16,7 @@ import { byId, button, el } from "./dom.ts";
 import { filePicker } from "./drop.ts";
 import { ensemblesList } from "./ensembles-list.ts";
 import type { Machine } from "./fit.ts";
+import { ModelPicker } from "./model-picker.ts";
 import type { PickedFile } from "./picked.ts";
 import { QuantiseSelect } from "./quantise-choice.ts";
 import { RemoteForm } from "./remote-form.ts";
@@ -49,6 +50,7 @@ export class ModelsDialog {
   readonly #host: string;
   readonly #about = el("p", { class: "description" });
   readonly #ensembles = el("div", {});
+  readonly #picker = new ModelPicker();
   readonly #builtIn = new BuiltInOffer((source) => this.#elsewhere(source));
   readonly #stored = el("div", {});
   readonly #status = el("p", { class: "dialog-status", role: "status" });
@@ -80,13 +82,19 @@ export class ModelsDialog {
       this.#status,
       el(
         "section",
-        { "aria-labelledby": "ensembles-title" },
+        { "aria-labelledby": "recommended-title" },
         el(
           "div",
           { class: "dialog-head" },
-          title("ensembles-title", "Ensembles"),
+          title("recommended-title", "Recommended for this machine"),
           this.#contextChoice(),
         ),
+        this.#picker.root,
+      ),
+      el(
+        "section",
+        { "aria-labelledby": "ensembles-title" },
+        title("ensembles-title", "Ensembles"),
         this.#ensembles,
       ),
       el(
@@ -175,11 +183,13 @@ export class ModelsDialog {
         shown: this.#events.shown(),
         host: this.#host,
       };
+      const onEnsemble = (ensemble: Ensemble): Promise<void> =>
+        this.#run((signal) => this.#events.onEnsemble(ensemble, signal));
+      this.#picker.show(ensembles, { ...context, onEnsemble });
       this.#ensembles.replaceChildren(
         ensemblesList(ensembles, {
           ...context,
-          onEnsemble: (ensemble) =>
-            this.#run((signal) => this.#events.onEnsemble(ensemble, signal)),
+          onEnsemble,
           onToys: () => this.#run(() => this.#events.onToys()),
         }),
       );

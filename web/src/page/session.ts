@@ -19,18 +19,18 @@ import { takeUnsaved, writeUnsaved } from "../kept/unsaved.ts";
 import { optional, shape, text } from "../protocol/check.ts";
 import type { Adapter, Backend } from "../protocol/engine.ts";
 import { toRecord, type ConclaveError } from "../protocol/errors.ts";
-import { button } from "./dom.ts";
 import { conversationOf, type Exchange } from "./exchange.ts";
-import { exchangeOf, Turning, type Asked, type Surroundings } from "./turns.ts";
+import { exchangeOf, Turning, type Asked, type Reactions } from "./turns.ts";
 
-export interface SessionEvents extends Pick<Surroundings, "onInspect" | "onSideBySide"> {
+export interface SessionEvents extends Reactions {
   /** Before another conversation is shown: ends an answer under way. */
   onLeave: () => void;
   /** Another conversation is shown, or other exchanges of it. */
   onShown: () => void;
   /** A half-typed question is there again. */
   onDraft: (draft: Draft) => void;
-  onContinue: (exchange: Exchange) => void;
+  /** Makes a note to show with the answer to a question. */
+  noteOn: (question: string) => HTMLElement | undefined;
   /** Conversations have changed, here or in another tab. */
   onChange: () => void;
   onFailure: (message: string) => void;
@@ -62,6 +62,8 @@ export class Session {
     Exchange,
     { turning: Turning; save: () => void; end: () => void; release: () => void }
   >();
+  /** The last writing of turns that were answered here. */
+  readonly #saved = new Map<Exchange, Promise<void>>();
   readonly #drafts = new Latest<{ id: string; draft: Draft }>(({ id, draft }) =>
     this.keeper.saveDraft(id, draft),
   );
@@ -147,13 +149,12 @@ export class Session {
     const exchange = this.#exchange(turn, false);
     this.#place(exchange);
     this.goOn(exchange, question);
-    this.saveDraft({ text: "" });
     this.#remember();
     return exchange;
   }
 
-  /** Begins an answer, or continues one; returns the segments from which it goes on. */
-  goOn(exchange: Exchange, by: Asked): Turning["accepted"] {
+  /** Begins an answer, or continues one. */
+  goOn(exchange: Exchange, by: Asked): Pick<Turning, "accepted" | "places"> {
     const turning = new Turning(this.#turns.get(exchange)!, by);
     const { turn } = turning;
     // The conversation's own record is written first and last; the turn with every event.
@@ -162,10 +163,50 @@ export class Session {
     const release = answering(turn.id);
     const end = (): void => {
       release();
-      void first.then(() => this.keeper.saveTurn(turn)).then(() => this.#events.onChange());
+      const saved = first.then(() => this.keeper.saveTurn(turn));
+      this.#saved.set(exchange, saved);
+      void saved.then(() => this.#events.onChange());
     };
     this.#underWay.set(exchange, { turning, save, end, release });
-    return turning.accepted;
+    return turning;
+  }
+
+  /**
+   * Takes an exchange and all later ones out of the conversation. `bringBack` undoes it, and takes
+   * out what was asked since.
+   */
+  takeOut(from: Exchange): { count: number; bringBack: () => void } {
+    const id = this.#id;
+    const before = this.exchanges;
+    const gone = before.slice(before.indexOf(from));
+    const deleted = this.#remove(gone);
+    this.#events.onShown();
+    const bringBack = (): void => {
+      if (this.#id !== id) return;
+      this.#events.onLeave();
+      const since = this.exchanges.filter((each) => !before.includes(each));
+      const turns = gone.map((each) => this.#turns.get(each)!);
+      void Promise.all([deleted, this.#remove(since)])
+        .then(() => this.keeper.saveTurns(turns))
+        .then(() => this.#events.onChange());
+      for (const each of gone) this.#place(each);
+      this.#events.onShown();
+    };
+    return { count: gone.length, bringBack };
+  }
+
+  /** Removes exchanges, here and from what is kept; what is still to come of them is not kept. */
+  async #remove(gone: readonly Exchange[]): Promise<void> {
+    const saved = gone.map((each) => this.#saved.get(each));
+    for (const each of gone) {
+      this.#underWay.get(each)?.release();
+      this.#underWay.delete(each);
+      each.root.remove();
+    }
+    this.exchanges = this.exchanges.filter((each) => !gone.includes(each));
+    await Promise.all(saved);
+    await this.keeper.deleteTurns(gone.map((each) => this.#turns.get(each)!));
+    this.#events.onChange();
   }
 
   /** Keeps an event of an answer; returns it in terms of the exchange's members. */
@@ -226,8 +267,12 @@ export class Session {
 
   #exchange(turn: KeptTurn, kept: boolean): Exchange {
     const earlier = this.exchanges.filter((each) => (this.#turns.get(each)?.at ?? 0) < turn.at);
-    const { onInspect, onSideBySide } = this.#events;
-    const around = { messages: conversationOf(earlier), onInspect, onSideBySide };
+    const { onInspect, onSideBySide, onAgain, onContinue, noteOn } = this.#events;
+    const around = {
+      messages: conversationOf(earlier),
+      note: kept ? undefined : noteOn(turn.question),
+      ...{ onInspect, onSideBySide, onAgain, onContinue },
+    };
     const exchange = exchangeOf(turn, around, kept);
     this.#turns.set(exchange, turn);
     return exchange;
@@ -251,9 +296,7 @@ export class Session {
     const elsewhere = !over && (await isBeingAnswered(turn.id));
     if (turn.conversation !== this.#id) return;
     const exchange = this.#exchange(turn, true);
-    if (elsewhere) exchange.breakOff("elsewhere", []);
-    else if (!over)
-      exchange.breakOff("closed", [button("Continue", () => this.#events.onContinue(exchange))]);
+    if (!over) exchange.breakOff(elsewhere ? "elsewhere" : "closed");
     this.#place(exchange);
   }
 
@@ -262,13 +305,15 @@ export class Session {
     this.#events.onChange();
     if (conversation !== this.#id || id === undefined) return;
     const known = this.exchanges.find((each) => this.#turns.get(each)?.id === id);
-    if (known && known.stop !== "elsewhere") return;
+    if (known && this.#underWay.has(known)) return;
     const turn = (await this.keeper.turns(conversation)).find((each) => each.id === id);
-    if (!turn || conversation !== this.#id || (known && !isOver(turn))) return;
-    if (known) {
+    if (conversation !== this.#id) return;
+    if (known && (!turn || (known.stop === "elsewhere" && isOver(turn)))) {
       known.root.remove();
       this.exchanges = this.exchanges.filter((each) => each !== known);
-    } else if (this.exchanges.some((each) => this.#turns.get(each)?.id === id)) return;
+    } else if (known) return;
+    if (!turn) return known && this.#events.onShown();
+    if (this.exchanges.some((each) => this.#turns.get(each)?.id === id)) return;
     await this.#restore(turn);
     this.#events.onShown();
   }
