@@ -176,9 +176,9 @@ test("an answer is continued after a limit, by the keyboard, and its rounds go o
   await visitor.set("segmentTokens", "4");
   await visitor.set("maxRounds", "2");
   const begun = await visitor.answer(story);
-  assert.match((await page.locator(".facts").textContent()) ?? "", /the most rounds allowed · 2/);
+  assert.match((await page.locator(".exchange .facts").textContent()) ?? "", /the most rounds allowed · 2/);
   await page.getByRole("button", { name: "Continue" }).press("Enter");
-  await page.locator(".facts", { hasText: "· 4 rounds" }).waitFor();
+  await page.locator(".exchange .facts", { hasText: "· 4 rounds" }).waitFor();
   await visitor.state("ready");
   const whole = await visitor.text();
   assert.ok(whole.startsWith(begun) && whole.length > begun.length, whole);
@@ -191,7 +191,7 @@ test("an answer is continued after a limit, by the keyboard, and its rounds go o
   assert.ok(await page.getByRole("button", { name: "Round after" }).isDisabled());
   await visitor.set("maxRounds", "64");
   await page.getByRole("button", { name: "Continue" }).press("Enter");
-  await page.locator(".facts", { hasText: "finished" }).waitFor();
+  await page.locator(".exchange .facts", { hasText: "finished" }).waitFor();
   await visitor.state("ready");
   assert.ok((await visitor.text()).startsWith(whole));
   assert.equal(await page.getByRole("button", { name: "Continue" }).isVisible(), false);
@@ -212,7 +212,7 @@ test("a stopped answer is continued from where it was", async () => {
   );
   await visitor.ask(story);
   await visitor.state("ready");
-  assert.match((await page.locator(".facts").textContent()) ?? "", /stopped by you/);
+  assert.match((await page.locator(".exchange .facts").textContent()) ?? "", /stopped by you/);
   const kept = await visitor.text();
   await visitor.set("maxRounds", "2");
   await page.getByRole("button", { name: "Continue" }).click();
