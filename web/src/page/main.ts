@@ -40,6 +40,7 @@ import { WeightsChart } from "./weights-chart.ts";
 declare const OPEN_CORE_BYTES: number | undefined;
 /** Distinguishes messages of different builds. */
 declare const PAGE_VERSION: string;
+const asideKey = "members that take no part";
 
 class Page {
   readonly #notices = new Notices(byId("notices", HTMLElement));
@@ -93,6 +94,7 @@ class Page {
         if (!slot) return;
         slot.takesPart = takesPart;
         this.#members.show(slot);
+        this.#keepAside();
         this.#refresh();
       },
     });
@@ -106,6 +108,7 @@ class Page {
       },
       onTakesPart: (slot) => {
         if (slot.takesPart) this.#roster.keep(slot);
+        this.#keepAside();
         this.#refresh();
       },
       onStored: () => void this.#choosing.dialog.open("stored"),
@@ -172,7 +175,7 @@ class Page {
       onChange: () => void this.#conversations.refresh(),
       onFailure: (message) => this.#notices.show("kept", "warning", message),
       onInspect: (exchange) => this.#answers.chartOf(exchange),
-      onSideBySide: (exchange) => void this.#sideBySide(exchange),
+      onSideBySide: (exchange) => void this.#answers.sideBySide(this.#conclave, exchange),
     });
     const remedies = new Remedies({
       reloads: () => this.#reloadActions(),
@@ -268,7 +271,11 @@ class Page {
   /** Makes the last visit's members ready, without those that ended a tab. */
   async #furnish(): Promise<void> {
     const endings = this.#risks.collect(await livingTabs());
-    await this.#choosing.furnish();
+    const [aside] = await Promise.all([
+      this.#session.keeper.value(asideKey),
+      this.#choosing.furnish(),
+    ]);
+    this.#roster.setAside(aside);
     showEndings(endings, this.#places);
   }
 
@@ -456,15 +463,10 @@ class Page {
     if (this.#answers.state !== "idle" || !conclave || slots.length === 0 || !chosen) return;
     const { settings, sampling, thinking } = chosen;
     const accepted = this.#session.goOn(exchange, askedOf(slots));
+    const how = { slots, settings, sampling, thinking, accepted };
     exchange.resume();
     this.#moved = false;
-    await this.#answers.answer(conclave, exchange, {
-      slots,
-      settings,
-      sampling,
-      thinking,
-      accepted,
-    });
+    await this.#answers.answer(conclave, exchange, how);
   }
 
   /** Continues an answer that a reload broke off, if the same members are there. */
@@ -482,11 +484,6 @@ class Page {
     return this.#roster.slots.find(({ source }) => source.name === name);
   }
 
-  async #sideBySide(exchange: Exchange): Promise<void> {
-    if (!this.#conclave || this.#answers.state !== "idle") return;
-    await this.#answers.sideBySide(this.#conclave, exchange);
-  }
-
   /** Removes a member, and stops an answer that it still takes part in. */
   #remove(slot: Slot, stopping = true): void {
     if (stopping) this.#answers.stop();
@@ -501,6 +498,10 @@ class Page {
       this.#attachments.show(this.#session.attachedTo(exchange));
     }
     this.#question.focus();
+  }
+
+  #keepAside(): void {
+    void this.#session.keeper.setValue(asideKey, this.#roster.aside);
   }
 
   #saveDraft(): void {

@@ -227,6 +227,21 @@ export class Roster {
     await removed;
   }
 
+  /** Names of members that take no part. */
+  get aside(): string[] {
+    return this.slots.filter(({ takesPart }) => !takesPart).map(({ source }) => source.name);
+  }
+
+  /** Lets members of these names, as they were kept, take no part. */
+  setAside(names: unknown): void {
+    if (!Array.isArray(names)) return;
+    for (const slot of this.slots) {
+      if (!names.includes(slot.source.name)) continue;
+      slot.takesPart = false;
+      this.#panel.show(slot);
+    }
+  }
+
   /** Makes a member added by default permanent, as the visitor has asked for it. */
   keep(slot: Slot): void {
     slot.byDefault = false;

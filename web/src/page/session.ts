@@ -65,6 +65,7 @@ export class Session {
   readonly #drafts = new Latest<{ id: string; draft: Draft }>(({ id, draft }) =>
     this.keeper.saveDraft(id, draft),
   );
+  #changing = Promise.resolve();
   #id = crypto.randomUUID() as string;
   exchanges: Exchange[] = [];
 
@@ -72,7 +73,8 @@ export class Session {
     this.#host = host;
     this.#events = events;
     this.keeper = new Keeper(
-      (change) => void this.#changed(change),
+      // One after the other, since each looks for what is shown already.
+      (change) => void (this.#changing = this.#changing.then(() => this.#changed(change))),
       (message) => events.onFailure(message),
     );
     addEventListener("pagehide", () => {
