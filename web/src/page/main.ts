@@ -17,6 +17,7 @@ import { showEndings } from "./endings.ts";
 import { ensembleKey, type KeyedMember } from "./ensemble-key.ts";
 import type { Exchange } from "./exchange.ts";
 import { percent } from "./figures.ts";
+import { keptHandles } from "./file-handles.ts";
 import { engineText, memoryTogether } from "./member-facts.ts";
 import { Masthead } from "./masthead.ts";
 import { MembersPanel, type Slot } from "./members-panel.ts";
@@ -40,7 +41,6 @@ import { WeightsChart } from "./weights-chart.ts";
 declare const OPEN_CORE_BYTES: number | undefined;
 /** Distinguishes messages of different builds. */
 declare const PAGE_VERSION: string;
-const asideKey = "members that take no part";
 
 class Page {
   readonly #notices = new Notices(byId("notices", HTMLElement));
@@ -144,6 +144,7 @@ class Page {
       notices: this.#notices,
       library: () => this.#conclave,
       hub: address.hub,
+      handles: keptHandles(() => this.#session.keeper),
       onLeave: () => this.#newConversation(),
     });
     for (const id of ["models", "choose"])
@@ -272,7 +273,7 @@ class Page {
   async #furnish(): Promise<void> {
     const endings = this.#risks.collect(await livingTabs());
     const [aside] = await Promise.all([
-      this.#session.keeper.value(asideKey),
+      this.#session.keeper.value("members aside"),
       this.#choosing.furnish(),
     ]);
     this.#roster.setAside(aside);
@@ -501,7 +502,7 @@ class Page {
   }
 
   #keepAside(): void {
-    void this.#session.keeper.setValue(asideKey, this.#roster.aside);
+    void this.#session.keeper.setValue("members aside", this.#roster.aside);
   }
 
   #saveDraft(): void {

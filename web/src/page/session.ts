@@ -109,7 +109,7 @@ export class Session {
     const kept = draft ?? (await this.keeper.draft(id));
     if (this.#id !== id) return; // Another was chosen meanwhile.
     for (const turn of turns) await this.#restore(turn);
-    this.#remember();
+    this.#remember(kept);
     this.#events.onShown();
     if (kept) this.#events.onDraft(kept);
   }
@@ -164,7 +164,11 @@ export class Session {
     const release = answering(turn.id);
     const end = (): void => {
       release();
-      void first.then(() => this.keeper.saveTurn(turn)).then(() => this.#events.onChange());
+      const { conversation, id } = turn;
+      // It may have been left and shown again while it stopped.
+      void first
+        .then(() => this.keeper.saveTurn(turn))
+        .then(() => this.#changed({ conversation, turn: id }));
     };
     this.#underWay.set(exchange, { turning, save, end, release });
     return turning.accepted;
@@ -220,9 +224,9 @@ export class Session {
     this.begin();
   }
 
-  #remember(): void {
+  #remember(draft?: Draft): void {
     if (this.keeper.nothing) return;
-    writeTab({ conversation: this.#id });
+    writeTab({ conversation: this.#id, ...(draft && { draft }) });
     if (this.exchanges.length > 0) void this.keeper.setValue(lastKey, this.#id);
   }
 

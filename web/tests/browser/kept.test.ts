@@ -524,3 +524,38 @@ test("members get the most room that fits by themselves, and another at once whe
   visitor.clean();
   await visitor.leave();
 });
+
+test("picked files are read again in place where the browser keeps their handles", async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block" });
+  const { page } = visitor;
+  // A real handle of a real file; only the browser's own window for picking it is not driven.
+  await page.evaluate(async () => {
+    const root = await navigator.storage.getDirectory();
+    const handle = await root.getFileHandle("mine.gguf", { create: true });
+    const writer = await handle.createWritable();
+    await writer.write(await (await fetch("./members/ada.gguf")).arrayBuffer());
+    await writer.close();
+    Object.defineProperty(globalThis, "showOpenFilePicker", { value: async () => [handle] });
+  });
+  await visitor.models();
+  await page.locator("#models-dialog .add-files input:not([webkitdirectory])").click();
+  await page.locator('.member[data-state="ready"] .name', { hasText: /^mine$/ }).waitFor();
+  await page.locator(".member", { hasText: "Quill" }).waitFor({ state: "detached" });
+  await page.reload();
+  await page.locator('.member[data-state="ready"] .name', { hasText: /^mine$/ }).waitFor();
+  await visitor.state("ready");
+  assert.deepEqual(await page.locator(".member .name").allTextContents(), ["mine"]);
+  assert.notEqual(await visitor.answer(sum), "");
+  // Without the file the toys are there, and the card says what to do.
+  await page.evaluate(async () => {
+    await (await navigator.storage.getDirectory()).removeEntry("mine.gguf");
+  });
+  await page.reload();
+  await visitor.state("ready");
+  const card = page.locator(".member", { hasText: "mine" });
+  assert.equal(await card.getAttribute("data-state"), "held");
+  await card.getByRole("button", { name: "Try again with mine" }).waitFor();
+  assert.equal(await page.locator('.member[data-state="ready"]').count(), 3);
+  visitor.clean();
+  await visitor.leave();
+});
