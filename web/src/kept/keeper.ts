@@ -16,6 +16,8 @@ export interface WholeConversation {
 export interface Change {
   conversation: string;
   turn?: string;
+  /** The turn is there no more. */
+  deleted?: boolean;
 }
 
 export class Keeper {
@@ -124,7 +126,7 @@ export class Keeper {
       for (const { id } of turns) await transaction.store.delete(id);
       await transaction.done;
     }, true);
-    for (const { id, conversation } of turns) this.#tell({ conversation, turn: id });
+    for (const { id, conversation } of turns) this.#tell({ conversation, turn: id, deleted: true });
   }
 
   async rename(id: string, title: string): Promise<void> {

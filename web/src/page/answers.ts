@@ -139,7 +139,8 @@ export class Answers {
   }
 
   /** Lets each member of an answer answer its question alone, in turn, outside the conversation. */
-  async sideBySide(conclave: Conclave, exchange: Exchange): Promise<void> {
+  async sideBySide(conclave: Conclave | undefined, exchange: Exchange): Promise<void> {
+    if (!conclave || this.#under) return;
     const view = new SideBySide(exchange, () => exchange.showSideBySide(undefined));
     exchange.showSideBySide(view);
     const fatal = await this.#alone((signal) => view.run(conclave, signal));

@@ -6,7 +6,7 @@ import { bytes } from "./figures.ts";
 import { longestFitting, textOf } from "./fitting-text.ts";
 
 /** A longer file's end is left out at once: no member has room for so much. */
-const mostBytes = 1_000_000;
+const mostBytes = 300_000;
 /** Share of a member's context that is left for the answer. */
 const forAnswer = 1 / 4;
 

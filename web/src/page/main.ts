@@ -16,8 +16,8 @@ import { takeDrops } from "./drop.ts";
 import { tellReopened, tellSoftware, tellTabCost } from "./engine-notices.ts";
 import { showEndings } from "./endings.ts";
 import { ensembleKey, type KeyedMember } from "./ensemble-key.ts";
-import type { Exchange } from "./exchange.ts";
 import { percent } from "./figures.ts";
+import { keptHandles } from "./file-handles.ts";
 import { engineText, memoryTogether } from "./member-facts.ts";
 import { Masthead } from "./masthead.ts";
 import { MembersPanel, type Slot } from "./members-panel.ts";
@@ -99,6 +99,7 @@ class Page {
         if (!slot) return;
         slot.takesPart = takesPart;
         this.#members.show(slot);
+        this.#keepAside();
         this.#refresh();
       },
     });
@@ -112,6 +113,7 @@ class Page {
       },
       onTakesPart: (slot) => {
         if (slot.takesPart) this.#roster.keep(slot);
+        this.#keepAside();
         this.#refresh();
       },
       onStored: () => void this.#choosing.dialog.open("stored"),
@@ -147,6 +149,7 @@ class Page {
       notices: this.#notices,
       library: () => this.#conclave,
       hub: address.hub,
+      handles: keptHandles(() => this.#session.keeper),
       onLeave: () => this.#newConversation(),
     });
     for (const id of ["models", "choose"])
@@ -182,7 +185,7 @@ class Page {
       onChange: () => void this.#conversations.refresh(),
       onFailure: (message) => this.#notices.show("kept", "warning", message),
       onInspect: (exchange) => this.#answers.chartOf(exchange),
-      onSideBySide: (exchange) => void this.#sideBySide(exchange),
+      onSideBySide: (exchange) => void this.#answers.sideBySide(this.#conclave, exchange),
     });
     const remedies = new Remedies({
       reloads: () => this.#reloadActions(),
@@ -270,7 +273,11 @@ class Page {
   /** Makes the last visit's members ready, without those that ended a tab. */
   async #furnish(): Promise<void> {
     const endings = this.#risks.collect(await livingTabs());
-    await this.#choosing.furnish();
+    const [aside] = await Promise.all([
+      this.#session.keeper.value("members aside"),
+      this.#choosing.furnish(),
+    ]);
+    this.#roster.setAside(aside);
     showEndings(endings, this.#places);
   }
 
@@ -423,16 +430,15 @@ class Page {
     return this.#roster.slots.find(({ source }) => source.name === name);
   }
 
-  async #sideBySide(exchange: Exchange): Promise<void> {
-    if (!this.#conclave || this.#answers.state !== "idle") return;
-    await this.#answers.sideBySide(this.#conclave, exchange);
-  }
-
   /** Removes a member, and stops an answer that it still takes part in. */
   #remove(slot: Slot, stopping = true): void {
     if (stopping) this.#answers.stop();
     void this.#roster.remove(slot);
     byId("news", HTMLElement).textContent = `${slot.source.name} was removed.`;
+  }
+
+  #keepAside(): void {
+    void this.#session.keeper.setValue("members aside", this.#roster.aside);
   }
 
   /** Deletes what is kept besides conversations. */

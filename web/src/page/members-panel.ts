@@ -19,6 +19,8 @@ export interface Slot extends Known {
   voice: number;
   /** Context size that it was last loaded with. */
   contextTokens?: number;
+  /** Handles of its picked files, where the browser gives them. */
+  handles?: FileSystemFileHandle[] | undefined;
   /** Aborts its download. */
   loading?: AbortController | undefined;
 }
@@ -145,16 +147,16 @@ export class MembersPanel {
 
   /** It ended a tab, and is not loaded by itself. */
   hold(slot: Slot, ending: Ending): void {
+    this.wait(
+      slot,
+      `${endedTab(ending)}. It stays out until you try it again; with less room for a conversation, or fewer members, it may fit.`,
+    );
+  }
+
+  /** It is not loaded before the visitor wants it. */
+  wait(slot: Slot, why: string): void {
     this.show(slot);
-    this.#cards
-      .get(slot)
-      ?.failure.replaceChildren(
-        el(
-          "p",
-          { role: "status", class: "held" },
-          `${endedTab(ending)}. It stays out until you try it again; with less room for a conversation, or fewer members, it may fit.`,
-        ),
-      );
+    this.#cards.get(slot)?.failure.replaceChildren(el("p", { role: "status", class: "held" }, why));
   }
 
   fail(slot: Slot, error: ConclaveError): void {

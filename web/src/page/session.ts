@@ -64,9 +64,12 @@ export class Session {
   >();
   /** The last writing of turns that were answered here. */
   readonly #saved = new Map<Exchange, Promise<void>>();
+  /** Ids of turns that are being deleted. */
+  readonly #deleting = new Set<string>();
   readonly #drafts = new Latest<{ id: string; draft: Draft }>(({ id, draft }) =>
     this.keeper.saveDraft(id, draft),
   );
+  #changing = Promise.resolve();
   #id = crypto.randomUUID() as string;
   exchanges: Exchange[] = [];
 
@@ -74,7 +77,8 @@ export class Session {
     this.#host = host;
     this.#events = events;
     this.keeper = new Keeper(
-      (change) => void this.#changed(change),
+      // One after the other, since each looks for what is shown already.
+      (change) => void (this.#changing = this.#changing.then(() => this.#changed(change))),
       (message) => events.onFailure(message),
     );
     addEventListener("pagehide", () => {
@@ -109,7 +113,7 @@ export class Session {
     const kept = draft ?? (await this.keeper.draft(id));
     if (this.#id !== id) return; // Another was chosen meanwhile.
     for (const turn of turns) await this.#restore(turn);
-    this.#remember();
+    this.#remember(kept);
     this.#events.onShown();
     if (kept) this.#events.onDraft(kept);
   }
@@ -163,9 +167,11 @@ export class Session {
     const release = answering(turn.id);
     const end = (): void => {
       release();
+      const { conversation, id } = turn;
       const saved = first.then(() => this.keeper.saveTurn(turn));
       this.#saved.set(exchange, saved);
-      void saved.then(() => this.#events.onChange());
+      // It may have been left and shown again while it stopped.
+      void saved.then(() => this.#changed({ conversation, turn: id }));
     };
     this.#underWay.set(exchange, { turning, save, end, release });
     return turning;
@@ -197,15 +203,16 @@ export class Session {
 
   /** Removes exchanges, here and from what is kept; what is still to come of them is not kept. */
   async #remove(gone: readonly Exchange[]): Promise<void> {
-    const saved = gone.map((each) => this.#saved.get(each));
+    const turns = gone.map((each) => this.#turns.get(each)!);
     for (const each of gone) {
       this.#underWay.get(each)?.release();
       this.#underWay.delete(each);
-      each.root.remove();
+      this.#hide(each);
     }
-    this.exchanges = this.exchanges.filter((each) => !gone.includes(each));
-    await Promise.all(saved);
-    await this.keeper.deleteTurns(gone.map((each) => this.#turns.get(each)!));
+    for (const { id } of turns) this.#deleting.add(id);
+    await Promise.all(gone.map((each) => this.#saved.get(each)));
+    await this.keeper.deleteTurns(turns);
+    for (const { id } of turns) this.#deleting.delete(id);
     this.#events.onChange();
   }
 
@@ -259,9 +266,9 @@ export class Session {
     this.begin();
   }
 
-  #remember(): void {
+  #remember(draft?: Draft): void {
     if (this.keeper.nothing) return;
-    writeTab({ conversation: this.#id });
+    writeTab({ conversation: this.#id, ...(draft && { draft }) });
     if (this.exchanges.length > 0) void this.keeper.setValue(lastKey, this.#id);
   }
 
@@ -301,21 +308,28 @@ export class Session {
   }
 
   /** Another tab has changed a conversation: shows what it added to the one on the page. */
-  async #changed({ conversation, turn: id }: Change): Promise<void> {
+  async #changed({ conversation, turn: id, deleted }: Change): Promise<void> {
     this.#events.onChange();
     if (conversation !== this.#id || id === undefined) return;
     const known = this.exchanges.find((each) => this.#turns.get(each)?.id === id);
-    if (known && this.#underWay.has(known)) return;
+    if (deleted) {
+      if (!known || this.#underWay.has(known)) return;
+      this.#hide(known);
+      return this.#events.onShown();
+    }
+    if (known && known.stop !== "elsewhere") return;
     const turn = (await this.keeper.turns(conversation)).find((each) => each.id === id);
-    if (conversation !== this.#id) return;
-    if (known && (!turn || (known.stop === "elsewhere" && isOver(turn)))) {
-      known.root.remove();
-      this.exchanges = this.exchanges.filter((each) => each !== known);
-    } else if (known) return;
-    if (!turn) return known && this.#events.onShown();
-    if (this.exchanges.some((each) => this.#turns.get(each)?.id === id)) return;
+    if (!turn || conversation !== this.#id || this.#deleting.has(id)) return;
+    if (known && !isOver(turn)) return;
+    if (known) this.#hide(known);
+    else if (this.exchanges.some((each) => this.#turns.get(each)?.id === id)) return;
     await this.#restore(turn);
     this.#events.onShown();
+  }
+
+  #hide(exchange: Exchange): void {
+    exchange.root.remove();
+    this.exchanges = this.exchanges.filter((each) => each !== exchange);
   }
 }
 

@@ -176,7 +176,10 @@ test("an answer is continued after a limit, by the keyboard, and its rounds go o
   await visitor.set("segmentTokens", "4");
   await visitor.set("maxRounds", "2");
   const begun = await visitor.answer(story);
-  assert.match((await page.locator(".exchange .facts").textContent()) ?? "", /the most rounds allowed · 2/);
+  assert.match(
+    (await page.locator(".exchange .facts").textContent()) ?? "",
+    /the most rounds allowed · 2/,
+  );
   await page.getByRole("button", { name: "Continue" }).press("Enter");
   await page.locator(".exchange .facts", { hasText: "· 4 rounds" }).waitFor();
   await visitor.state("ready");
