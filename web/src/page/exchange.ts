@@ -2,11 +2,12 @@
  * One question and its answer on the page: the text with its writers, the round under way, legend,
  * figures, actions, rounds.
  */
+import type { AskOptions } from "../library/conclave.ts";
 import type { Adapter, Backend, Message } from "../protocol/engine.ts";
 import type { ConclaveError } from "../protocol/errors.ts";
 import type {
   BeginEvent,
-  DraftEvent,
+  ConclaveEvent,
   EndEvent,
   LeftEvent,
   ReadingEvent,
@@ -23,6 +24,7 @@ import { Drafting } from "./drafting.ts";
 import { duration, plural, speed } from "./figures.ts";
 import { inspector } from "./inspector.ts";
 import { QuestionLine } from "./question-line.ts";
+import type { ChosenSettings } from "./settings-form.ts";
 import type { SideBySide } from "./side-by-side.ts";
 import { runRecord, saveFile, type Run, type RunsOn } from "./run-record.ts";
 
@@ -41,6 +43,13 @@ export const stops: Record<string, string> = {
 
 /** Ends after which the members can go on. */
 const unfinished = new Set(["tokens", "rounds", "length", "stopped", "failed"]);
+
+/** Events before a round. */
+type Early = Extract<
+  ConclaveEvent,
+  { type: "reading" | "begin" | "thinking" | "thought" | "draft" | "vote" }
+>;
+const early = new Set<string>(["reading", "begin", "thinking", "thought", "draft", "vote"]);
 
 export interface ExchangeContext {
   question: string;
@@ -166,7 +175,21 @@ export class Exchange {
     return this.#context.voices;
   }
 
-  reading({ member, done, total }: ReadingEvent): void {
+  /** Whether the page has nothing else to do with an event than to show it here. */
+  takes(event: ConclaveEvent): event is Early {
+    return early.has(event.type);
+  }
+
+  hear(event: Early): void {
+    if (event.type === "reading") this.#reads(event);
+    else if (event.type === "begin") this.#begins(event);
+    else if (event.type === "thinking") this.#thinks(event);
+    else if (event.type === "thought") this.#thought(event);
+    else if (event.type === "draft") this.#drafting.draft(event.member, event.text, event.ended);
+    else this.#drafting.vote();
+  }
+
+  #reads({ member, done, total }: ReadingEvent): void {
     if (done < total) this.#reading.set(member, `${member} ${done} of ${total} tokens`);
     else this.#reading.delete(member);
     if (this.#reading.size > 0)
@@ -184,19 +207,19 @@ export class Exchange {
     this.#facts.textContent = "Reading the answer so far…";
   }
 
-  begin(event: BeginEvent): void {
+  #begins(event: BeginEvent): void {
     this.#begin = event;
     this.#facts.textContent = "Drafting the first segment…";
     if (this.#context.members.length > 1) this.#drafting.begin();
   }
 
   /** Appends a thought to its member's fold, which is closed at first. */
-  thinking({ member, text }: ThinkingEvent): void {
+  #thinks({ member, text }: ThinkingEvent): void {
     this.#fold(member).body.append(text);
     this.#facts.textContent = `${[...this.#thoughts.keys()].join(", ")} thinking…`;
   }
 
-  thought(event: ThoughtEvent): void {
+  #thought(event: ThoughtEvent): void {
     const fold = this.#fold(event.member);
     fold.body.textContent = event.text;
     fold.event = event;
@@ -230,15 +253,6 @@ export class Exchange {
       ),
       el("p", { class: "actions" }, ...actions),
     );
-  }
-
-  draft({ member, text, ended }: DraftEvent): void {
-    this.#drafting.draft(member, text, ended);
-  }
-
-  /** All drafts have arrived. */
-  vote(): void {
-    this.#drafting.vote();
   }
 
   add(event: RoundEvent): void {
@@ -395,4 +409,16 @@ export function conversationOf(exchanges: readonly Exchange[]): Message[] {
       { role: "user", content: exchange.question },
       { role: "assistant", content: exchange.text },
     ]);
+}
+
+/** Options that let the members go on with an answer, under these settings. */
+export function continuing({ text }: Exchange, chosen: ChosenSettings): AskOptions {
+  const { maxRounds, maxCharacters } = chosen.settings;
+  const settings = {
+    ...chosen.settings,
+    // The text so far counts as a round.
+    maxRounds: maxRounds + 1,
+    maxCharacters: maxCharacters + text.length,
+  };
+  return { ...chosen, settings, accepted: text };
 }

@@ -11,10 +11,10 @@ import {
 import * as address from "./address.ts";
 import { Advice } from "./advice.ts";
 import { Choosing } from "./choosing.ts";
-import { button, byId, el, isInView } from "./dom.ts";
+import { byId, isInView } from "./dom.ts";
 import { takeDrops } from "./drop.ts";
 import { ensembleKey, type KeyedMember } from "./ensemble-key.ts";
-import { conversationOf, Exchange } from "./exchange.ts";
+import { continuing, conversationOf, Exchange } from "./exchange.ts";
 import { percent } from "./figures.ts";
 import { toysTitle } from "./ensembles-list.ts";
 import { engineText, memoryTogether } from "./member-facts.ts";
@@ -22,15 +22,17 @@ import { Masthead } from "./masthead.ts";
 import { MembersPanel, type Slot } from "./members-panel.ts";
 import { Notices } from "./notices.ts";
 import { hasOpenCore, keepOffline, keepOpenCore } from "./offline-copy.ts";
+import { OwnSettings } from "./own-settings.ts";
 import { QuestionBox } from "./question-box.ts";
-import { hasOtherTab } from "./other-tabs.ts";
+import { showTabCost } from "./other-tabs.ts";
 import { Remedies } from "./remedies.ts";
 import { drafts, Roster } from "./roster.ts";
 import { SettingsForm } from "./settings-form.ts";
 import { openSharing } from "./sharing.ts";
 import { showRecorded } from "./showing.ts";
 import { SideBySide } from "./side-by-side.ts";
-import { isToySkill } from "./toy-skills.ts";
+import { toysNote } from "./toy-skills.ts";
+import { Transcript } from "./transcript.ts";
 import { WeightsChart } from "./weights-chart.ts";
 
 /**
@@ -41,9 +43,12 @@ declare const OPEN_CORE_BYTES: number | undefined;
 /** Distinguishes messages of different builds. */
 declare const PAGE_VERSION: string;
 
+const membersGone =
+  "Not all members of this answer are here any more. Regenerate it with the present ones.";
+
 class Page {
   readonly #notices = new Notices(byId("notices", HTMLElement));
-  readonly #transcript = byId("transcript", HTMLElement);
+  readonly #transcript = new Transcript(byId("transcript", HTMLElement), this.#notices);
   readonly #question = new QuestionBox(byId("question", HTMLTextAreaElement));
   readonly #askButton = byId("ask", HTMLButtonElement);
   readonly #stopButton = byId("stop", HTMLButtonElement);
@@ -52,7 +57,7 @@ class Page {
   readonly #chart: WeightsChart;
   readonly #advice: Advice;
   readonly #remedies = new Remedies({
-    isLong: () => conversationOf(this.#exchanges).length > 0,
+    isLong: () => conversationOf(this.#transcript.exchanges).length > 0,
     isPresent: (slot) => this.#roster.slots.includes(slot),
     onNew: (question) => this.#newConversation(question),
     onAskAgain: (question) => this.#askAgain(question),
@@ -63,6 +68,7 @@ class Page {
   readonly #roster: Roster;
   readonly #choosing: Choosing;
   readonly #settings: SettingsForm;
+  readonly #own = new OwnSettings();
   #choice: BackendChoice = address.backend;
   #conclave: Conclave | undefined;
   /** The engine from its start on, open or not. */
@@ -75,7 +81,6 @@ class Page {
   #moved = false;
   /** Counts engines, to ignore late events of earlier ones. */
   #generation = 0;
-  #exchanges: Exchange[] = [];
   /** Exchange whose weights the chart shows. */
   #charted: Exchange | undefined;
   #answering: AbortController | undefined;
@@ -111,6 +116,7 @@ class Page {
         this.#remove(slot);
         byId("models", HTMLElement).focus(); // Its own button is gone.
       },
+      onRename: (slot, name) => void this.#roster.rename(slot, name),
       onTakesPart: (slot) => {
         if (slot.takesPart) this.#roster.keep(slot);
         this.#refresh();
@@ -160,6 +166,7 @@ class Page {
       this.#choosing.dialog.close();
       this.#choosing.addPicked(picked);
     });
+    byId("own-settings", HTMLElement).append(this.#own.root);
     this.#settings = new SettingsForm(
       byId("settings", HTMLFormElement),
       this.#choice,
@@ -203,17 +210,7 @@ class Page {
         ]),
     });
     await opened;
-    await this.#showTabCost();
-  }
-
-  /** Shows what another tab costs, unless both share an engine. */
-  async #showTabCost(): Promise<void> {
-    if (!(await hasOtherTab()) || this.#sharing?.shared) return;
-    this.#notices.show(
-      "tabs",
-      "hint",
-      "This page is open in another tab as well. Each tab holds its models in memory by itself: close one if this machine runs short.",
-    );
+    await showTabCost(this.#notices, this.#sharing);
   }
 
   /**
@@ -293,7 +290,7 @@ class Page {
   #changing(): void {
     if (!this.#furnished || !this.#sharing) return;
     if (!this.#sharing.shared) return void this.#sharing.offer(undefined);
-    void this.#startOver(true).then(() => this.#showTabCost());
+    void this.#startOver(true).then(() => showTabCost(this.#notices, this.#sharing));
   }
 
   /** Lets other tabs find the engine by its members, once all are loaded. */
@@ -380,8 +377,10 @@ class Page {
     const chosen = this.#settings.read();
     if (!conclave || !chosen || asked === "" || this.#askButton.disabled) return;
     const slots = this.#roster.taking;
+    const { instructions } = this.#own;
     const messages: Message[] = [
-      ...conversationOf(this.#exchanges),
+      ...(instructions === undefined ? [] : [{ role: "system", content: instructions } as const]),
+      ...conversationOf(this.#transcript.exchanges),
       { role: "user", content: asked },
     ];
     const exchange = new Exchange({
@@ -393,87 +392,44 @@ class Page {
       voices: slots.map((slot) => slot.voice),
       backend: conclave.backend,
       adapter: conclave.adapter,
-      note: this.#toysNote(asked),
+      note:
+        this.#roster.title === toysTitle
+          ? toysNote(asked, () => void this.#choosing.dialog.open())
+          : undefined,
       onInspect: (which) => this.#chartOf(which),
       onSideBySide: (which) => void this.#sideBySide(which),
       onAgain: (which, question) => this.#askInstead(which, question),
       onContinue: (which) => void this.#continue(which),
     });
-    this.#exchanges.push(exchange);
-    this.#transcript.append(exchange.root);
     document.body.classList.add("asked");
-    exchange.root.scrollIntoView({ block: "nearest" });
+    this.#transcript.add(exchange);
     this.#question.text = "";
-    this.#notices.clear("replaced");
     await this.#answer(exchange, slots, chosen);
-  }
-
-  /** What to expect of the toys, beyond their exercises. */
-  #toysNote(question: string): HTMLElement | undefined {
-    if (this.#roster.title !== toysTitle || isToySkill(question)) return undefined;
-    return el(
-      "p",
-      { class: "note" },
-      "The bundled toys know only their exercises, and this question is none of them: the answer is a demonstration of the voting. ",
-      button("Bring real models", () => this.#choosing.dialog.open(), { class: "quiet" }),
-    );
   }
 
   /** Asks again in place of an exchange and all later ones, which can be brought back. */
   #askInstead(exchange: Exchange, question: string): void {
-    const place = this.#exchanges.indexOf(exchange);
-    if (place < 0 || this.#askButton.disabled || !this.#settings.read()) return;
-    const before = this.#exchanges;
+    if (this.#askButton.disabled || !this.#settings.read()) return;
     const box = this.#question.text;
-    this.#show(before.slice(0, place));
+    const told = this.#transcript.cut(exchange, (before) => {
+      this.#stop();
+      this.#transcript.show(before);
+      exchange.root.scrollIntoView({ block: "nearest" });
+      this.#refresh();
+    });
     void this.#ask(question);
     this.#question.text = box;
-    const gone = before.length - place;
-    this.#notices.show(
-      "replaced",
-      "hint",
-      gone === 1
-        ? "The earlier answer was taken out of the conversation."
-        : `The earlier answer and ${gone - 1} after it were taken out of the conversation.`,
-      [{ label: "Bring back", run: () => this.#bringBack(before) }],
-    );
-  }
-
-  /** Replaces the conversation by an earlier one. */
-  #bringBack(exchanges: Exchange[]): void {
-    this.#stop();
-    this.#show(exchanges);
-    exchanges.at(-1)?.root.scrollIntoView({ block: "nearest" });
-    this.#refresh();
-  }
-
-  /** Shows these exchanges as the conversation. */
-  #show(exchanges: Exchange[]): void {
-    this.#exchanges = exchanges;
-    this.#transcript.replaceChildren(...exchanges.map(({ root }) => root));
+    told();
   }
 
   /** Lets the members that wrote an answer go on with it. */
   async #continue(exchange: Exchange): Promise<void> {
     const chosen = this.#settings.read();
-    const { members } = exchange.context;
-    const slots = members.flatMap((name) => this.#slot(name) ?? []);
+    const slots = this.#roster.readyOf(exchange.context.members);
     if (!chosen || this.#askButton.disabled) return;
-    if (slots.length < members.length || slots.some(({ state }) => state !== "ready"))
-      return this.#notices.show(
-        "gone",
-        "hint",
-        "Not all members of this answer are here any more. Regenerate it with the present ones.",
-      );
+    if (!slots) return this.#notices.show("gone", "hint", membersGone);
     exchange.resume();
-    const { maxRounds, maxCharacters } = chosen.settings;
-    const settings = {
-      ...chosen.settings,
-      // What there is counts as a round.
-      maxRounds: maxRounds + 1,
-      maxCharacters: maxCharacters + exchange.text.length,
-    };
-    await this.#answer(exchange, slots, { ...chosen, settings, accepted: exchange.text });
+    await this.#answer(exchange, slots, continuing(exchange, chosen));
   }
 
   /** Follows an answer until it is over. */
@@ -496,15 +452,8 @@ class Page {
         drafts: members.length > 1,
         signal: controller.signal,
       })) {
-        if (event.type === "reading") exchange.reading(event);
-        else if (event.type === "begin") {
-          exchange.begin(event);
-          this.#members.weigh(slots, event.weights);
-        } else if (event.type === "thinking")
-          this.#follow(exchange, () => exchange.thinking(event));
-        else if (event.type === "thought") exchange.thought(event);
-        else if (event.type === "draft") this.#follow(exchange, () => exchange.draft(event));
-        else if (event.type === "vote") exchange.vote();
+        if (event.type === "begin") this.#members.weigh(slots, event.weights);
+        if (exchange.takes(event)) this.#follow(exchange, () => exchange.hear(event));
         else if (event.type === "left")
           this.#follow(exchange, () =>
             exchange.leave(event, this.#remedies.removal(event.member, slots)),
@@ -515,10 +464,11 @@ class Page {
         else {
           this.#follow(exchange, () => exchange.add(event));
           // A new conversation may have begun while this answer stops.
-          if (this.#exchanges.includes(exchange)) this.#members.round(slots, exchange.rounds);
+          if (this.#transcript.exchanges.includes(exchange))
+            this.#members.round(slots, exchange.rounds);
           // Updated from the first round on: a question that fails before keeps the last answer's
           // chart.
-          if (this.#charted === exchange) this.#chart.add(event);
+          if (this.#charted === exchange) this.#chart.add(exchange.rounds.at(-1)!);
           else if (exchange.rounds.length === 1) this.#chartOf(exchange);
         }
       }
@@ -541,9 +491,9 @@ class Page {
   /** Updates the advice after another answer. */
   #advise(exchange: Exchange): void {
     // No advice about an abandoned conversation.
-    if (!this.#exchanges.includes(exchange)) return;
+    if (!this.#transcript.exchanges.includes(exchange)) return;
     const inView = isInView(exchange.root);
-    this.#advice.consider(this.#exchanges.flatMap(({ voted }) => voted ?? []));
+    this.#advice.consider(this.#transcript.exchanges.flatMap(({ voted }) => voted ?? []));
     if (inView) byId("advice", HTMLElement).scrollIntoView({ block: "nearest" });
   }
 
@@ -601,11 +551,10 @@ class Page {
 
   #newConversation(question = ""): void {
     this.#stop();
-    this.#show([]);
+    this.#transcript.show([]);
     this.#charted = undefined;
     this.#members.rest();
     this.#advice.reset();
-    this.#notices.clear("replaced");
     document.body.classList.remove("asked");
     this.#question.text = question;
     this.#question.focus();
@@ -616,7 +565,7 @@ class Page {
   #refresh(): void {
     const answering = this.#answering !== undefined;
     const stopping = this.#answering?.signal.aborted ?? false;
-    // The two buttons replace each other, and the focus follows.
+    // The buttons replace each other, and the focus follows.
     const focused = document.activeElement;
     const { loading, taking } = this.#roster;
     const ready = this.#conclave !== undefined && !loading && taking.length > 0;
@@ -626,9 +575,9 @@ class Page {
     this.#stopButton.textContent = stopping ? "Stopping" : "Stop";
     if (answering && focused === this.#askButton) this.#stopButton.focus();
     if (!answering && focused === this.#stopButton) this.#question.focus();
-    for (const exchange of this.#exchanges)
+    for (const exchange of this.#transcript.exchanges)
       exchange.offer(this.#conclave !== undefined && !answering && !loading);
-    this.#newButton.hidden = this.#exchanges.length === 0;
+    this.#newButton.hidden = this.#transcript.exchanges.length === 0;
     document.body.dataset["state"] = answering ? "answering" : ready ? "ready" : "loading";
     byId("why-not", HTMLElement).hidden = answering || ready;
     this.#showWhyNot();

@@ -49,6 +49,7 @@ async function furnish(first: Seat[], around: Surroundings = {}): Promise<Furnis
     onRetry: ignored,
     onStop: ignored,
     onRemove: ignored,
+    onRename: ignored,
     onTakesPart: ignored,
     onStored: ignored,
     onNews: ignored,

@@ -56,6 +56,12 @@ export class Roster {
     return this.slots.filter((slot) => slot.state === "ready" && slot.takesPart);
   }
 
+  /** Members of these names; undefined unless all can answer now. */
+  readyOf(names: readonly string[]): Slot[] | undefined {
+    const slots = names.map((name) => this.slots.find(({ source }) => source.name === name));
+    return slots.every((slot) => slot?.state === "ready") ? (slots as Slot[]) : undefined;
+  }
+
   /** Whether there is no free slot, nor one of a member that would leave. */
   get full(): boolean {
     return this.slots.filter(({ byDefault }) => !byDefault).length >= mostMembers;
@@ -148,6 +154,24 @@ export class Roster {
     const removed = this.#remove(slot);
     if (isOwn(slot)) this.#missToys();
     await removed;
+  }
+
+  /** Gives a member another name; it is loaded again, from what is stored. */
+  async rename(slot: Slot, name: string): Promise<void> {
+    this.#events.onChanging();
+    const { name: old } = slot.source;
+    const free = freeName(
+      name,
+      this.slots.filter((other) => other !== slot),
+    );
+    const there = slot.state === "ready";
+    slot.source = { ...slot.source, name: free };
+    slot.state = "waiting";
+    slot.about = undefined;
+    this.#panel.rename(slot);
+    this.#events.onChange();
+    if (there) await this.#conclave?.remove(old).catch(() => undefined);
+    await this.load(slot);
   }
 
   /** Makes a member added by default permanent, as the visitor has asked for it. */
