@@ -187,9 +187,7 @@ class Page {
       if (event.key === "Escape" && !document.querySelector("dialog[open]")) this.#stop();
     });
     this.#newButton.addEventListener("click", () => this.#newConversation());
-    if (address.debug) {
-      Object.defineProperty(window, "conclave", { get: () => this.#conclave });
-    }
+    if (address.debug) Object.defineProperty(window, "conclave", { get: () => this.#conclave });
   }
 
   async start(): Promise<void> {

@@ -51,7 +51,7 @@ export class Showing {
   readonly #answer = el("div", { class: "showing-answer prose", dir: "auto" });
   readonly #drafting: Drafting;
   readonly #stage = el("div", {});
-  readonly #legend = el("p", { class: "legend" });
+  readonly #legend = el("p", { class: "showing-legend" });
   readonly #skip = button("Skip", () => this.#finish(), { class: "quiet" });
   readonly #again = button("Play again", () => void this.play(), { class: "quiet", hidden: true });
   /** Ends the play under way. */

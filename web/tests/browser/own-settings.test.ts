@@ -125,10 +125,10 @@ test("a recorded answer plays at the first visit, can be skipped, and stands sti
   const shown = page.getByRole("region", { name: "A recorded answer" });
   await shown.locator('.drafting li[data-state="kept"]').first().waitFor();
   await shown.locator(".wrote").first().waitFor();
-  assert.equal(await shown.locator(".legend").isVisible(), false);
+  assert.equal(await shown.locator(".showing-legend").isVisible(), false);
   await shown.getByRole("button", { name: "Skip" }).press("Enter");
   assert.equal(await shown.locator(".drafting").isVisible(), false);
-  assert.match((await shown.locator(".legend").textContent()) ?? "", /^Written by Qwen2\.5 Coder/);
+  assert.match((await shown.locator(".showing-legend").textContent()) ?? "", /^Written by Qwen2\.5 Coder/);
   const whole = await shown.locator(".showing-answer").textContent();
   assert.equal(
     await page.evaluate(() => document.activeElement?.textContent),
@@ -145,7 +145,7 @@ test("a recorded answer plays at the first visit, can be skipped, and stands sti
     reducedMotion: "reduce",
   });
   const still = calm.page.getByRole("region", { name: "A recorded answer" });
-  await still.locator(".legend").waitFor();
+  await still.locator(".showing-legend").waitFor();
   assert.equal(await still.locator(".showing-answer").textContent(), whole);
   assert.equal(await still.locator(".drafting").isVisible(), false);
   calm.clean();
