@@ -12,6 +12,7 @@ import {
   text,
   type Checked,
 } from "../protocol/check.ts";
+import type { Message } from "../protocol/engine.ts";
 import { adapter, backend, failure, parseEvent } from "../protocol/messages.ts";
 import type { ConclaveEvent } from "../protocol/messages.ts";
 
@@ -38,6 +39,8 @@ const turn = shape({
   at: number,
   question: text,
   attached: optional(attachment),
+  /** The system prompt. */
+  instructions: optional(text),
   /** Members that were asked, with their cores and palette indices. */
   members: list(text),
   cores: list(oneOf("fused", "burn", "remote", "built-in")),
@@ -117,9 +120,27 @@ export const acceptedOf = ({ events }: Turn): { text: string; tokens: number }[]
     return taken ? [{ text: taken.text, tokens: taken.tokens }] : [];
   });
 
+/** What is asked. */
+export interface Asking {
+  question: string;
+  attached?: Attachment | undefined;
+  instructions?: string | undefined;
+}
+
 /** The message that the members read: the question, after the text of an attached file. */
-export function asked({ question, attached }: Pick<Turn, "question" | "attached">): string {
+export function asked({ question, attached }: Asking): string {
   return attached ? `${attached.name}:\n"""\n${attached.text}\n"""\n\n${question}` : question;
+}
+
+/** All that the members read for a turn, after the messages of `earlier` ones. */
+export function messagesOf(turn: Asking, earlier: readonly Message[] = []): Message[] {
+  const { instructions } = turn;
+  const system = { role: "system", content: instructions ?? "" } as const;
+  return [
+    ...(instructions === undefined ? [] : [system]),
+    ...earlier,
+    { role: "user", content: asked(turn) },
+  ];
 }
 
 /** First line of a question, cut to a title's length. */

@@ -1,6 +1,6 @@
 /** A text file beside the question: chosen, shown, and cut to the room that the members have. */
 import type { Conclave } from "../library/conclave.ts";
-import { asked, type Attachment } from "../kept/records.ts";
+import { messagesOf, type Asking, type Attachment } from "../kept/records.ts";
 import { button, byId, el } from "./dom.ts";
 import { bytes } from "./figures.ts";
 import { longestFitting, textOf } from "./fitting-text.ts";
@@ -84,13 +84,13 @@ export class Attachments {
  */
 export async function fitted(
   conclave: Pick<Conclave, "measure">,
-  { question, attached }: { question: string; attached: Attachment },
+  { question, attached, instructions }: Asking & { attached: Attachment },
   members: string[],
 ): Promise<Attachment> {
   const text = await longestFitting(attached.text, async (text) => {
-    const content = asked({ question, attached: { ...attached, text } });
+    const messages = messagesOf({ question, attached: { ...attached, text }, instructions });
     try {
-      const measured = await conclave.measure([{ role: "user", content }], { members });
+      const measured = await conclave.measure(messages, { members });
       return measured.every(({ tokens, room }) => room === 0 || tokens <= room * (1 - forAnswer));
     } catch {
       return false; // It is too long for a member.

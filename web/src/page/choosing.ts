@@ -22,6 +22,7 @@ import { total } from "./member-facts.ts";
 import { machineOf, ModelsDialog } from "./models-dialog.ts";
 import type { Notices } from "./notices.ts";
 import { sortPicked, type PickedFile } from "./picked.ts";
+import { readableName } from "./readable-name.ts";
 import { recall, recallRoom, remember, rememberRoom } from "./remembered.ts";
 import { mostRoom } from "./room.ts";
 import type { Roster, Seat } from "./roster.ts";
@@ -175,7 +176,8 @@ export class Choosing {
   /** Adds the models among picked or dropped files. */
   addPicked(picked: PickedFile[]): void {
     const { models, complaints } = sortPicked(picked);
-    for (const { name, files, handles } of models) {
+    for (const { name: fileName, files, handles } of models) {
+      const name = readableName(fileName);
       const quantise = this.dialog.quantise.optionFor(
         files.map((file) => ({ name: file.name, bytes: file.size })),
       );

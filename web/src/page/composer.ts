@@ -9,6 +9,7 @@ import { askedOf, beyond, type Answering, type Answers } from "./answers.ts";
 import { Attachments, fitted } from "./attachments.ts";
 import { byId } from "./dom.ts";
 import type { Exchange } from "./exchange.ts";
+import { plural } from "./figures.ts";
 import type { Notices } from "./notices.ts";
 import { QuestionBox } from "./question-box.ts";
 import type { Roster } from "./roster.ts";
@@ -25,6 +26,8 @@ export interface ComposerContext {
   canAsk: () => boolean;
   /** Undefined if they are invalid, which is shown. */
   settings: () => ChosenSettings | undefined;
+  /** What all members read before the conversation, if anything. */
+  instructions: () => string | undefined;
   /** An answer begins. */
   onAnswer: () => void;
   /** `cutting` has changed. */
@@ -107,11 +110,12 @@ export class Composer {
     if (!chosen) return;
     const slots = roster().taking;
     const by = askedOf(slots);
+    const instructions = this.#context.instructions();
     let attached = instead ? session.attachedTo(instead) : this.#attachments.attached;
     if (attached) {
       this.#cut(true);
       try {
-        attached = await fitted(conclave, { question, attached }, by.members);
+        attached = await fitted(conclave, { question, attached, instructions }, by.members);
         this.#complain(undefined);
       } catch (error) {
         return this.#complain(typed(error).message);
@@ -122,7 +126,7 @@ export class Composer {
     notices.clear("replaced");
     if (instead && !this.#takeOut(instead)) return;
     const { backend, adapter } = conclave;
-    const exchange = session.ask({ ...by, question, attached, backend, adapter });
+    const exchange = session.ask({ ...by, question, attached, instructions, backend, adapter });
     document.body.classList.add("asked");
     exchange.root.scrollIntoView({ block: "nearest" });
     if (!instead) this.clear();
@@ -139,7 +143,7 @@ export class Composer {
     const text =
       count === 1
         ? "The earlier answer was taken out of the conversation."
-        : `The earlier answer and ${count - 1} after it were taken out of the conversation.`;
+        : `The earlier answer and ${plural(count - 1, "answer")} after it were taken out of the conversation.`;
     this.#context.notices.show("replaced", "hint", text, [{ label: "Bring back", run: bringBack }]);
     return true;
   }

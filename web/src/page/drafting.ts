@@ -12,8 +12,8 @@ export type Decided = Pick<RoundEvent, "drafters" | "winner" | "writers" | "tota
 
 /** Time in which a draft that arrives whole is shown letter by letter. */
 const growMs = 450;
-/** Faster rounds are left out: they could not be followed. */
-const leastMs = 700;
+/** A decision stays in view so long; rounds that are decided meanwhile are left out. */
+const holdMs = 900;
 /** Faster answers show no drafts, which would only flicker. */
 const patienceMs = 500;
 
@@ -33,11 +33,14 @@ export class Drafting {
   readonly #list = el("ol", {});
   readonly #title = el("p", { class: "drafting-title" });
   readonly #calm = matchMedia("(prefers-reduced-motion: reduce)");
-  /** Time at which the shown round began. */
-  #since = Number.NEGATIVE_INFINITY;
   #waiting: ReturnType<typeof setTimeout> | undefined;
-  /** Drafts are of a round that is shown, of one left out, or none has come yet. */
-  #round: "shown" | "left out" | "over" = "over";
+  #holding: ReturnType<typeof setTimeout> | undefined;
+  /** The round under way is shown, waits until the last decision was seen, or has no draft yet. */
+  #round: "shown" | "held" | "over" = "over";
+  /** Time at which the last round was decided. */
+  #decided = Number.NEGATIVE_INFINITY;
+  /** Steps of the round that waits. */
+  #held: (() => void)[] = [];
 
   constructor(names: readonly string[], voices: readonly number[]) {
     this.#names = names;
@@ -68,11 +71,12 @@ export class Drafting {
   /** A draft has arrived, possibly the first of a round. */
   draft(member: number, text: string, ended: boolean): void {
     if (this.#round === "over") this.#next();
-    if (this.#round !== "shown") return;
-    const shown = this.#rows.get(member);
-    if (!shown) return;
-    shown.root.dataset["state"] = "drafted";
-    this.#grow(shown, wordsOf(text, ended));
+    this.#step(() => {
+      const shown = this.#rows.get(member);
+      if (!shown) return;
+      shown.root.dataset["state"] = "drafted";
+      this.#grow(shown, wordsOf(text, ended));
+    });
   }
 
   /** A member drafts no more. */
@@ -83,14 +87,16 @@ export class Drafting {
 
   /** All drafts are there, and members score them. */
   vote(): void {
-    if (this.#round === "shown") this.#title.textContent = "All members score all drafts…";
+    this.#step(() => (this.#title.textContent = "All members score all drafts…"));
   }
 
   /** The round is decided. */
   decide(round: Decided): void {
     const shown = this.#round === "shown";
     this.#round = "over";
+    clearTimeout(this.#holding);
     if (!shown) return;
+    this.#decided = performance.now();
     const { drafters, candidates, totals, winner, writers } = round;
     const votes = (place: number): number => totals[place] ?? 0;
     const most = Math.max(...totals, 0);
@@ -111,17 +117,26 @@ export class Drafting {
 
   end(): void {
     clearTimeout(this.#waiting);
+    clearTimeout(this.#holding);
     this.#round = "over";
-    this.#since = Number.NEGATIVE_INFINITY;
+    this.#decided = Number.NEGATIVE_INFINITY;
     this.root.hidden = true;
   }
 
   /** Another round begins. */
   #next(): void {
-    const now = performance.now();
-    this.#round = now - this.#since < leastMs ? "left out" : "shown";
-    if (this.#round !== "shown") return;
-    this.#since = now;
+    const left = this.#decided + holdMs - performance.now();
+    if (left <= 0) return this.#open();
+    this.#round = "held";
+    this.#held = [];
+    clearTimeout(this.#holding);
+    this.#holding = setTimeout(() => this.#open(), left);
+  }
+
+  /** Shows the round under way, with its steps so far. */
+  #open(): void {
+    const steps = this.#round === "held" ? this.#held : [];
+    this.#round = "shown";
     this.#title.textContent = "Each member drafts the next words…";
     for (const row of this.#rows.values()) {
       row.root.dataset["state"] = "drafting";
@@ -129,6 +144,12 @@ export class Drafting {
       row.state.textContent = "";
       row.bar.style.inlineSize = "0";
     }
+    for (const step of steps) step();
+  }
+
+  #step(step: () => void): void {
+    if (this.#round === "shown") step();
+    else if (this.#round === "held") this.#held.push(step);
   }
 
   #grow({ text }: Row, whole: string): void {

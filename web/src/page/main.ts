@@ -15,6 +15,7 @@ import { byId } from "./dom.ts";
 import { takeDrops } from "./drop.ts";
 import { tellReopened, tellSoftware, tellTabCost } from "./engine-notices.ts";
 import { showEndings } from "./endings.ts";
+import { toysTitle } from "./ensembles-list.ts";
 import { ensembleKey, type KeyedMember } from "./ensemble-key.ts";
 import { percent } from "./figures.ts";
 import { keptHandles } from "./file-handles.ts";
@@ -25,6 +26,7 @@ import { Notices, type Action } from "./notices.ts";
 import { hasOpenCore, keepOffline, keepOpenCore } from "./offline-copy.ts";
 import { hasOtherTab } from "./other-tabs.ts";
 import { Remedies } from "./remedies.ts";
+import { OwnSettings } from "./own-settings.ts";
 import { remember, rememberRoom } from "./remembered.ts";
 import { drafts, Roster } from "./roster.ts";
 import { Session } from "./session.ts";
@@ -32,7 +34,7 @@ import { SettingsForm } from "./settings-form.ts";
 import { linkTo, offerMembers } from "./shared-link.ts";
 import { openSharing } from "./sharing.ts";
 import { showRecorded } from "./showing.ts";
-import { toysNote } from "./toys-note.ts";
+import { toysNote } from "./toy-skills.ts";
 import { WeightsChart } from "./weights-chart.ts";
 
 /**
@@ -61,6 +63,7 @@ class Page {
     library: () => this.#conclave,
     canAsk: () => !this.#askButton.disabled,
     settings: () => this.#settings.read(),
+    instructions: () => this.#own.instructions,
     onAnswer: () => (this.#moved = false),
     onState: () => this.#refresh(),
   });
@@ -69,6 +72,7 @@ class Page {
   readonly #roster: Roster;
   readonly #choosing: Choosing;
   readonly #settings: SettingsForm;
+  readonly #own = new OwnSettings();
   #choice: BackendChoice = address.backend;
   #conclave: Conclave | undefined;
   /** The engine from its start on, open or not. */
@@ -110,6 +114,10 @@ class Page {
       onRemove: (slot) => {
         this.#remove(slot);
         byId("models", HTMLElement).focus(); // Its own button is gone.
+      },
+      onRename: (slot, name) => {
+        void this.#roster.rename(slot, name);
+        this.#keepAside();
       },
       onTakesPart: (slot) => {
         if (slot.takesPart) this.#roster.keep(slot);
@@ -181,7 +189,9 @@ class Page {
       onContinue: (exchange) => void this.#composer.goOn(exchange),
       onAgain: (exchange, question) => void this.#composer.ask(question, exchange),
       noteOn: (question) =>
-        toysNote(this.#roster.title, question, () => void this.#choosing.dialog.open()),
+        this.#roster.title === toysTitle
+          ? toysNote(question, () => void this.#choosing.dialog.open())
+          : undefined,
       onChange: () => void this.#conversations.refresh(),
       onFailure: (message) => this.#notices.show("kept", "warning", message),
       onInspect: (exchange) => this.#answers.chartOf(exchange),
@@ -223,6 +233,7 @@ class Page {
       "click",
       () => void this.#conversations.open(),
     );
+    byId("own-settings", HTMLElement).append(this.#own.root);
     this.#settings = new SettingsForm(
       byId("settings", HTMLFormElement),
       this.#choice,
@@ -240,9 +251,7 @@ class Page {
       if (event.key === "Escape" && !document.querySelector("dialog[open]")) this.#answers.stop();
     });
     this.#newButton.addEventListener("click", () => this.#newConversation());
-    if (address.debug) {
-      Object.defineProperty(window, "conclave", { get: () => this.#conclave });
-    }
+    if (address.debug) Object.defineProperty(window, "conclave", { get: () => this.#conclave });
   }
 
   async start(): Promise<void> {
@@ -445,6 +454,7 @@ class Page {
   async #forget(): Promise<void> {
     remember(undefined);
     rememberRoom(undefined);
+    this.#own.forget();
     this.#risks.forget();
     await this.#conclave?.deletePrompts().catch(() => undefined); // Reported in the list of models.
   }

@@ -19,6 +19,7 @@ import type { Machine } from "./fit.ts";
 import { ModelPicker } from "./model-picker.ts";
 import type { PickedFile } from "./picked.ts";
 import { QuantiseSelect } from "./quantise-choice.ts";
+import { readableName } from "./readable-name.ts";
 import { RemoteForm } from "./remote-form.ts";
 import { rooms } from "./room.ts";
 import { storedList } from "./stored-list.ts";
@@ -272,7 +273,7 @@ export class ModelsDialog {
       if (!this.#check()) return this.#reference.focus();
       const reference = parseReference(this.#reference.value);
       const source: MemberSource = {
-        name: referenceName(reference),
+        name: readableName(referenceName(reference)),
         ref: referenceText(reference),
       };
       void this.#run(async (signal) => {

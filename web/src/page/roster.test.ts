@@ -55,6 +55,7 @@ async function furnish(
     onRetry: ignored,
     onStop: ignored,
     onRemove: ignored,
+    onRename: ignored,
     onTakesPart: ignored,
     onStored: ignored,
     onNews: ignored,

@@ -243,6 +243,24 @@ export class Roster {
     }
   }
 
+  /** Gives a member another name; it is loaded again, from what is stored. */
+  async rename(slot: Slot, name: string): Promise<void> {
+    this.#events.onChanging();
+    const { name: old } = slot.source;
+    const free = freeName(
+      name,
+      this.slots.filter((other) => other !== slot),
+    );
+    const there = slot.state === "ready";
+    slot.source = { ...slot.source, name: free };
+    slot.state = "waiting";
+    slot.about = undefined;
+    this.#panel.rename(slot);
+    this.#events.onChange();
+    if (there) await this.#conclave?.remove(old).catch(() => undefined);
+    await this.load(slot);
+  }
+
   /** Makes a member added by default permanent, as the visitor has asked for it. */
   keep(slot: Slot): void {
     slot.byDefault = false;

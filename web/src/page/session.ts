@@ -40,6 +40,7 @@ export interface SessionEvents extends Reactions {
 export interface Question extends Asked {
   question: string;
   attached: Attachment | undefined;
+  instructions: string | undefined;
   backend: Backend;
   adapter: Adapter;
 }
@@ -140,10 +141,11 @@ export class Session {
   }
 
   /** Adds a question. */
-  ask({ attached, ...question }: Question): Exchange {
+  ask({ attached, instructions, ...question }: Question): Exchange {
     const turn: KeptTurn = {
       ...question,
       ...(attached && { attached }),
+      ...(instructions !== undefined && { instructions }),
       id: crypto.randomUUID(),
       conversation: this.#id,
       at: Math.max(Date.now(), ...this.exchanges.map((each) => this.#turns.get(each)!.at + 1)),

@@ -50,7 +50,8 @@ export class Showing {
   readonly #recorded: Recorded;
   readonly #answer = el("div", { class: "showing-answer prose", dir: "auto" });
   readonly #drafting: Drafting;
-  readonly #legend = el("p", { class: "legend" });
+  readonly #stage = el("div", {});
+  readonly #legend = el("p", { class: "showing-legend" });
   readonly #skip = button("Skip", () => this.#finish(), { class: "quiet" });
   readonly #again = button("Play again", () => void this.play(), { class: "quiet", hidden: true });
   /** Ends the play under way. */
@@ -60,6 +61,7 @@ export class Showing {
     this.#recorded = recorded;
     const voices = [...recorded.members.keys()];
     this.#drafting = new Drafting(recorded.members, voices);
+    this.#stage.append(this.#answer, this.#drafting.root);
     this.root = el(
       "section",
       { class: "showing", "aria-label": "A recorded answer" },
@@ -71,8 +73,7 @@ export class Showing {
         this.#again,
       ),
       el("h2", { class: "question" }, recorded.question),
-      this.#answer,
-      this.#drafting.root,
+      this.#stage,
       this.#legend,
     );
   }
@@ -87,9 +88,9 @@ export class Showing {
     this.#again.hidden = true;
     this.#skip.hidden = false;
     this.#legend.hidden = true;
-    this.#answer.style.minBlockSize = `${this.#answer.offsetHeight}px`;
-    this.#show([]);
     this.#drafting.root.hidden = false;
+    this.#stage.style.minBlockSize = `${this.#stage.offsetHeight}px`;
+    this.#show([]);
     for (const [place, round] of this.#recorded.rounds.entries()) {
       await this.#round(round, place < slow ? 1 : 0.55, signal);
       if (signal.aborted) return;
@@ -122,6 +123,7 @@ export class Showing {
     const hadFocus = document.activeElement === this.#skip;
     this.#playing?.abort();
     this.#drafting.end();
+    this.#stage.style.minBlockSize = "";
     this.#show(this.#recorded.rounds);
     const { members, rounds } = this.#recorded;
     this.#legend.replaceChildren(...creditLine(members, [...members.keys()], rounds));

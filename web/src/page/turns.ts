@@ -2,7 +2,7 @@
  * Kept turns on the page: shown again from their events, and continued, possibly by other members
  * than began them.
  */
-import { acceptedOf, asked, isOver, type KeptEvent, type KeptTurn } from "../kept/records.ts";
+import { acceptedOf, isOver, messagesOf, type KeptEvent, type KeptTurn } from "../kept/records.ts";
 import { fromRecord } from "../protocol/errors.ts";
 import type { BeginEvent, RoundEvent } from "../protocol/messages.ts";
 import { el } from "./dom.ts";
@@ -31,7 +31,7 @@ export function exchangeOf(turn: KeptTurn, around: Surroundings, kept: boolean):
     kept,
     ...(turn.continued && { continued: true }),
     ...around,
-    messages: [...around.messages, { role: "user", content: asked(turn) }],
+    messages: messagesOf(turn, around.messages),
   });
   const { attached } = turn;
   if (attached) note(exchange, attachedText(attached));

@@ -253,7 +253,7 @@ test("a question is edited and asked again, an answer regenerated, and the earli
   await visitor.state("ready");
   assert.deepEqual(await questions.allTextContents(), ["What is 20 + 30?"]);
   const notice = page.locator('.notice[data-key="replaced"]');
-  assert.match((await notice.textContent()) ?? "", /The earlier answer and 1 after it/);
+  assert.match((await notice.textContent()) ?? "", /The earlier answer and 1 answer after it/);
   await notice.getByRole("button", { name: "Bring back" }).click();
   assert.deepEqual(await questions.allTextContents(), ["What is 2 + 3?", "What is 5 + 4?"]);
   assert.equal(await visitor.text(), second);
@@ -299,7 +299,7 @@ test("drafts are shown as they arrive, then the votes, then one is kept", async 
     }).observe(document.body, { subtree: true, childList: true, attributes: true });
   });
   await visitor.ask(story);
-  await page.locator('.drafting li[data-state="drafted"]').nth(2).waitFor();
+  await page.locator('.exchange .drafting li[data-state="drafted"]').nth(2).waitFor();
   assert.deepEqual(await axe(visitor), [], "in the middle of a round");
   await visitor.state("ready");
   const seen = await page.evaluate(() => (globalThis as unknown as { seen: string[] }).seen);

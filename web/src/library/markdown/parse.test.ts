@@ -101,3 +101,16 @@ test("an answer that is still being written keeps all its text, at every length"
         assert.ok(letters(parseMarkdown(part)).includes(word), `${JSON.stringify(part)}: ${word}`);
   }
 });
+
+test("each block has the direction of its text, lists with all their items", () => {
+  const directions = (parts: readonly Part[]): string[] =>
+    parts.flatMap((part) =>
+      "text" in part
+        ? []
+        : [...(part.attributes?.["dir"] ? [part.tag] : []), ...directions(part.children)],
+    );
+  const source = "a\n\n1. b\n   - c\n\n> d\n\n```\ne\n```\n\n| f |\n|---|\n| g |";
+  assert.deepEqual(directions(parseMarkdown(source)), ["p", "ol", "blockquote", "div", "div"]);
+  const code = parseMarkdown("```\ne\n```")[0];
+  assert.ok(code && "tag" in code && code.attributes?.["dir"] === "ltr", "code runs to the right");
+});

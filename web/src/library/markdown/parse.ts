@@ -58,7 +58,11 @@ const entities: Record<string, string> = {
 
 /** Parses `source`; its topmost headings become `h{top}`. */
 export function parseMarkdown(source: string, top: 2 | 3 = 3): Part[] {
-  return new Converter(source, top).blocks(markdown.parse(source).topNode);
+  const parts = new Converter(source, top).blocks(markdown.parse(source).topNode);
+  // Each block has the direction of its text; inner ones would hide theirs from a list.
+  for (const part of parts)
+    if ("tag" in part) part.attributes = { dir: "auto", ...part.attributes };
+  return parts;
 }
 
 /** Address of a link that may be shown; undefined for any other scheme. */
@@ -155,7 +159,6 @@ class Converter {
       children: this.#cells(node).map((cell, column) => ({
         tag,
         attributes: {
-          dir: "auto",
           ...(tag === "th" && { scope: "col" }),
           ...(aligned[column] && { "data-align": aligned[column] }),
         },
@@ -303,7 +306,7 @@ function extent(part: Part): [number, number] {
 }
 
 function block(tag: Tag, parts: Part[], attributes: Record<string, string> = {}): Branch {
-  return { tag, attributes: { dir: "auto", ...attributes }, children: parts };
+  return { tag, attributes, children: parts };
 }
 
 function children(node: SyntaxNode): SyntaxNode[] {
