@@ -14,6 +14,7 @@ import {
 } from "../protocol/check.ts";
 import type { Message } from "../protocol/engine.ts";
 import { adapter, backend, failure, parseEvent } from "../protocol/messages.ts";
+import { newId } from "./new-id.ts";
 import type { ConclaveEvent } from "../protocol/messages.ts";
 
 /** Events that a kept turn consists of; progress is not kept. */
@@ -96,7 +97,7 @@ export function readable(kept: KeptTurn): KeptTurn {
 /** A turn of which only the texts are known. */
 export function plainTurn(question: string, answer: string, at: number): Turn {
   return {
-    id: crypto.randomUUID(),
+    id: newId(),
     at,
     question,
     members: [],

@@ -245,7 +245,9 @@ export class ConversationsDialog {
     const link = this.#events.link();
     if (link === undefined)
       return this.#say("Type a question first, or a shorter one: a link holds 8,000 characters.");
-    void navigator.clipboard.writeText(link).then(
+    const clipboard: Clipboard | undefined = navigator.clipboard; // Missing over plain http.
+    if (!clipboard) return this.#say(link);
+    void clipboard.writeText(link).then(
       () => this.#say("The link was copied. It holds the question and the choice of models."),
       () => this.#say(link),
     );

@@ -12,6 +12,7 @@ import {
 } from "../kept/records.ts";
 import type { Draft } from "../kept/database.ts";
 import { Keeper, type Change, type WholeConversation } from "../kept/keeper.ts";
+import { newId } from "../kept/new-id.ts";
 import { Latest } from "../kept/latest.ts";
 import { markStorage } from "../kept/risks.ts";
 import { answering, isBeingAnswered } from "../kept/this-tab.ts";
@@ -71,7 +72,7 @@ export class Session {
     this.keeper.saveDraft(id, draft),
   );
   #changing = Promise.resolve();
-  #id = crypto.randomUUID() as string;
+  #id = newId();
   exchanges: Exchange[] = [];
 
   constructor(host: HTMLElement, events: SessionEvents) {
@@ -121,7 +122,7 @@ export class Session {
 
   /** Begins a new conversation, which is kept from its first question on. */
   begin(): void {
-    this.#leave(crypto.randomUUID());
+    this.#leave(newId());
     this.#remember();
     this.#events.onShown();
   }
@@ -146,7 +147,7 @@ export class Session {
       ...question,
       ...(attached && { attached }),
       ...(instructions !== undefined && { instructions }),
-      id: crypto.randomUUID(),
+      id: newId(),
       conversation: this.#id,
       at: Math.max(Date.now(), ...this.exchanges.map((each) => this.#turns.get(each)!.at + 1)),
       answer: "",
