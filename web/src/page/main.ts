@@ -43,8 +43,7 @@ declare const OPEN_CORE_BYTES: number | undefined;
 /** Distinguishes messages of different builds. */
 declare const PAGE_VERSION: string;
 
-const membersGone =
-  "Not all members of this answer are here any more. Regenerate it with the present ones.";
+const membersGone = "Not all members of this answer are here. Regenerate it with the present ones.";
 
 class Page {
   readonly #notices = new Notices(byId("notices", HTMLElement));
@@ -563,8 +562,7 @@ class Page {
   #refresh(): void {
     const answering = this.#answering !== undefined;
     const stopping = this.#answering?.signal.aborted ?? false;
-    // The buttons replace each other, and the focus follows.
-    const focused = document.activeElement;
+    const focused = document.activeElement; // The buttons replace each other, it follows.
     const { loading, taking } = this.#roster;
     const ready = this.#conclave !== undefined && !loading && taking.length > 0;
     this.#askButton.disabled = answering || !ready;

@@ -128,7 +128,10 @@ test("a recorded answer plays at the first visit, can be skipped, and stands sti
   assert.equal(await shown.locator(".showing-legend").isVisible(), false);
   await shown.getByRole("button", { name: "Skip" }).press("Enter");
   assert.equal(await shown.locator(".drafting").isVisible(), false);
-  assert.match((await shown.locator(".showing-legend").textContent()) ?? "", /^Written by Qwen2\.5 Coder/);
+  assert.match(
+    (await shown.locator(".showing-legend").textContent()) ?? "",
+    /^Written by Qwen2\.5 Coder/,
+  );
   const whole = await shown.locator(".showing-answer").textContent();
   assert.equal(
     await page.evaluate(() => document.activeElement?.textContent),
