@@ -559,3 +559,37 @@ test("picked files are read again in place where the browser keeps their handles
   visitor.clean();
   await visitor.leave();
 });
+
+test("what is asked again stays so after a reload, what is brought back too, in every tab", async () => {
+  const first = await arrive();
+  await first.set("maxRounds", "2");
+  await first.answer(sum);
+  await first.answer("What is 5 + 8?");
+  const before = await shown(first);
+  const second = await first.sibling();
+  await openDialog(second);
+  await second.page.locator(".conversation-title").first().click();
+  await second.page.locator(".exchange").nth(1).waitFor();
+  await first.page.getByRole("button", { name: "Regenerate" }).first().click();
+  await idle(first);
+  await second.page.locator(".exchange").nth(1).waitFor({ state: "detached" });
+  await idle(second);
+  for (const tab of [first, second]) assert.deepEqual((await shown(tab)).questions, [sum]);
+  await first.page.getByRole("button", { name: "Bring back" }).click();
+  await second.page.locator(".exchange").nth(1).waitFor();
+  for (const tab of [first, second]) {
+    assert.deepEqual(await shown(tab), before);
+    await tab.page.reload();
+    await tab.page.locator(".exchange").nth(1).waitFor();
+    assert.deepEqual(await shown(tab), before);
+  }
+  await first.state("ready");
+  await first.page.getByRole("button", { name: "Regenerate" }).last().click();
+  await idle(first);
+  const anew = await shown(first);
+  await first.page.reload();
+  await first.page.locator(".exchange").nth(1).waitFor();
+  assert.deepEqual(await shown(first), anew);
+  for (const tab of [first, second]) tab.clean();
+  await first.leave();
+});
