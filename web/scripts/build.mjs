@@ -205,6 +205,7 @@ await build({
   ...settings,
   entryPoints: {
     page: `${web}src/page/main.ts`,
+    appearance: `${web}src/page/appearance-start.ts`,
     style: `${web}style.css`,
     bench: `${web}src/bench/page.ts`,
   },
@@ -218,7 +219,10 @@ await build({
     PAGE_VERSION: JSON.stringify(pageVersion.digest("hex").slice(0, 16)),
   },
 });
-for (const file of ["index.html", "bench.html", "bench.css", "mark.svg", "catalogue.json"])
+for (const file of [
+  ...["index.html", "bench.html", "bench.css", "mark.svg", "icon-192.png", "icon-512.png"],
+  ...["manifest.json", "catalogue.json", "recorded.json"],
+])
   await cp(`${web}${file}`, `${dist}/${file}`);
 // The font's licence must be distributed with it.
 await cp(

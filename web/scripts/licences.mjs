@@ -73,7 +73,7 @@ Licences of everything that a visitor's browser downloads, and of the crates tha
 the tool. Conclave's own code and the three bundled members, which are trained with the scripts of
 \`tests/members\`, are under MIT or Apache 2.0, as you prefer. \`engine\`, \`open core\` and \`grammars\`
 are the wasm modules; a visit fetches the last two only when it needs them. The npm package has the
-same modules, and neither the font nor uPlot.
+same modules and the Markdown parser, and neither the font nor uPlot.
 
 Models that a visitor chooses come from their hosts under their own licences, which
 [the catalogue](../web/catalogue.json) and the page name.

@@ -16,6 +16,8 @@ export interface WholeConversation {
 export interface Change {
   conversation: string;
   turn?: string;
+  /** The turn is there no more. */
+  deleted?: boolean;
 }
 
 export class Keeper {
@@ -110,6 +112,21 @@ export class Keeper {
       await transaction.done;
     });
     this.#tell({ conversation: turn.conversation, turn: turn.id });
+  }
+
+  /** Keeps turns. */
+  async saveTurns(turns: readonly KeptTurn[]): Promise<void> {
+    for (const turn of turns) await this.saveTurn(turn);
+  }
+
+  /** Deletes turns of a conversation, which itself stays. */
+  async deleteTurns(turns: readonly KeptTurn[]): Promise<void> {
+    await this.#write(async (database) => {
+      const transaction = database.transaction("turns", "readwrite");
+      for (const { id } of turns) await transaction.store.delete(id);
+      await transaction.done;
+    }, true);
+    for (const { id, conversation } of turns) this.#tell({ conversation, turn: id, deleted: true });
   }
 
   async rename(id: string, title: string): Promise<void> {

@@ -2,8 +2,19 @@
  * Conversations as they are kept in this browser, and as they cross in files. A turn is a question
  * with its answer, kept as the events that the page showed, so that it can be shown again whole.
  */
-import { list, number, oneOf, optional, shape, text, type Checked } from "../protocol/check.ts";
+import {
+  flag,
+  list,
+  number,
+  oneOf,
+  optional,
+  shape,
+  text,
+  type Checked,
+} from "../protocol/check.ts";
+import type { Message } from "../protocol/engine.ts";
 import { adapter, backend, failure, parseEvent } from "../protocol/messages.ts";
+import { newId } from "./new-id.ts";
 import type { ConclaveEvent } from "../protocol/messages.ts";
 
 /** Events that a kept turn consists of; progress is not kept. */
@@ -29,6 +40,8 @@ const turn = shape({
   at: number,
   question: text,
   attached: optional(attachment),
+  /** The system prompt. */
+  instructions: optional(text),
   /** Members that were asked, with their cores and palette indices. */
   members: list(text),
   cores: list(oneOf("fused", "burn", "remote", "built-in")),
@@ -38,6 +51,8 @@ const turn = shape({
   /** Text of the answer so far. */
   answer: text,
   events: list(keptEvent),
+  /** Set if the answer went on after it was over or broken off. */
+  continued: optional(flag),
   /** Set if the answer ended with an error. */
   failure: optional(failure),
 });
@@ -82,7 +97,7 @@ export function readable(kept: KeptTurn): KeptTurn {
 /** A turn of which only the texts are known. */
 export function plainTurn(question: string, answer: string, at: number): Turn {
   return {
-    id: crypto.randomUUID(),
+    id: newId(),
     at,
     question,
     members: [],
@@ -106,9 +121,27 @@ export const acceptedOf = ({ events }: Turn): { text: string; tokens: number }[]
     return taken ? [{ text: taken.text, tokens: taken.tokens }] : [];
   });
 
+/** What is asked. */
+export interface Asking {
+  question: string;
+  attached?: Attachment | undefined;
+  instructions?: string | undefined;
+}
+
 /** The message that the members read: the question, after the text of an attached file. */
-export function asked({ question, attached }: Pick<Turn, "question" | "attached">): string {
+export function asked({ question, attached }: Asking): string {
   return attached ? `${attached.name}:\n"""\n${attached.text}\n"""\n\n${question}` : question;
+}
+
+/** All that the members read for a turn, after the messages of `earlier` ones. */
+export function messagesOf(turn: Asking, earlier: readonly Message[] = []): Message[] {
+  const { instructions } = turn;
+  const system = { role: "system", content: instructions ?? "" } as const;
+  return [
+    ...(instructions === undefined ? [] : [system]),
+    ...earlier,
+    { role: "user", content: asked(turn) },
+  ];
 }
 
 /** First line of a question, cut to a title's length. */

@@ -1,4 +1,5 @@
 /** Conversations as files: JSON that holds everything, and Markdown to read, which can come back. */
+import { newId } from "./new-id.ts";
 import { parseExported, plainTurn, titleOf, type Exported, type Turn } from "./records.ts";
 import type { WholeConversation } from "./keeper.ts";
 
@@ -40,10 +41,10 @@ export function fromFile(text: string, now = Date.now()): WholeConversation {
     ? fromJson(text)
     : fromMarkdown(text, now);
   if (turns.length === 0) throw new TypeError("it has no questions");
-  const id = crypto.randomUUID();
+  const id = newId();
   return {
     conversation: { id, title: title || titleOf(turns[0]!.question), created, changed: now },
-    turns: turns.map((turn) => ({ ...turn, id: crypto.randomUUID(), conversation: id })),
+    turns: turns.map((turn) => ({ ...turn, id: newId(), conversation: id })),
   };
 }
 

@@ -1,7 +1,8 @@
 /** This tab's name, which lives as long as the tab, and whether other tabs still live. */
+import { newId } from "./new-id.ts";
 
 const lockPrefix = "conclave tab ";
-export const tabName = crypto.randomUUID();
+export const tabName = newId();
 
 let holding: Promise<void> | undefined;
 

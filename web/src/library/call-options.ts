@@ -116,6 +116,11 @@ export interface AskOptions {
    * that `end` reports.
    */
   accepted?: { text: string; tokens: number }[];
+  /**
+   * Reports a `draft` for each draft as it arrives and a `vote` when all are there, before the
+   * `round` that they become. Off by default.
+   */
+  drafts?: boolean;
 }
 
 /** Options for a conversation whose rounds the caller drives. */

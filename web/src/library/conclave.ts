@@ -347,7 +347,8 @@ export class Conclave {
 
   /**
    * Answers the last of `messages`. Yields `reading` while the members read them, `begin`,
-   * `thinking` and `thought` if they think first, a `round` for each accepted segment, and `end`.
+   * `thinking` and `thought` if they think first, a `round` for each accepted segment, and `end`;
+   * with `drafts` also each `draft` of a round, and `vote`.
    *
    * The texts of the rounds joined are the answer, byte for byte (with `stop`, its end may come in
    * `end` alone). Messages that continue an earlier conversation run only what is new.
@@ -388,6 +389,7 @@ export class Conclave {
       overflow,
       ...(schema === undefined ? {} : { schema }),
       accepted,
+      ...(options.drafts && { drafts: true }),
     };
     let text = accepted.map((segment) => segment.text).join("");
     let begun = false;

@@ -37,6 +37,8 @@ import {
   type Rule,
   type Thinking,
 } from "./conclave.ts";
+import { copyText } from "./markdown/copy.ts";
+import { copiedCode, showMarkdown, type Written } from "./markdown/show.ts";
 import { checked } from "./options.ts";
 import { Share } from "./share.ts";
 
@@ -44,7 +46,19 @@ const style = `
   :host { display: block; font: inherit; max-width: 40rem; --conclave-gap: .75em; --conclave-rule: 1px; }
   [hidden] { display: none !important; }
   [part~=question] { font-weight: 600; overflow-wrap: anywhere; margin: 0 0 calc(var(--conclave-gap) / 3); }
-  [part~=answer] { white-space: pre-wrap; overflow-wrap: anywhere; min-height: 1.5em; margin: 0 0 var(--conclave-gap); }
+  [part~=answer] { overflow-wrap: anywhere; min-height: 1.5em; margin: 0 0 var(--conclave-gap); }
+  [part~=answer] > * { margin: .75em 0 0; } [part~=answer] > :first-child { margin-block-start: 0; }
+  p, li, td, th { white-space: pre-line; }
+  li > * { margin: 0; } ul, ol { padding-inline-start: 1.5em; }
+  h2, h3, h4, h5, h6 { font-size: 1.05em; line-height: 1.3; } h2 { font-size: 1.2em; }
+  blockquote { border-inline-start: 2px solid; padding-inline-start: .9em; } blockquote > * { margin: 0; }
+  pre { margin: 0; overflow-x: auto; padding: .6em .8em; } code { font-family: ui-monospace, Menlo, Consolas, monospace; font-size: .875em; }
+  .code { border: 1px solid color-mix(in srgb, currentColor 25%, transparent); border-radius: .35em; }
+  .code-head { display: flex; justify-content: space-between; align-items: center; padding: .2em .3em .2em .9em; font-size: .8em; }
+  .code-keyword { font-weight: 600; } .code-comment { font-style: italic; opacity: .8; }
+  .wide { overflow-x: auto; } table { border-collapse: collapse; } th, td { text-align: start; padding: .3em .9em .3em 0; border-bottom: 1px solid color-mix(in srgb, currentColor 25%, transparent); }
+  [data-align=right] { text-align: end; } [data-align=center] { text-align: center; }
+  a { color: inherit; }
   [part~=answer]:empty { min-height: 0; margin: 0; }
   [part=writers] { font-size: .875em; opacity: .8; margin: 0 0 var(--conclave-gap); }
   [part=thought] { margin: 0 0 var(--conclave-gap); opacity: .8; white-space: pre-wrap; }
@@ -79,6 +93,8 @@ export class ConclaveChat extends Base {
   readonly #log = made("div", "log");
   readonly #question = made("p", "question");
   readonly #answer = made("div", "answer");
+  /** Texts of the answer's rounds. */
+  #written: Written[] = [];
   /** Legend of the writers' underlines. */
   readonly #writers = made("p", "writers", "Written by ");
   readonly #thought = made("details", "thought");
@@ -127,6 +143,10 @@ export class ConclaveChat extends Base {
       else if (this.#box.value.trim() !== "") void this.ask(this.#box.value.trim());
     });
     this.#again.addEventListener("click", () => this.reset());
+    root.addEventListener("click", ({ target }) => {
+      const code = copiedCode(target);
+      if (code !== undefined) void copyText(code, target as HTMLElement);
+    });
     root.append(
       this.#log,
       this.#question,
@@ -263,6 +283,7 @@ export class ConclaveChat extends Base {
       this.#log.append(made("p", "question earlier", this.#question.textContent ?? ""), answer);
     }
     this.#answer.replaceChildren();
+    this.#written = [];
     this.#thought.replaceChildren();
     this.#writers.replaceChildren("Written by ");
     this.#thought.hidden = this.#writers.hidden = true;
@@ -282,15 +303,21 @@ export class ConclaveChat extends Base {
       thought.textContent = `${event.member}: ${event.text}`;
       this.#thought.append(thought);
     }
+    const shown = this.#written.reduce((length, { text }) => length + text.length, 0);
     // The end may bring text withheld so far.
-    if (event.type === "end" && this.#answer.textContent !== text)
-      this.#answer.append(text.slice(this.#answer.textContent?.length ?? 0));
+    if (event.type === "end" && text.length > shown)
+      this.#write({ text: text.slice(shown), attributes: { class: "rest" } });
     if (event.type !== "round") return;
-    const segment = made("span", "segment", event.text);
-    segment.className = `s${((event.drafters[event.winner] ?? 0) + 1) % 4}`;
-    segment.title = event.writers.map((place) => event.candidates[place]?.member).join(" and ");
-    this.#answer.append(segment);
-    this.#name(event.candidates[event.winner]?.member ?? "", segment.className);
+    const line = `s${((event.drafters[event.winner] ?? 0) + 1) % 4}`;
+    const title = event.writers.map((place) => event.candidates[place]?.member).join(" and ");
+    this.#write({ text: event.text, attributes: { class: line, part: "segment", title } });
+    this.#name(event.candidates[event.winner]?.member ?? "", line);
+  }
+
+  #write(written: Written): void {
+    if (written.text === "") return;
+    this.#written.push(written);
+    showMarkdown(this.#answer, this.#written, { top: 2 });
   }
 
   /** Adds a writer to the legend, once an answer. */

@@ -159,6 +159,7 @@ export const askFields = {
   ...questionFields,
   signal: optional(signal),
   accepted: optional(list(shape({ text, tokens: whole(0, 2 ** 32 - 1) }))),
+  drafts: optional(flag),
 };
 
 export const beginFields = {

@@ -29,6 +29,7 @@ export { readManifest, sourceOf, type ManifestEntry } from "../store/load.ts";
 export type {
   BeginEvent,
   ConclaveEvent,
+  DraftEvent,
   EndEvent,
   LeftEvent,
   Measured,
@@ -44,6 +45,7 @@ export type {
   StoredModel,
   ThinkingEvent,
   ThoughtEvent,
+  VoteEvent,
 } from "../protocol/messages.ts";
 export {
   parseReference,

@@ -210,3 +210,21 @@ test("a member that is added while another engine opens is there once, and one t
   await added;
   assert.equal(stages.length, 2);
 });
+
+test("an answer that was broken off elsewhere goes on from its segments, which count", async () => {
+  const { conclave } = await open();
+  const accepted = [1, 2].map(() => ({ text: "la la la ", tokens: 3 }));
+  const events: ConclaveEvent[] = [];
+  for await (const event of conclave.ask(hello, { settings: { maxRounds: 6 }, accepted }))
+    events.push(event);
+  const whole = await answer(conclave, () => undefined);
+  assert.deepEqual(kinds(events), ["begin", ...sixRounds.slice(2), "end"]);
+  const [end, wholeEnd] = [events.at(-1), whole.at(-1)];
+  assert.ok(end?.type === "end" && wholeEnd?.type === "end");
+  assert.equal(end.usage.answerTokens, wholeEnd.usage.answerTokens);
+  assert.ok(end.text.startsWith("la la la la la la "));
+  await assert.rejects(
+    conclave.ask([], { accepted: [{ text: 1, tokens: 1 }] as never }).next(),
+    /accepted\[0\]\.text must be a string/,
+  );
+});

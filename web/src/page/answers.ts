@@ -1,5 +1,6 @@
 /** The answers on the page: asks the members, and shows and keeps what they answer. */
 import type { AskOptions, Conclave, EndEvent } from "../library/conclave.ts";
+import type { Settings } from "../protocol/engine.ts";
 import { typed } from "../protocol/errors.ts";
 import type { Advice } from "./advice.ts";
 import { byId, isInView } from "./dom.ts";
@@ -89,6 +90,7 @@ export class Answers {
       risk.enter("read");
       for await (const event of conclave.ask(exchange.context.messages, {
         overflow: "drop-oldest",
+        drafts: slots.length > 1,
         ...options,
         members: names,
         signal,
@@ -101,6 +103,10 @@ export class Answers {
           members.weigh(slots, event.weights);
         } else if (event.type === "thinking") follow(exchange, () => exchange.thinking(event));
         else if (event.type === "thought") exchange.thought(session.take(exchange, event));
+        else if (event.type === "draft") {
+          const place = exchange.context.members.indexOf(names[event.member] ?? "");
+          follow(exchange, () => exchange.draft(place, event));
+        } else if (event.type === "vote") exchange.vote();
         else if (event.type === "left") {
           const left = session.take(exchange, event);
           follow(exchange, () => exchange.leave(left, remedies.removal(event.member, slots)));
@@ -133,7 +139,8 @@ export class Answers {
   }
 
   /** Lets each member of an answer answer its question alone, in turn, outside the conversation. */
-  async sideBySide(conclave: Conclave, exchange: Exchange): Promise<void> {
+  async sideBySide(conclave: Conclave | undefined, exchange: Exchange): Promise<void> {
+    if (!conclave || this.#under) return;
     const view = new SideBySide(exchange, () => exchange.showSideBySide(undefined));
     exchange.showSideBySide(view);
     const fatal = await this.#alone((signal) => view.run(conclave, signal));
@@ -187,6 +194,23 @@ function follow({ root }: Exchange, change: () => void): void {
   const inView = isInView(root);
   change();
   if (inView) root.scrollIntoView({ block: "nearest" });
+}
+
+/**
+ * Settings under which an answer goes on: its own, with the `limits` chosen now. Each limit that it
+ * has reached allows as much again.
+ */
+export function beyond(
+  { rounds, text }: Pick<Exchange, "rounds" | "text">,
+  own: Settings,
+  limits: Settings = own,
+): Settings {
+  const more = (limit: number, used: number): number => limit * (Math.floor(used / limit) + 1);
+  return {
+    ...own,
+    maxRounds: more(limits.maxRounds, rounds.length),
+    maxCharacters: more(limits.maxCharacters, text.length),
+  };
 }
 
 /** These members as a turn names them; they are loaded. */

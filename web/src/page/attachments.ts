@@ -1,12 +1,12 @@
 /** A text file beside the question: chosen, shown, and cut to the room that the members have. */
 import type { Conclave } from "../library/conclave.ts";
-import { asked, type Attachment } from "../kept/records.ts";
+import { messagesOf, type Asking, type Attachment } from "../kept/records.ts";
 import { button, byId, el } from "./dom.ts";
 import { bytes } from "./figures.ts";
 import { longestFitting, textOf } from "./fitting-text.ts";
 
 /** A longer file's end is left out at once: no member has room for so much. */
-const mostBytes = 1_000_000;
+const mostBytes = 300_000;
 /** Share of a member's context that is left for the answer. */
 const forAnswer = 1 / 4;
 
@@ -76,33 +76,31 @@ export class Attachments {
       remove,
     );
   }
+}
 
-  /**
-   * Takes the attached file for a question, as much of it as every member has room for; throws if
-   * there is no room for any of it.
-   */
-  async take(
-    conclave: Pick<Conclave, "measure">,
-    question: string,
-    members: string[],
-  ): Promise<Attachment | undefined> {
-    const attached = this.#attached;
-    if (!attached) return undefined;
-    const text = await longestFitting(attached.text, async (text) => {
-      const content = asked({ question, attached: { ...attached, text } });
-      try {
-        const measured = await conclave.measure([{ role: "user", content }], { members });
-        return measured.every(({ tokens, room }) => room === 0 || tokens <= room * (1 - forAnswer));
-      } catch {
-        return false; // It is too long for a member.
-      }
-    });
-    if (text === "")
-      throw new Error(
-        `There is no room for ${attached.name} beside the question. Choose more room for a conversation under “Change”, or let members with more room answer.`,
-      );
-    return { ...attached, text };
-  }
+/**
+ * The attached file of a question, cut to what every member has room for; throws if there is no room
+ * for any of it.
+ */
+export async function fitted(
+  conclave: Pick<Conclave, "measure">,
+  { question, attached, instructions }: Asking & { attached: Attachment },
+  members: string[],
+): Promise<Attachment> {
+  const text = await longestFitting(attached.text, async (text) => {
+    const messages = messagesOf({ question, attached: { ...attached, text }, instructions });
+    try {
+      const measured = await conclave.measure(messages, { members });
+      return measured.every(({ tokens, room }) => room === 0 || tokens <= room * (1 - forAnswer));
+    } catch {
+      return false; // It is too long for a member.
+    }
+  });
+  if (text === "")
+    throw new Error(
+      `There is no room for ${attached.name} beside the question. Choose more room for a conversation under “Change”, or let members with more room answer.`,
+    );
+  return { ...attached, text };
 }
 
 /** Bytes without the beginning of a character at their end, if they were cut there. */

@@ -2,7 +2,7 @@
  * The catalogue of real ensembles (web/catalogue.json): which models go together, their addresses
  * and their needs.
  */
-import { list, record, shape, text, whole, type Checked } from "../protocol/check.ts";
+import { list, optional, record, shape, text, whole, type Checked } from "../protocol/check.ts";
 import type { Backend, Memory } from "../protocol/engine.ts";
 import { Download } from "../protocol/errors.ts";
 
@@ -22,6 +22,8 @@ const model = shape({
   format: text,
   /** Approximate size of its file, replaced by the exact one once the hub was asked. */
   bytes: count,
+  /** Result of our own evaluation of this file; without it, it was not measured. */
+  measured: optional(text),
   /**
    * Memory while it runs; `perToken` is per token of context. The CPU's `scratch` is approximate.
    */
@@ -29,7 +31,13 @@ const model = shape({
   /** Input of its figures (crates/model/tests/catalogue.rs); only the field used here. */
   shape: shape({ context: count }),
 });
-const ensemble = shape({ name: text, description: text, members: list(text) });
+const ensemble = shape({
+  name: text,
+  description: text,
+  members: list(text),
+  /** Result of our own evaluation. */
+  measured: optional(text),
+});
 
 export type CatalogueModel = Checked<typeof model>;
 
@@ -37,6 +45,7 @@ export interface Ensemble {
   name: string;
   description: string;
   members: CatalogueModel[];
+  measured?: string | undefined;
 }
 
 /** Memory for a context of `contextTokens`, or at most the model's own. */
@@ -56,7 +65,7 @@ export function parseCatalogue(data: unknown): Ensemble[] {
     data,
     "catalogue",
   );
-  return ensembles.map(({ name, description, members }) => {
+  return ensembles.map(({ name, description, members, measured }) => {
     const found = members.map((id) => {
       const member = Object.hasOwn(models, id) ? models[id] : undefined;
       if (!member)
@@ -67,7 +76,7 @@ export function parseCatalogue(data: unknown): Ensemble[] {
       throw new TypeError(
         `catalogue: ${name} has ${found.length} members; an ensemble has two to eight`,
       );
-    return { name, description, members: found };
+    return { name, description, members: found, measured };
   });
 }
 

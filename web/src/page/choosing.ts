@@ -22,6 +22,7 @@ import { total } from "./member-facts.ts";
 import { machineOf, ModelsDialog } from "./models-dialog.ts";
 import type { Notices } from "./notices.ts";
 import { sortPicked, type PickedFile } from "./picked.ts";
+import { readableName } from "./readable-name.ts";
 import { recall, recallRoom, remember, rememberRoom } from "./remembered.ts";
 import { mostRoom } from "./room.ts";
 import type { Roster, Seat } from "./roster.ts";
@@ -34,6 +35,11 @@ export interface ChoosingContext {
   library: () => Conclave | undefined;
   /** The hub's address, unless it is huggingface.co. */
   hub: string | undefined;
+  /** Handles of picked files by their members' names, kept in this browser. */
+  handles: {
+    recall(): Promise<Map<string, FileSystemFileHandle[]>>;
+    remember(handles: Map<string, FileSystemFileHandle[]>): void;
+  };
   /** Called before other members replace the present ones: ends an answer under way. */
   onLeave: () => void;
 }
@@ -76,13 +82,16 @@ export class Choosing {
     if (!last) return this.#seatToys(true);
     const known = await this.#ensembles().catch((): Ensemble[] => []);
     const models = known.flatMap(({ members }) => members);
-    await this.#context.roster.replaceAll(
-      last.title,
-      last.members.map((member) => ({
-        source: member,
-        model: models.find(({ ref }) => ref === member.ref),
-      })),
-    );
+    const handles = await this.#context.handles.recall();
+    const seats = last.members.flatMap((member): Seat[] => {
+      const { ref, ...picked } = member;
+      if (ref !== undefined)
+        return [{ source: member, model: models.find((model) => model.ref === ref) }];
+      const own = handles.get(member.name);
+      return own ? [{ source: { ...picked, files: [] }, handles: own }] : [];
+    });
+    if (seats.length === 0) return this.#seatToys(true);
+    await this.#context.roster.replaceAll(last.title, seats);
   }
 
   /** Room for a conversation of these members, in tokens: as chosen, or the most that fits. */
@@ -149,23 +158,31 @@ export class Choosing {
     if (slots.some(({ state }) => state === "held") && slots.some(({ byDefault }) => byDefault))
       return;
     if (title === toysTitle) return remember(undefined);
-    const members = slots.map(({ source: { name, ref, quantise } }) =>
-      ref === undefined
-        ? undefined
-        : { name, ref, ...(quantise === undefined ? {} : { quantise }) },
+    // A key is not kept, nor is a file without a handle.
+    if (slots.some(({ source: { ref }, handles }) => ref === undefined && !handles)) return;
+    const members = slots.map(({ source: { name, ref, quantise } }) => ({
+      name,
+      ...(ref === undefined ? {} : { ref }),
+      ...(quantise === undefined ? {} : { quantise }),
+    }));
+    remember({ title, contextTokens, members });
+    const picked = slots.flatMap(
+      ({ source: { name }, handles }): [string, FileSystemFileHandle[]][] =>
+        handles ? [[name, handles]] : [],
     );
-    if (members.every((member) => member !== undefined))
-      remember({ title, contextTokens, members });
+    this.#context.handles.remember(new Map(picked));
   }
 
   /** Adds the models among picked or dropped files. */
   addPicked(picked: PickedFile[]): void {
     const { models, complaints } = sortPicked(picked);
-    for (const { name, files } of models) {
+    for (const { name: fileName, files, handles } of models) {
+      const name = readableName(fileName);
       const quantise = this.dialog.quantise.optionFor(
         files.map((file) => ({ name: file.name, bytes: file.size })),
       );
-      if (!this.#seat({ source: { name, files, ...quantise } })) break;
+      const kept = handles.length > 0 ? { handles } : {};
+      if (!this.#seat({ source: { name, files, ...quantise }, ...kept })) break;
     }
     if (complaints.length > 0) this.#context.notices.show("picked", "error", complaints.join(" "));
     else this.#context.notices.clear("picked");

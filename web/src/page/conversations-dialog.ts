@@ -30,7 +30,7 @@ export class ConversationsDialog {
     placeholder: "Search",
   });
   readonly #list = el("ul", { class: "stored conversations" });
-  readonly #summary = el("p", { class: "facts", tabindex: -1 });
+  readonly #summary = el("p", { class: "hint", tabindex: -1 });
   readonly #nothing = el("input", { type: "checkbox", id: "keep-nothing" });
   readonly #all = el("span", { class: "actions" });
   /** Counts lists, of which only the last is shown. */
@@ -245,7 +245,9 @@ export class ConversationsDialog {
     const link = this.#events.link();
     if (link === undefined)
       return this.#say("Type a question first, or a shorter one: a link holds 8,000 characters.");
-    void navigator.clipboard.writeText(link).then(
+    const clipboard: Clipboard | undefined = navigator.clipboard; // Missing over plain http.
+    if (!clipboard) return this.#say(link);
+    void clipboard.writeText(link).then(
       () => this.#say("The link was copied. It holds the question and the choice of models."),
       () => this.#say(link),
     );
@@ -285,7 +287,7 @@ export class ConversationsDialog {
     await this.#events.onDeleteAll();
     await this.refresh();
     const whole = all.filter((one) => one !== undefined);
-    this.#say(done, keeper.nothing ? undefined : whole);
+    this.#say(done, whole);
     (this.#status.querySelector("button") ?? this.#summary).focus();
   }
 
@@ -294,6 +296,7 @@ export class ConversationsDialog {
     this.#status.replaceChildren(text);
     if (deleted.length === 0) return;
     const undo = button("Undo", async () => {
+      if (this.#session.keeper.nothing) this.#events.onNothing((this.#nothing.checked = false));
       for (const whole of deleted) await this.#session.keeper.put(whole);
       await this.refresh();
       this.#say(`${plural(deleted.length, "conversation")} put back.`);

@@ -1,5 +1,6 @@
 /** Files and folders dropped anywhere on the page or picked through a file input. */
 import { el } from "./dom.ts";
+import { collectHandle, givesHandles, pickHandles } from "./file-handles.ts";
 import type { PickedFile } from "./picked.ts";
 
 /** Depth limit: a model's folder is flat, and a dropped disk must not take long. */
@@ -41,15 +42,25 @@ export function takeDrops(onFiles: (picked: PickedFile[]) => void): void {
   });
 }
 
+type Droppable = DataTransferItem & {
+  getAsFileSystemHandle?(): Promise<FileSystemHandle | null>;
+};
+
 async function readDrop({ items, files }: DataTransfer): Promise<PickedFile[]> {
-  // Entries must be requested before the event ends.
-  const entries = [...items]
-    .map((item) => item.webkitGetAsEntry())
-    .filter((entry) => entry !== null);
-  if (entries.length === 0) return [...files].map((file) => ({ path: file.name, file }));
+  // Entries and handles must be requested before the event ends.
+  const dropped = [...items].map((item: Droppable) => ({
+    entry: item.webkitGetAsEntry(),
+    handle: item.getAsFileSystemHandle?.().catch(() => null),
+  }));
+  const all = [...files];
   const picked: PickedFile[] = [];
-  for (const entry of entries) await collect(entry, "", 0, picked);
-  return picked;
+  for (const { entry, handle } of dropped) {
+    const handled = await handle;
+    if (handled) await collectHandle(handled, "", picked);
+    else if (entry) await collect(entry, "", 0, picked);
+  }
+  const isEmpty = dropped.every(({ entry }) => entry === null) && picked.length === 0;
+  return isEmpty ? all.map((file) => ({ path: file.name, file })) : picked;
 }
 
 async function collect(
@@ -88,6 +99,14 @@ export function filePicker(
     type: "file",
     multiple: true,
     ...(folder ? { webkitdirectory: true } : { accept: ".gguf,.safetensors,.json,.jinja" }),
+  });
+  // The browser's own picker of handles, where there is one.
+  input.addEventListener("click", (event) => {
+    if (!givesHandles()) return;
+    event.preventDefault();
+    void pickHandles(folder).then((picked) => {
+      if (picked.length > 0) onFiles(picked);
+    });
   });
   input.addEventListener("change", () => {
     const picked = [...(input.files ?? [])].map((file) => ({

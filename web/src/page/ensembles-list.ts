@@ -24,7 +24,7 @@ export interface ListContext {
 }
 
 /** Needs of an ensemble; a stored file's exact size replaces the catalogue's. */
-function needOf(
+export function needOf(
   { members }: Ensemble,
   { machine, roomOf, stored }: Pick<ListContext, "machine" | "roomOf" | "stored">,
 ) {
@@ -85,6 +85,9 @@ function card(ensemble: Ensemble, context: ListContext): HTMLElement {
     el("div", { class: "ensemble-head" }, el("h4", {}, ensemble.name), load),
     el("p", {}, ensemble.description),
     el("ul", { class: "ensemble-members" }, ...ensemble.members.map(line)),
+    ensemble.measured === undefined
+      ? el("p", { class: "hint" }, "How well they answer together has not been measured.")
+      : "",
     el("p", { class: "facts", id }, `${download} · ${needs(memory, machine.backend)}`),
     against ? el("p", { class: `verdict ${against.tone}`, id: `${id}-verdict` }, against.text) : "",
   );

@@ -1,11 +1,12 @@
 /**
- * One question and its answer on the page: segments in their writers' colours, legend, figures,
- * rounds.
+ * One question and its answer on the page: the text with its writers, the round under way, legend,
+ * figures, actions, rounds.
  */
 import type { Adapter, Backend, Message } from "../protocol/engine.ts";
 import type { ConclaveError } from "../protocol/errors.ts";
 import type {
   BeginEvent,
+  DraftEvent,
   EndEvent,
   LeftEvent,
   ReadingEvent,
@@ -14,10 +15,14 @@ import type {
   ThoughtEvent,
 } from "../protocol/messages.ts";
 import type { Voted } from "./advice.ts";
+import { AnswerActions } from "./answer-actions.ts";
+import { AnswerView } from "./answer-view.ts";
 import { creditLine } from "./credits.ts";
-import { button, el, voice } from "./dom.ts";
-import { duration, plural, sentence, speed } from "./figures.ts";
+import { el, voice } from "./dom.ts";
+import { Drafting } from "./drafting.ts";
+import { duration, plural, speed } from "./figures.ts";
 import { inspector } from "./inspector.ts";
+import { QuestionLine } from "./question-line.ts";
 import type { SideBySide } from "./side-by-side.ts";
 import { runRecord, saveFile, type Run, type RunsOn } from "./run-record.ts";
 
@@ -36,6 +41,9 @@ export const stops: Record<string, string> = {
   elsewhere: "being answered in another tab",
 };
 
+/** Ends after which the members can go on. */
+const unfinished = new Set(["tokens", "rounds", "length", "stopped", "failed", "closed"]);
+
 export interface ExchangeContext {
   question: string;
   messages: Message[];
@@ -47,10 +55,18 @@ export interface ExchangeContext {
   adapter: Adapter;
   /** Set if it was kept: it was not timed in this visit. */
   kept?: boolean;
+  /** Set if it was continued in an earlier visit. */
+  continued?: boolean;
   /** Called when a round of this exchange is opened. */
   onInspect: (exchange: Exchange) => void;
   /** Requests each member's own answer beside this one. */
   onSideBySide: (exchange: Exchange) => void;
+  /** Asks this or an edited question again, in place of this exchange and all later ones. */
+  onAgain: (exchange: Exchange, question: string) => void;
+  /** Shown below the answer once it is over. */
+  note?: HTMLElement | undefined;
+  /** Lets the members continue the answer. */
+  onContinue: (exchange: Exchange) => void;
 }
 
 export class Exchange {
@@ -61,7 +77,10 @@ export class Exchange {
   /** Thoughts of each member before the answer, folded; by name. */
   readonly #thoughts = new Map<string, { body: HTMLElement; event: ThoughtEvent | undefined }>();
   readonly #thinking = el("div", { class: "thoughts" });
-  readonly #answer = el("div", { class: "answer growing", dir: "auto", "aria-live": "polite" });
+  readonly #line: QuestionLine;
+  readonly #answer: AnswerView;
+  readonly #drafting: Drafting;
+  readonly #actions: AnswerActions;
   readonly #legend = el("p", { class: "legend" });
   readonly #facts = el("p", { class: "facts" }, "Reading the question…");
   readonly #left: LeftEvent[] = [];
@@ -69,11 +88,11 @@ export class Exchange {
   readonly #failure = el("div", { class: "failure" });
   readonly #inspectorHost = el("div", {});
   readonly #aloneHost = el("div", {});
-  readonly #alone = button("Side by side", () => this.#context.onSideBySide(this), {
-    class: "quiet",
-    title: "Let each member answer this alone",
-  });
-  readonly #started = performance.now();
+  /** Time at which the members began, here. */
+  #started = performance.now();
+  #timed: boolean;
+  /** Rounds before the last continuation. */
+  #earlier = 0;
   /** Progress of each member that reads in more than one step. */
   readonly #reading = new Map<string, string>();
   #firstSegment: number | undefined;
@@ -85,21 +104,37 @@ export class Exchange {
 
   constructor(context: ExchangeContext) {
     this.#context = context;
+    this.#timed = context.kept !== true;
     this.question = context.question;
+    this.#line = new QuestionLine(context.question, (question) => context.onAgain(this, question));
+    this.#answer = new AnswerView(context.voices, {
+      onRound: (round, toggle) => this.inspect(round, toggle),
+      isOpen: () => this.#open !== undefined,
+    });
+    this.#drafting = new Drafting(context.members, context.voices);
+    this.#actions = new AnswerActions({
+      text: () => this.text,
+      onRegenerate: () => context.onAgain(this, this.question),
+      onContinue: () => context.onContinue(this),
+      onRounds: () => this.#toggleRounds(),
+      onSideBySide: () => context.onSideBySide(this),
+      onDownload: () => this.#download(),
+    });
     this.root = el(
       "article",
       { class: "exchange" },
-      el("h2", { class: "question", dir: "auto" }, context.question),
+      this.#line.root,
       this.#thinking,
-      this.#answer,
+      this.#answer.root,
+      this.#drafting.root,
       this.#legend,
       this.#facts,
+      this.#actions.root,
       this.#leaving,
       this.#failure,
       this.#inspectorHost,
       this.#aloneHost,
     );
-    this.#answer.addEventListener("keydown", (event) => this.#moveFocus(event));
   }
 
   /** The accepted text so far. */
@@ -125,16 +160,17 @@ export class Exchange {
     return this.#stop;
   }
 
-  /** Sets whether the members can be asked alone now. */
-  offerSideBySide(can: boolean): void {
-    this.#alone.disabled = !can;
+  /** Sets whether the members can be asked now. */
+  offer(can: boolean): void {
+    this.#actions.enabled = can;
+    this.#line.enabled = can && this.#stop !== "elsewhere";
   }
 
   /** Shows or removes each member's own answer below this one. */
   showSideBySide(view: SideBySide | undefined): void {
     this.#aloneHost.replaceChildren(...(view ? [view.root] : []));
     if (view) view.focus();
-    else this.#alone.focus();
+    else this.#actions.focusSideBySide();
   }
 
   get voices(): number[] {
@@ -148,9 +184,25 @@ export class Exchange {
       this.#facts.textContent = `Reading the conversation: ${[...this.#reading.values()].join(", ")}…`;
   }
 
+  /** The answer goes on, by the members at these places. */
+  resume(by: readonly number[]): void {
+    this.#stop = "";
+    this.#earlier = this.rounds.length;
+    this.#started = performance.now();
+    this.#timed = true;
+    this.#firstSegment = undefined;
+    this.#failure.replaceChildren();
+    this.#actions.hide();
+    this.#answer.resume();
+    this.#drafting.of(by);
+    this.#facts.textContent = "Reading the conversation again…";
+  }
+
   begin(event: BeginEvent): void {
     this.#begin = event;
-    this.#facts.textContent = "Drafting the first segment…";
+    this.#facts.textContent =
+      this.#earlier > 0 ? "Drafting the next segment…" : "Drafting the first segment…";
+    this.#drafting.begin();
   }
 
   /** Appends a thought to its member's fold, which is closed at first. */
@@ -185,6 +237,7 @@ export class Exchange {
   /** Shows that a member failed; the others go on. */
   leave(event: LeftEvent, actions: HTMLElement[]): void {
     this.#left.push(event);
+    this.#drafting.leave(this.#context.members.indexOf(event.member));
     this.#leaving.append(
       el(
         "p",
@@ -195,27 +248,21 @@ export class Exchange {
     );
   }
 
+  /** A draft of the member at this place has arrived. */
+  draft(member: number, { text, ended }: Pick<DraftEvent, "text" | "ended">): void {
+    this.#drafting.draft(member, text, ended);
+  }
+
+  /** All drafts have arrived. */
+  vote(): void {
+    this.#drafting.vote();
+  }
+
   add(round: RoundEvent): void {
     this.#firstSegment ??= performance.now() - this.#started;
     this.rounds.push(round);
-    const member = round.drafters[round.winner] ?? 0;
-    const writers = round.writers.map((place) => round.candidates[place]?.member ?? "");
-    if (round.text !== "") {
-      const segment = el(
-        "span",
-        {
-          class: `segment ${voice(this.#context.voices[member] ?? member)}`,
-          role: "button",
-          tabindex: this.#answer.childElementCount === 0 ? 0 : -1,
-          title: `Round ${round.round}, by ${sentence(writers)}`,
-          "aria-expanded": "false",
-          "data-round": round.round,
-        },
-        round.text,
-      );
-      segment.addEventListener("click", () => this.inspect(round.round));
-      this.#answer.append(segment);
-    }
+    this.#drafting.decide(round);
+    this.#answer.show(this.rounds);
     this.#showLegend();
     this.#showFacts("answering");
     if (this.#open !== undefined) this.inspect(this.#open, false);
@@ -243,25 +290,15 @@ export class Exchange {
   /** Shows an answer of which only the text is known. */
   showText(text: string): void {
     this.#plain = text;
-    this.#answer.append(el("span", {}, text));
-    this.#answer.classList.remove("growing");
+    this.#answer.showText(text);
+    this.#settle();
     this.#facts.textContent = "";
   }
 
-  /** Shows that the answer does not go on in this tab, and what can be done. */
-  breakOff(stop: "closed" | "elsewhere", actions: HTMLElement[]): void {
+  /** Shows that the answer does not go on by itself. */
+  breakOff(stop: "closed" | "elsewhere"): void {
     this.#stop = stop;
     this.#settle();
-    this.#failure.replaceChildren(el("p", { class: "actions" }, ...actions));
-  }
-
-  /** Shows that an answer that was broken off goes on. */
-  resume(): void {
-    this.#stop = "";
-    this.#answer.classList.add("growing");
-    this.#answer.querySelector(":scope > em")?.remove();
-    this.#failure.replaceChildren();
-    this.#facts.textContent = "Reading the conversation again…";
   }
 
   /** Shows a round's details below the answer. */
@@ -269,12 +306,8 @@ export class Exchange {
     const round = this.rounds.find((candidate) => candidate.round === number);
     const close = toggle && this.#open === number;
     this.#open = close || !round ? undefined : number;
-    for (const segment of this.#segments()) {
-      segment.setAttribute(
-        "aria-expanded",
-        String(segment.dataset["round"] === String(this.#open)),
-      );
-    }
+    this.#answer.mark(this.#open);
+    this.#actions.roundsOpen = this.#open !== undefined;
     const settings = this.#begin?.settings;
     if (!round || !settings || close) return this.#inspectorHost.replaceChildren();
     const focused = document.activeElement;
@@ -291,9 +324,7 @@ export class Exchange {
         onRound: (next) => this.inspect(next, false),
         onClose: () => {
           this.inspect(number);
-          this.#segments()
-            .find((segment) => segment.dataset["round"] === String(number))
-            ?.focus();
+          this.#answer.focus(number);
         },
       }),
     );
@@ -308,17 +339,29 @@ export class Exchange {
     (find(name) ?? find("close"))?.focus({ preventScroll: true });
   }
 
+  /** Opens the first round, or closes the open one. */
+  #toggleRounds(): void {
+    this.inspect(this.#open ?? this.rounds[0]?.round ?? 1);
+    this.#inspectorHost.scrollIntoView({ block: "nearest" });
+  }
+
   #settle(): void {
-    this.#answer.classList.remove("growing");
+    this.#drafting.end();
     this.#showFacts(stops[this.#stop] ?? this.#stop);
-    if (this.rounds.length > 0) {
-      this.#facts.append(
-        " ",
-        button("Download the run", () => this.#download(), { class: "quiet" }),
-      );
-      if (this.#context.members.length > 1) this.#facts.append(" ", this.#alone);
-    }
-    if (this.text === "") this.#answer.append(el("em", { class: "hint" }, "No text was accepted."));
+    this.#answer.settle("No text was accepted.");
+    const { note, members, continued } = this.#context;
+    const rounds = this.rounds.length > 0;
+    if (note && rounds) this.#leaving.append(note);
+    // Another tab's answer is acted on there.
+    if (this.#stop === "elsewhere") return this.#actions.hide();
+    this.#actions.show({
+      text: this.text !== "",
+      rounds,
+      compared: rounds && members.length > 1,
+      unfinished: unfinished.has(this.#stop) && (rounds || this.#stop === "closed"),
+      // A replay has one beginning.
+      replayable: rounds && this.#earlier === 0 && continued !== true,
+    });
   }
 
   #showLegend(): void {
@@ -328,12 +371,11 @@ export class Exchange {
   }
 
   #showFacts(state: string): void {
-    const tokens = this.rounds.reduce(
-      (sum, round) => sum + (round.candidates[round.winner]?.tokens ?? 0),
-      0,
-    );
+    const tokens = this.rounds
+      .slice(this.#earlier)
+      .reduce((sum, round) => sum + (round.candidates[round.winner]?.tokens ?? 0), 0);
     const parts = [state, plural(this.rounds.length, "round")];
-    if (this.#firstSegment !== undefined && !this.#context.kept) {
+    if (this.#firstSegment !== undefined && this.#timed) {
       parts.push(
         speed(tokens, performance.now() - this.#started),
         `first segment after ${duration(this.#firstSegment)}`,
@@ -369,33 +411,6 @@ export class Exchange {
       `${JSON.stringify(runRecord(run), null, 1)}\n`,
       "application/json",
     );
-  }
-
-  #segments(): HTMLElement[] {
-    return [...this.#answer.querySelectorAll<HTMLElement>(".segment")];
-  }
-
-  /** An answer is one Tab stop; arrows move within it, Enter or Space opens a round. */
-  #moveFocus(event: KeyboardEvent): void {
-    const segments = this.#segments();
-    const here = segments.indexOf(event.target as HTMLElement);
-    if (here < 0) return;
-    if (event.key === "Enter" || event.key === " ") {
-      event.preventDefault();
-      return this.inspect(Number(segments[here]?.dataset["round"]));
-    }
-    const steps: Record<string, number> = {
-      ArrowRight: here + 1,
-      ArrowLeft: here - 1,
-      Home: 0,
-      End: segments.length - 1,
-    };
-    const next = segments[steps[event.key] ?? -1];
-    if (!next) return;
-    event.preventDefault();
-    for (const segment of segments) segment.tabIndex = segment === next ? 0 : -1;
-    next.focus();
-    if (this.#open !== undefined) this.inspect(Number(next.dataset["round"]), false);
   }
 }
 

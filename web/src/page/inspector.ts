@@ -194,7 +194,8 @@ function matrix(round: RoundEvent, { names, voices, settings }: InspectorContext
   );
   return el(
     "div",
-    { class: "matrix" },
+    // It scrolls sideways on narrow screens, by keyboard, too.
+    { class: "matrix", role: "region", tabindex: 0, "aria-label": "Scores" },
     el(
       "table",
       {},

@@ -6,31 +6,35 @@ import { markStorage, Risks } from "../kept/risks.ts";
 import { livingTabs, tabName } from "../kept/this-tab.ts";
 import * as address from "./address.ts";
 import { Advice } from "./advice.ts";
-import { Answers, askedOf } from "./answers.ts";
-import { Attachments, isTextFile } from "./attachments.ts";
+import { Answers } from "./answers.ts";
+import { isTextFile } from "./attachments.ts";
 import { Choosing } from "./choosing.ts";
+import { Composer } from "./composer.ts";
 import { ConversationsDialog } from "./conversations-dialog.ts";
 import { byId } from "./dom.ts";
 import { takeDrops } from "./drop.ts";
 import { tellReopened, tellSoftware, tellTabCost } from "./engine-notices.ts";
 import { showEndings } from "./endings.ts";
+import { toysTitle } from "./ensembles-list.ts";
 import { ensembleKey, type KeyedMember } from "./ensemble-key.ts";
-import type { Exchange } from "./exchange.ts";
 import { percent } from "./figures.ts";
+import { keptHandles } from "./file-handles.ts";
 import { engineText, memoryTogether } from "./member-facts.ts";
 import { Masthead } from "./masthead.ts";
 import { MembersPanel, type Slot } from "./members-panel.ts";
 import { Notices, type Action } from "./notices.ts";
 import { hasOpenCore, keepOffline, keepOpenCore } from "./offline-copy.ts";
-import { QuestionBox } from "./question-box.ts";
 import { hasOtherTab } from "./other-tabs.ts";
 import { Remedies } from "./remedies.ts";
+import { OwnSettings } from "./own-settings.ts";
 import { remember, rememberRoom } from "./remembered.ts";
 import { drafts, Roster } from "./roster.ts";
 import { Session } from "./session.ts";
 import { SettingsForm } from "./settings-form.ts";
 import { linkTo, offerMembers } from "./shared-link.ts";
 import { openSharing } from "./sharing.ts";
+import { showRecorded } from "./showing.ts";
+import { toysNote } from "./toy-skills.ts";
 import { WeightsChart } from "./weights-chart.ts";
 
 /**
@@ -43,7 +47,6 @@ declare const PAGE_VERSION: string;
 
 class Page {
   readonly #notices = new Notices(byId("notices", HTMLElement));
-  readonly #question = new QuestionBox(byId("question", HTMLTextAreaElement));
   readonly #askButton = byId("ask", HTMLButtonElement);
   readonly #stopButton = byId("stop", HTMLButtonElement);
   readonly #newButton = byId("new", HTMLButtonElement);
@@ -52,15 +55,24 @@ class Page {
   readonly #session: Session;
   readonly #answers: Answers;
   readonly #conversations: ConversationsDialog;
-  readonly #attachments = new Attachments({
-    onChange: () => this.#saveDraft(),
-    onComplaint: (text) => this.#complain("attached", text),
+  readonly #composer = new Composer({
+    session: () => this.#session,
+    answers: () => this.#answers,
+    roster: () => this.#roster,
+    notices: this.#notices,
+    library: () => this.#conclave,
+    canAsk: () => !this.#askButton.disabled,
+    settings: () => this.#settings.read(),
+    instructions: () => this.#own.instructions,
+    onAnswer: () => (this.#moved = false),
+    onState: () => this.#refresh(),
   });
   readonly #risks = new Risks(markStorage(), tabName);
   readonly #members: MembersPanel;
   readonly #roster: Roster;
   readonly #choosing: Choosing;
   readonly #settings: SettingsForm;
+  readonly #own = new OwnSettings();
   #choice: BackendChoice = address.backend;
   #conclave: Conclave | undefined;
   /** The engine from its start on, open or not. */
@@ -73,14 +85,12 @@ class Page {
   #moved = false;
   /** Counts engines, to ignore late events of earlier ones. */
   #generation = 0;
-  /** An attached file is being cut to the room there is. */
-  #cutting = false;
   /** Progress of the load, from 0 to 1. */
   #share = 0;
   readonly #masthead = new Masthead((question) => {
-    this.#question.text = question;
-    this.#question.focus();
-    if (!this.#askButton.disabled) void this.#ask();
+    this.#composer.text = question;
+    this.#composer.focus();
+    void this.#composer.ask();
   });
 
   constructor() {
@@ -93,6 +103,7 @@ class Page {
         if (!slot) return;
         slot.takesPart = takesPart;
         this.#members.show(slot);
+        this.#keepAside();
         this.#refresh();
       },
     });
@@ -104,8 +115,13 @@ class Page {
         this.#remove(slot);
         byId("models", HTMLElement).focus(); // Its own button is gone.
       },
+      onRename: (slot, name) => {
+        void this.#roster.rename(slot, name);
+        this.#keepAside();
+      },
       onTakesPart: (slot) => {
         if (slot.takesPart) this.#roster.keep(slot);
+        this.#keepAside();
         this.#refresh();
       },
       onStored: () => void this.#choosing.dialog.open("stored"),
@@ -141,6 +157,7 @@ class Page {
       notices: this.#notices,
       library: () => this.#conclave,
       hub: address.hub,
+      handles: keptHandles(() => this.#session.keeper),
       onLeave: () => this.#newConversation(),
     });
     for (const id of ["models", "choose"])
@@ -157,22 +174,28 @@ class Page {
       this.#choosing.dialog.close();
       const [only] = picked;
       if (picked.length === 1 && only && isTextFile(only.file))
-        void this.#attachments.attach(only.file);
+        void this.#composer.attach(only.file);
       else this.#choosing.addPicked(picked);
     });
     this.#session = new Session(byId("transcript", HTMLElement), {
-      onLeave: () => this.#answers.stop(),
-      onShown: () => this.#showSession(),
-      onDraft: ({ text, attached }) => {
-        if (this.#question.text !== "") return;
-        this.#question.text = text;
-        this.#attachments.show(attached);
+      onLeave: () => {
+        this.#answers.stop();
+        this.#notices.clear("replaced");
       },
-      onContinue: (exchange) => void this.#continue(exchange),
+      onShown: () => this.#showSession(),
+      onDraft: (draft) => {
+        if (this.#composer.text === "") this.#composer.show(draft);
+      },
+      onContinue: (exchange) => void this.#composer.goOn(exchange),
+      onAgain: (exchange, question) => void this.#composer.ask(question, exchange),
+      noteOn: (question) =>
+        this.#roster.title === toysTitle
+          ? toysNote(question, () => void this.#choosing.dialog.open())
+          : undefined,
       onChange: () => void this.#conversations.refresh(),
       onFailure: (message) => this.#notices.show("kept", "warning", message),
       onInspect: (exchange) => this.#answers.chartOf(exchange),
-      onSideBySide: (exchange) => void this.#sideBySide(exchange),
+      onSideBySide: (exchange) => void this.#answers.sideBySide(this.#conclave, exchange),
     });
     const remedies = new Remedies({
       reloads: () => this.#reloadActions(),
@@ -180,7 +203,7 @@ class Page {
         // It may have been removed already by its card.
         if (this.#roster.slots.includes(slot)) this.#remove(slot, stopping);
       },
-      onAgain: (exchange) => this.#askAgain(exchange),
+      onAgain: (exchange) => this.#composer.restore(exchange),
       onNew: () => this.#newConversation(),
     });
     this.#answers = new Answers({
@@ -202,7 +225,7 @@ class Page {
       onNothing: (nothing) => (this.#session.keeper.nothing = nothing),
       link: () =>
         linkTo(
-          this.#question.text.trim() || (this.#session.exchanges.at(-1)?.question ?? ""),
+          this.#composer.text.trim() || (this.#session.exchanges.at(-1)?.question ?? ""),
           this.#roster,
         ),
     });
@@ -210,6 +233,7 @@ class Page {
       "click",
       () => void this.#conversations.open(),
     );
+    byId("own-settings", HTMLElement).append(this.#own.root);
     this.#settings = new SettingsForm(
       byId("settings", HTMLFormElement),
       this.#choice,
@@ -219,30 +243,19 @@ class Page {
       "change",
       () => void this.#session.keeper.setValue("settings", this.#settings.values),
     );
-    this.#question.onInput(() => this.#saveDraft());
     addEventListener("pagehide", () => this.#risks.leaveAll()); // It closes by itself.
     addEventListener("hashchange", () => this.#openLink(readFragment(location.hash)));
-    byId("composer", HTMLFormElement).addEventListener("submit", (event) => {
-      event.preventDefault();
-      void this.#ask();
-    });
-    this.#question.onKey((event) => {
-      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-      event.preventDefault();
-      void this.#ask();
-    });
     this.#stopButton.addEventListener("click", () => this.#answers.stop());
     document.addEventListener("keydown", (event) => {
       // Escape closes an open dialog instead.
       if (event.key === "Escape" && !document.querySelector("dialog[open]")) this.#answers.stop();
     });
     this.#newButton.addEventListener("click", () => this.#newConversation());
-    if (address.debug) {
-      Object.defineProperty(window, "conclave", { get: () => this.#conclave });
-    }
+    if (address.debug) Object.defineProperty(window, "conclave", { get: () => this.#conclave });
   }
 
   async start(): Promise<void> {
+    void showRecorded(byId("showing", HTMLElement));
     this.#furnishing = Promise.all([hasOpenCore(), this.#furnish()]).then(([has]) => {
       this.#furnished = true;
       if (!has) this.#members.openCore = OPEN_CORE_BYTES;
@@ -251,7 +264,8 @@ class Page {
     const opened = this.#open();
     const link = readFragment(location.hash);
     if (link) this.#openLink(link);
-    else void Promise.all([this.#session.open(), opened]).then(() => this.#goOn());
+    else
+      void Promise.all([this.#session.open(), opened]).then(() => this.#composer.goOnAfterReload());
     // Deferred in favour of what the visitor waits for; no later, since a large download may
     // outlast the visit.
     await new Promise((resolve) => setTimeout(resolve, 2000));
@@ -268,7 +282,11 @@ class Page {
   /** Makes the last visit's members ready, without those that ended a tab. */
   async #furnish(): Promise<void> {
     const endings = this.#risks.collect(await livingTabs());
-    await this.#choosing.furnish();
+    const [aside] = await Promise.all([
+      this.#session.keeper.value("members aside"),
+      this.#choosing.furnish(),
+    ]);
+    this.#roster.setAside(aside);
     showEndings(endings, this.#places);
   }
 
@@ -416,75 +434,9 @@ class Page {
     ];
   }
 
-  async #ask(): Promise<void> {
-    const conclave = this.#conclave;
-    const question = this.#question.text.trim();
-    if (!conclave || question === "" || this.#askButton.disabled) return;
-    const chosen = this.#settings.read();
-    if (!chosen) return;
-    const slots = this.#roster.taking;
-    const by = askedOf(slots);
-    let attached = this.#attachments.attached;
-    if (attached) {
-      this.#cutting = true;
-      this.#refresh();
-      try {
-        attached = await this.#attachments.take(conclave, question, by.members);
-        this.#complain("attached", undefined);
-      } catch (error) {
-        return this.#complain("attached", typed(error).message);
-      } finally {
-        this.#cutting = false;
-        this.#refresh();
-      }
-    }
-    const { backend, adapter } = conclave;
-    const exchange = this.#session.ask({ ...by, question, attached, backend, adapter });
-    document.body.classList.add("asked");
-    exchange.root.scrollIntoView({ block: "nearest" });
-    this.#question.text = "";
-    this.#attachments.show(undefined);
-    this.#moved = false;
-    await this.#answers.answer(conclave, exchange, { slots, ...chosen });
-  }
-
-  /** Continues an answer that was broken off, under its own settings. */
-  async #continue(exchange: Exchange): Promise<void> {
-    const conclave = this.#conclave;
-    const slots = this.#roster.taking;
-    const chosen = exchange.begun ?? this.#settings.read();
-    if (this.#answers.state !== "idle" || !conclave || slots.length === 0 || !chosen) return;
-    const { settings, sampling, thinking } = chosen;
-    const accepted = this.#session.goOn(exchange, askedOf(slots));
-    exchange.resume();
-    this.#moved = false;
-    await this.#answers.answer(conclave, exchange, {
-      slots,
-      settings,
-      sampling,
-      thinking,
-      accepted,
-    });
-  }
-
-  /** Continues an answer that a reload broke off, if the same members are there. */
-  async #goOn(): Promise<void> {
-    const exchange = this.#session.brokenOff;
-    const names = new Set(this.#roster.taking.map(({ source }) => source.name));
-    if (!exchange || this.#roster.heldBack || names.size === 0) return;
-    const { members } = exchange.context;
-    if (members.length === names.size && members.every((name) => names.has(name)))
-      await this.#continue(exchange);
-  }
-
   /** The member of this name, if present. */
   #slot(name: string): Slot | undefined {
     return this.#roster.slots.find(({ source }) => source.name === name);
-  }
-
-  async #sideBySide(exchange: Exchange): Promise<void> {
-    if (!this.#conclave || this.#answers.state !== "idle") return;
-    await this.#answers.sideBySide(this.#conclave, exchange);
   }
 
   /** Removes a member, and stops an answer that it still takes part in. */
@@ -494,31 +446,15 @@ class Page {
     byId("news", HTMLElement).textContent = `${slot.source.name} was removed.`;
   }
 
-  /** Restores a question, unless another was begun. */
-  #askAgain(exchange: Exchange): void {
-    if (this.#question.text === "") {
-      this.#question.text = exchange.question;
-      this.#attachments.show(this.#session.attachedTo(exchange));
-    }
-    this.#question.focus();
-  }
-
-  #saveDraft(): void {
-    this.#session.saveDraft({
-      text: this.#question.text,
-      attached: this.#attachments.attached,
-    });
-  }
-
-  #complain(key: string, text: string | undefined): void {
-    if (text === undefined) this.#notices.clear(key);
-    else this.#notices.show(key, "error", text);
+  #keepAside(): void {
+    void this.#session.keeper.setValue("members aside", this.#roster.aside);
   }
 
   /** Deletes what is kept besides conversations. */
   async #forget(): Promise<void> {
     remember(undefined);
     rememberRoom(undefined);
+    this.#own.forget();
     this.#risks.forget();
     await this.#conclave?.deletePrompts().catch(() => undefined); // Reported in the list of models.
   }
@@ -528,8 +464,8 @@ class Page {
     if (!link) return;
     history.replaceState(null, "", location.pathname + location.search);
     if (this.#session.exchanges.length > 0) this.#newConversation();
-    this.#question.text = link.question;
-    this.#saveDraft();
+    this.#composer.text = link.question;
+    this.#composer.saveDraft();
     offerMembers(link, this.#places);
   }
 
@@ -540,9 +476,8 @@ class Page {
 
   #newConversation(): void {
     this.#session.begin();
-    this.#question.text = "";
-    this.#attachments.show(undefined);
-    this.#question.focus();
+    this.#composer.clear();
+    this.#composer.focus();
   }
 
   /** Another conversation is on the page, or other exchanges of it. */
@@ -560,18 +495,18 @@ class Page {
     const focused = document.activeElement;
     const { loading, taking } = this.#roster;
     const ready = this.#conclave !== undefined && !loading && taking.length > 0;
-    this.#askButton.disabled = answering || this.#cutting || !ready;
+    this.#askButton.disabled = answering || this.#composer.cutting || !ready;
     this.#askButton.hidden = answering;
     this.#stopButton.hidden = !answering;
     this.#stopButton.textContent = stopping ? "Stopping" : "Stop";
     if (answering && focused === this.#askButton) this.#stopButton.focus();
-    if (!answering && focused === this.#stopButton) this.#question.focus();
+    if (!answering && focused === this.#stopButton) this.#composer.focus();
     for (const exchange of this.#session.exchanges)
-      exchange.offerSideBySide(this.#conclave !== undefined && !answering && !loading);
+      exchange.offer(this.#conclave !== undefined && !answering && !loading);
     this.#newButton.hidden = this.#session.exchanges.length === 0;
     document.body.dataset["state"] =
-      answering || this.#cutting ? "answering" : ready ? "ready" : "loading";
-    byId("why-not", HTMLElement).hidden = answering || (ready && !this.#cutting);
+      answering || this.#composer.cutting ? "answering" : ready ? "ready" : "loading";
+    byId("why-not", HTMLElement).hidden = answering || (ready && !this.#composer.cutting);
     this.#showWhyNot();
     this.#masthead.show(this.#roster);
     this.#advice.heed((name) => this.#slot(name)?.takesPart);
@@ -587,7 +522,7 @@ class Page {
     byId("why-not", HTMLElement).textContent =
       this.#engineLine.dataset["state"] === "failed"
         ? "No engine is running."
-        : this.#cutting
+        : this.#composer.cutting
           ? "Cutting the file to the room there is…"
           : loading
             ? `The members are loading: ${percent(this.#share)}.`

@@ -6,6 +6,7 @@ import type { RoundEvent } from "../protocol/messages.ts";
 import { button, el, voice } from "./dom.ts";
 import { bytes, percent, plural, timeLeft, written } from "./figures.ts";
 import { description, facts, graphicsMemory, type Known } from "./member-facts.ts";
+import { renameForm } from "./rename-form.ts";
 
 export type SlotState = "waiting" | "loading" | "ready" | "failed" | "stopped" | "held";
 
@@ -19,6 +20,8 @@ export interface Slot extends Known {
   voice: number;
   /** Context size that it was last loaded with. */
   contextTokens?: number;
+  /** Handles of its picked files, where the browser gives them. */
+  handles?: FileSystemFileHandle[] | undefined;
   /** Aborts its download. */
   loading?: AbortController | undefined;
 }
@@ -27,6 +30,8 @@ export interface PanelEvents {
   onRetry: (slot: Slot) => void;
   onStop: (slot: Slot) => void;
   onRemove: (slot: Slot) => void;
+  /** The visitor gives it another name. */
+  onRename: (slot: Slot, name: string) => void;
   onTakesPart: (slot: Slot) => void;
   /** Requests the list of stored models. */
   onStored: () => void;
@@ -100,6 +105,29 @@ export class MembersPanel {
     if (slot.state === "ready" && was === "loading") this.#events.onNews(`${name} is ready.`);
   }
 
+  /** Shows a slot under its new name, in its place. */
+  rename(slot: Slot): void {
+    const next = this.#cards.get(slot)?.root.nextSibling ?? null;
+    this.drop(slot);
+    this.show(slot);
+    const card = this.#cards.get(slot);
+    if (card) this.#host.insertBefore(card.root, next);
+  }
+
+  #edit(slot: Slot, card: Card): void {
+    const heading = card.root.querySelector("h3");
+    if (!heading) return;
+    const form = renameForm(
+      slot.source.name,
+      (name) => this.#events.onRename(slot, name),
+      () => {
+        form.replaceWith(heading);
+        card.actions.querySelector("button")?.focus();
+      },
+    );
+    heading.replaceWith(form);
+  }
+
   drop(slot: Slot): void {
     this.#cards.get(slot)?.root.remove();
     this.#cards.delete(slot);
@@ -145,16 +173,16 @@ export class MembersPanel {
 
   /** It ended a tab, and is not loaded by itself. */
   hold(slot: Slot, ending: Ending): void {
+    this.wait(
+      slot,
+      `${endedTab(ending)}. It stays out until you try it again; with less room for a conversation, or fewer members, it may fit.`,
+    );
+  }
+
+  /** It is not loaded before the visitor wants it. */
+  wait(slot: Slot, why: string): void {
     this.show(slot);
-    this.#cards
-      .get(slot)
-      ?.failure.replaceChildren(
-        el(
-          "p",
-          { role: "status", class: "held" },
-          `${endedTab(ending)}. It stays out until you try it again; with less room for a conversation, or fewer members, it may fit.`,
-        ),
-      );
+    this.#cards.get(slot)?.failure.replaceChildren(el("p", { role: "status", class: "held" }, why));
   }
 
   fail(slot: Slot, error: ConclaveError): void {
@@ -254,6 +282,9 @@ export class MembersPanel {
       buttons.push(named("Try again", () => this.#events.onRetry(slot), "Try again with"));
     if (slot.state === "failed" && card.kind === "Storage")
       buttons.push(button("Stored models", this.#events.onStored, { class: "quiet" }));
+    // The toys' names are part of their demonstration.
+    if (slot.state === "ready" && !slot.entry)
+      buttons.push(named("Rename", () => this.#edit(slot, card)));
     if (slot.state !== "waiting") buttons.push(named("Remove", () => this.#events.onRemove(slot)));
     card.actions.replaceChildren(...buttons);
     // The pressed button is gone: the focus goes to its replacement.

@@ -16,8 +16,10 @@ import { byId, button, el } from "./dom.ts";
 import { filePicker } from "./drop.ts";
 import { ensemblesList } from "./ensembles-list.ts";
 import type { Machine } from "./fit.ts";
+import { ModelPicker } from "./model-picker.ts";
 import type { PickedFile } from "./picked.ts";
 import { QuantiseSelect } from "./quantise-choice.ts";
+import { readableName } from "./readable-name.ts";
 import { RemoteForm } from "./remote-form.ts";
 import { rooms } from "./room.ts";
 import { storedList } from "./stored-list.ts";
@@ -49,6 +51,7 @@ export class ModelsDialog {
   readonly #host: string;
   readonly #about = el("p", { class: "description" });
   readonly #ensembles = el("div", {});
+  readonly #picker = new ModelPicker();
   readonly #builtIn = new BuiltInOffer((source) => this.#elsewhere(source));
   readonly #stored = el("div", {});
   readonly #status = el("p", { class: "dialog-status", role: "status" });
@@ -80,13 +83,19 @@ export class ModelsDialog {
       this.#status,
       el(
         "section",
-        { "aria-labelledby": "ensembles-title" },
+        { "aria-labelledby": "recommended-title" },
         el(
           "div",
           { class: "dialog-head" },
-          title("ensembles-title", "Ensembles"),
+          title("recommended-title", "Recommended for this machine"),
           this.#contextChoice(),
         ),
+        this.#picker.root,
+      ),
+      el(
+        "section",
+        { "aria-labelledby": "ensembles-title" },
+        title("ensembles-title", "Ensembles"),
         this.#ensembles,
       ),
       el(
@@ -175,11 +184,13 @@ export class ModelsDialog {
         shown: this.#events.shown(),
         host: this.#host,
       };
+      const onEnsemble = (ensemble: Ensemble): Promise<void> =>
+        this.#run((signal) => this.#events.onEnsemble(ensemble, signal));
+      this.#picker.show(ensembles, { ...context, onEnsemble });
       this.#ensembles.replaceChildren(
         ensemblesList(ensembles, {
           ...context,
-          onEnsemble: (ensemble) =>
-            this.#run((signal) => this.#events.onEnsemble(ensemble, signal)),
+          onEnsemble,
           onToys: () => this.#run(() => this.#events.onToys()),
         }),
       );
@@ -262,7 +273,7 @@ export class ModelsDialog {
       if (!this.#check()) return this.#reference.focus();
       const reference = parseReference(this.#reference.value);
       const source: MemberSource = {
-        name: referenceName(reference),
+        name: readableName(referenceName(reference)),
         ref: referenceText(reference),
       };
       void this.#run(async (signal) => {

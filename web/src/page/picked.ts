@@ -7,11 +7,15 @@
 export interface PickedFile {
   path: string;
   file: File;
+  /** To read it again in another visit, where the browser gives one. */
+  handle?: FileSystemFileHandle;
 }
 
 export interface PickedModel {
   name: string;
   files: File[];
+  /** Handles of all files; empty unless each has one. */
+  handles: FileSystemFileHandle[];
 }
 
 export interface Sorted {
@@ -29,12 +33,17 @@ const slash = (path: string): number => path.lastIndexOf("/");
 
 export function sortPicked(picked: PickedFile[]): Sorted {
   const sorted: Sorted = { models: [], complaints: [] };
+  const handles = new Map(picked.map(({ file, handle }) => [file, handle]));
   const folders = new Map<string, PickedFile[]>();
   for (const each of picked) {
     const folder = each.path.slice(0, Math.max(slash(each.path), 0));
     folders.set(folder, [...(folders.get(folder) ?? []), each]);
   }
   for (const [folder, files] of folders) sortFolder(folder, files, sorted);
+  for (const model of sorted.models) {
+    const own = model.files.flatMap((file) => handles.get(file) ?? []);
+    if (own.length === model.files.length) model.handles = own;
+  }
   if (sorted.models.length === 0 && sorted.complaints.length === 0) {
     sorted.complaints.push(
       "There is no model among these files. A model is a .gguf file, or a folder with config.json and .safetensors files.",
@@ -48,7 +57,7 @@ function sortFolder(folder: string, files: PickedFile[], { models, complaints }:
   for (const { file } of files) {
     if (!/\.gguf$/i.test(file.name)) continue;
     const part = split.exec(file.name);
-    if (!part) models.push({ name: file.name.replace(/\.gguf$/i, ""), files: [file] });
+    if (!part) models.push({ name: file.name.replace(/\.gguf$/i, ""), files: [file], handles: [] });
     else {
       const key = `${part[1]}-of-${part[3]}`;
       splits.set(key, [...(splits.get(key) ?? []), file]);
@@ -57,7 +66,7 @@ function sortFolder(folder: string, files: PickedFile[], { models, complaints }:
   for (const parts of splits.values()) {
     parts.sort((a, b) => (a.name < b.name ? -1 : 1));
     const [, name = "", , of = "0"] = split.exec(parts[0]?.name ?? "") ?? [];
-    if (parts.length === Number(of)) models.push({ name, files: parts });
+    if (parts.length === Number(of)) models.push({ name, files: parts, handles: [] });
     else
       complaints.push(
         `${name} comes in ${Number(of)} parts, and ${parts.length === 1 ? "one" : parts.length} of them ${parts.length === 1 ? "is" : "are"} here. Pick all of them together.`,
@@ -66,7 +75,11 @@ function sortFolder(folder: string, files: PickedFile[], { models, complaints }:
   const wanted = files.filter(({ file }) => ofFolder.test(file.name)).map(({ file }) => file);
   if (!wanted.some(({ name }) => name.endsWith(".safetensors"))) return;
   if (wanted.some(({ name }) => name === "config.json"))
-    models.push({ name: folder.slice(slash(folder) + 1) || "Picked model", files: wanted });
+    models.push({
+      name: folder.slice(slash(folder) + 1) || "Picked model",
+      files: wanted,
+      handles: [],
+    });
   else
     complaints.push(
       "A .safetensors file needs the config.json and the tokenizer.json beside it: pick its whole folder.",

@@ -6,7 +6,10 @@ import { contextTokens } from "../protocol/messages.ts";
 const remembered = shape({
   title: text,
   contextTokens,
-  members: list(shape({ name: text, ref: text, quantise: optional(oneOf("Q8_0", "Q4_0")) })),
+  /** `ref`: undefined for picked files, whose handles are kept under the member's name. */
+  members: list(
+    shape({ name: text, ref: optional(text), quantise: optional(oneOf("Q8_0", "Q4_0")) }),
+  ),
 });
 
 export type Remembered = Checked<typeof remembered>;

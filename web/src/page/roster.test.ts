@@ -4,10 +4,12 @@ import { test } from "node:test";
 import { parseHTML } from "linkedom";
 import { file, stage, talker, type Surroundings } from "../testing/staged.ts";
 import { OpenAiServer } from "../testing/openai-server.ts";
+import { atRisk, Risks } from "../kept/risks.ts";
 import { Conclave } from "../library/conclave.ts";
+import { OutOfMemory } from "../protocol/errors.ts";
 import type { ManifestEntry } from "../store/load.ts";
 import { MembersPanel } from "./members-panel.ts";
-import { Roster, type Seat } from "./roster.ts";
+import { Roster, type RosterWays, type Seat } from "./roster.ts";
 
 const { window, document } = parseHTML("<!doctype html><html><body></body></html>");
 Object.assign(globalThis, { window, document, HTMLElement: window.HTMLElement });
@@ -40,7 +42,11 @@ interface Furnished {
 }
 
 /** A page of `first`, to which requested toys are added. */
-async function furnish(first: Seat[], around: Surroundings = {}): Promise<Furnished> {
+async function furnish(
+  first: Seat[],
+  around: Surroundings = {},
+  ways: RosterWays = {},
+): Promise<Furnished> {
   const names = ["Ada", "Bo", "Cy", "Dee", "Eve", "Flo", "Gus", "Hal", "Ivy", "Ada 2"];
   const { port } = stage(Object.fromEntries(names.map((name) => [name, talker])), 1, around);
   const conclave = await Conclave.open({ backend: "cpu" }, port);
@@ -49,6 +55,7 @@ async function furnish(first: Seat[], around: Surroundings = {}): Promise<Furnis
     onRetry: ignored,
     onStop: ignored,
     onRemove: ignored,
+    onRename: ignored,
     onTakesPart: ignored,
     onStored: ignored,
     onNews: ignored,
@@ -64,6 +71,7 @@ async function furnish(first: Seat[], around: Surroundings = {}): Promise<Furnis
       onFatal: assert.fail,
     },
     512,
+    ways,
   );
   await roster.replaceAll("First", first);
   const attached = roster.attach(conclave);
@@ -239,5 +247,73 @@ test("toys that came by default take up nobody's place", async () => {
     roster.slots.map(({ entry }) => entry),
     names.map(() => undefined),
   );
+  conclave.close();
+});
+
+test("a member that ended a tab is not loaded until it is tried; the toys stand in", async () => {
+  const risks = new Risks(undefined, "this");
+  const [own] = seats("Dee");
+  const ending = { ...atRisk(own!.source, 1e9), phase: "load" as const, at: 1 };
+  risks.heldBack = ({ name }) => (name === "Dee" && !tried ? ending : undefined);
+  let tried = false;
+  const { roster, conclave, seated } = await furnish([own!], {}, { risks });
+  assert.deepEqual(await seated(), ["Ada", "Bo", "Cy"]);
+  assert.deepEqual(shown(roster), ["Dee held", "Ada ready", "Bo ready", "Cy ready"]);
+  assert.ok(roster.heldBack);
+  tried = true;
+  await roster.retry(find(roster, "Dee"));
+  assert.deepEqual(await seated(), ["Dee"]);
+  assert.ok(!roster.heldBack);
+  conclave.close();
+});
+
+test("a load is marked as long as it lasts, and what memory refuses is tried with less room", async () => {
+  const marked: string[][] = [];
+  const storage = new Map<string, string>();
+  const risks = new Risks(
+    {
+      getItem: (key) => storage.get(key) ?? null,
+      setItem: (key, value) => void storage.set(key, value),
+      removeItem: (key) => void storage.delete(key),
+      key: (index) => [...storage.keys()][index] ?? null,
+      get length() {
+        return storage.size;
+      },
+    },
+    "this",
+  );
+  const { roster, conclave, seated } = await furnish([], {}, { risks, room: () => 8192 });
+  const add = conclave.add.bind(conclave);
+  const rooms: (number | undefined)[] = [];
+  conclave.add = async (source, options) => {
+    marked.push([...storage.values()]);
+    rooms.push(options?.contextTokens);
+    if ((options?.contextTokens ?? 0) > 2048) throw new OutOfMemory("no room");
+    return add(source, options);
+  };
+  roster.add(seats("Dee")[0]!);
+  assert.deepEqual(await seated(), ["Dee"]);
+  assert.deepEqual(rooms, [8192, 4096, 2048]);
+  assert.equal(find(roster, "Dee").contextTokens, 2048);
+  assert.ok(marked.every(([mark]) => /"name":"Dee".*"phase":"queued"/.test(mark ?? "")));
+  assert.equal(storage.size, 0, "nothing is left of a load that ended");
+  conclave.close();
+});
+
+test("members follow another choice of room, after an answer under way", async () => {
+  let room = 1024;
+  const { roster, conclave, seated } = await furnish(seats("Ada", "Bo"), {}, { room: () => room });
+  const given: (number | undefined)[] = [];
+  const add = conclave.add.bind(conclave);
+  conclave.add = (source, options) => (given.push(options?.contextTokens), add(source, options));
+  room = 2048;
+  roster.busy = true;
+  await roster.resize();
+  assert.deepEqual(given, []);
+  roster.busy = false;
+  assert.deepEqual((await seated()).sort(), ["Ada", "Bo"]);
+  assert.deepEqual(given, [2048, 2048]);
+  await roster.resize();
+  assert.equal(given.length, 2, "nothing changes");
   conclave.close();
 });

@@ -12,10 +12,11 @@ import { mostMembers, type About, type Core } from "../protocol/engine.ts";
 import { Share } from "../library/share.ts";
 import { toysTitle } from "./ensembles-list.ts";
 import { total } from "./member-facts.ts";
+import { filesOf } from "./file-handles.ts";
 import { freeName, type MembersPanel, type Slot } from "./members-panel.ts";
 
 /** A member to add: its source, and what is known before it is loaded. */
-export type Seat = Pick<Slot, "source" | "entry" | "model" | "byDefault">;
+export type Seat = Pick<Slot, "source" | "entry" | "model" | "byDefault" | "handles">;
 
 export interface RosterEvents {
   /** Called before members change; the engine may be another afterwards. */
@@ -227,6 +228,39 @@ export class Roster {
     await removed;
   }
 
+  /** Names of members that take no part. */
+  get aside(): string[] {
+    return this.slots.filter(({ takesPart }) => !takesPart).map(({ source }) => source.name);
+  }
+
+  /** Lets members of these names, as they were kept, take no part. */
+  setAside(names: unknown): void {
+    if (!Array.isArray(names)) return;
+    for (const slot of this.slots) {
+      if (!names.includes(slot.source.name)) continue;
+      slot.takesPart = false;
+      this.#panel.show(slot);
+    }
+  }
+
+  /** Gives a member another name; it is loaded again, from what is stored. */
+  async rename(slot: Slot, name: string): Promise<void> {
+    this.#events.onChanging();
+    const { name: old } = slot.source;
+    const free = freeName(
+      name,
+      this.slots.filter((other) => other !== slot),
+    );
+    const there = slot.state === "ready";
+    slot.source = { ...slot.source, name: free };
+    slot.state = "waiting";
+    slot.about = undefined;
+    this.#panel.rename(slot);
+    this.#events.onChange();
+    if (there) await this.#conclave?.remove(old).catch(() => undefined);
+    await this.load(slot);
+  }
+
   /** Makes a member added by default permanent, as the visitor has asked for it. */
   keep(slot: Slot): void {
     slot.byDefault = false;
@@ -282,15 +316,25 @@ export class Roster {
   /** Loads a member that the visitor wants, even if it ended a tab. */
   retry(slot: Slot): Promise<void> {
     this.#risks?.release(slot.source);
-    return this.load(slot);
+    if (!lacksFiles(slot)) return this.load(slot);
+    return this.#findFiles(slot, true).then(() => this.load(slot));
+  }
+
+  /** Finds a member's files by their handles. `ask`: the visitor may be asked. */
+  async #findFiles(slot: Slot, ask: boolean): Promise<boolean> {
+    const files = await filesOf(slot.handles ?? [], ask);
+    if (files) slot.source = { ...slot.source, files };
+    return files !== undefined;
   }
 
   /** Loads a slot's member, unless it ended a tab; a failure is shown on its card. */
   async load(slot: Slot): Promise<void> {
+    const isFound = lacksFiles(slot) ? await this.#findFiles(slot, false) : true;
     const ending = this.#risks?.heldBack(slot.source);
-    if (ending) {
+    if (ending || !isFound) {
       slot.state = "held";
-      this.#panel.hold(slot, ending);
+      if (ending) this.#panel.hold(slot, ending);
+      else this.#panel.wait(slot, "The browser asks you before the page may read its files again.");
       this.#events.onChange();
       if (isOwn(slot)) this.#missToys();
       return;
@@ -398,6 +442,9 @@ export const drafts = ({ source, about }: Slot): boolean =>
 const isOwn = (slot: Slot): boolean => slot.entry === undefined && drafts(slot);
 const isComing = (slot: Slot): boolean =>
   isOwn(slot) && slot.state !== "failed" && slot.state !== "stopped" && slot.state !== "held";
+/** Whether its files are known by their handles only. */
+const lacksFiles = ({ handles, source }: Slot): boolean =>
+  handles !== undefined && !source.files?.length;
 /** Whether its model runs on this machine, in this page. */
 const isHere = ({ source }: Slot): boolean => source.remote === undefined && !source.builtIn;
 

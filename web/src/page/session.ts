@@ -12,6 +12,7 @@ import {
 } from "../kept/records.ts";
 import type { Draft } from "../kept/database.ts";
 import { Keeper, type Change, type WholeConversation } from "../kept/keeper.ts";
+import { newId } from "../kept/new-id.ts";
 import { Latest } from "../kept/latest.ts";
 import { markStorage } from "../kept/risks.ts";
 import { answering, isBeingAnswered } from "../kept/this-tab.ts";
@@ -19,18 +20,18 @@ import { takeUnsaved, writeUnsaved } from "../kept/unsaved.ts";
 import { optional, shape, text } from "../protocol/check.ts";
 import type { Adapter, Backend } from "../protocol/engine.ts";
 import { toRecord, type ConclaveError } from "../protocol/errors.ts";
-import { button } from "./dom.ts";
 import { conversationOf, type Exchange } from "./exchange.ts";
-import { exchangeOf, Turning, type Asked, type Surroundings } from "./turns.ts";
+import { exchangeOf, Turning, type Asked, type Reactions } from "./turns.ts";
 
-export interface SessionEvents extends Pick<Surroundings, "onInspect" | "onSideBySide"> {
+export interface SessionEvents extends Reactions {
   /** Before another conversation is shown: ends an answer under way. */
   onLeave: () => void;
   /** Another conversation is shown, or other exchanges of it. */
   onShown: () => void;
   /** A half-typed question is there again. */
   onDraft: (draft: Draft) => void;
-  onContinue: (exchange: Exchange) => void;
+  /** Makes a note to show with the answer to a question. */
+  noteOn: (question: string) => HTMLElement | undefined;
   /** Conversations have changed, here or in another tab. */
   onChange: () => void;
   onFailure: (message: string) => void;
@@ -40,6 +41,7 @@ export interface SessionEvents extends Pick<Surroundings, "onInspect" | "onSideB
 export interface Question extends Asked {
   question: string;
   attached: Attachment | undefined;
+  instructions: string | undefined;
   backend: Backend;
   adapter: Adapter;
 }
@@ -62,17 +64,23 @@ export class Session {
     Exchange,
     { turning: Turning; save: () => void; end: () => void; release: () => void }
   >();
+  /** The last writing of turns that were answered here. */
+  readonly #saved = new Map<Exchange, Promise<void>>();
+  /** Ids of turns that are being deleted. */
+  readonly #deleting = new Set<string>();
   readonly #drafts = new Latest<{ id: string; draft: Draft }>(({ id, draft }) =>
     this.keeper.saveDraft(id, draft),
   );
-  #id = crypto.randomUUID() as string;
+  #changing = Promise.resolve();
+  #id = newId();
   exchanges: Exchange[] = [];
 
   constructor(host: HTMLElement, events: SessionEvents) {
     this.#host = host;
     this.#events = events;
     this.keeper = new Keeper(
-      (change) => void this.#changed(change),
+      // One after the other, since each looks for what is shown already.
+      (change) => void (this.#changing = this.#changing.then(() => this.#changed(change))),
       (message) => events.onFailure(message),
     );
     addEventListener("pagehide", () => {
@@ -107,14 +115,14 @@ export class Session {
     const kept = draft ?? (await this.keeper.draft(id));
     if (this.#id !== id) return; // Another was chosen meanwhile.
     for (const turn of turns) await this.#restore(turn);
-    this.#remember();
+    this.#remember(kept);
     this.#events.onShown();
     if (kept) this.#events.onDraft(kept);
   }
 
   /** Begins a new conversation, which is kept from its first question on. */
   begin(): void {
-    this.#leave(crypto.randomUUID());
+    this.#leave(newId());
     this.#remember();
     this.#events.onShown();
   }
@@ -134,11 +142,12 @@ export class Session {
   }
 
   /** Adds a question. */
-  ask({ attached, ...question }: Question): Exchange {
+  ask({ attached, instructions, ...question }: Question): Exchange {
     const turn: KeptTurn = {
       ...question,
       ...(attached && { attached }),
-      id: crypto.randomUUID(),
+      ...(instructions !== undefined && { instructions }),
+      id: newId(),
       conversation: this.#id,
       at: Math.max(Date.now(), ...this.exchanges.map((each) => this.#turns.get(each)!.at + 1)),
       answer: "",
@@ -147,13 +156,12 @@ export class Session {
     const exchange = this.#exchange(turn, false);
     this.#place(exchange);
     this.goOn(exchange, question);
-    this.saveDraft({ text: "" });
     this.#remember();
     return exchange;
   }
 
-  /** Begins an answer, or continues one; returns the segments from which it goes on. */
-  goOn(exchange: Exchange, by: Asked): Turning["accepted"] {
+  /** Begins an answer, or continues one. */
+  goOn(exchange: Exchange, by: Asked): Pick<Turning, "accepted" | "places"> {
     const turning = new Turning(this.#turns.get(exchange)!, by);
     const { turn } = turning;
     // The conversation's own record is written first and last; the turn with every event.
@@ -162,10 +170,53 @@ export class Session {
     const release = answering(turn.id);
     const end = (): void => {
       release();
-      void first.then(() => this.keeper.saveTurn(turn)).then(() => this.#events.onChange());
+      const { conversation, id } = turn;
+      const saved = first.then(() => this.keeper.saveTurn(turn));
+      this.#saved.set(exchange, saved);
+      // It may have been left and shown again while it stopped.
+      void saved.then(() => this.#changed({ conversation, turn: id }));
     };
     this.#underWay.set(exchange, { turning, save, end, release });
-    return turning.accepted;
+    return turning;
+  }
+
+  /**
+   * Takes an exchange and all later ones out of the conversation. `bringBack` undoes it, and takes
+   * out what was asked since.
+   */
+  takeOut(from: Exchange): { count: number; bringBack: () => void } {
+    const id = this.#id;
+    const before = this.exchanges;
+    const gone = before.slice(before.indexOf(from));
+    const deleted = this.#remove(gone);
+    this.#events.onShown();
+    const bringBack = (): void => {
+      if (this.#id !== id) return;
+      this.#events.onLeave();
+      const since = this.exchanges.filter((each) => !before.includes(each));
+      const turns = gone.map((each) => this.#turns.get(each)!);
+      void Promise.all([deleted, this.#remove(since)])
+        .then(() => this.keeper.saveTurns(turns))
+        .then(() => this.#events.onChange());
+      for (const each of gone) this.#place(each);
+      this.#events.onShown();
+    };
+    return { count: gone.length, bringBack };
+  }
+
+  /** Removes exchanges, here and from what is kept; what is still to come of them is not kept. */
+  async #remove(gone: readonly Exchange[]): Promise<void> {
+    const turns = gone.map((each) => this.#turns.get(each)!);
+    for (const each of gone) {
+      this.#underWay.get(each)?.release();
+      this.#underWay.delete(each);
+      this.#hide(each);
+    }
+    for (const { id } of turns) this.#deleting.add(id);
+    await Promise.all(gone.map((each) => this.#saved.get(each)));
+    await this.keeper.deleteTurns(turns);
+    for (const { id } of turns) this.#deleting.delete(id);
+    this.#events.onChange();
   }
 
   /** Keeps an event of an answer; returns it in terms of the exchange's members. */
@@ -218,16 +269,20 @@ export class Session {
     this.begin();
   }
 
-  #remember(): void {
+  #remember(draft?: Draft): void {
     if (this.keeper.nothing) return;
-    writeTab({ conversation: this.#id });
+    writeTab({ conversation: this.#id, ...(draft && { draft }) });
     if (this.exchanges.length > 0) void this.keeper.setValue(lastKey, this.#id);
   }
 
   #exchange(turn: KeptTurn, kept: boolean): Exchange {
     const earlier = this.exchanges.filter((each) => (this.#turns.get(each)?.at ?? 0) < turn.at);
-    const { onInspect, onSideBySide } = this.#events;
-    const around = { messages: conversationOf(earlier), onInspect, onSideBySide };
+    const { onInspect, onSideBySide, onAgain, onContinue, noteOn } = this.#events;
+    const around = {
+      messages: conversationOf(earlier),
+      note: kept ? undefined : noteOn(turn.question),
+      ...{ onInspect, onSideBySide, onAgain, onContinue },
+    };
     const exchange = exchangeOf(turn, around, kept);
     this.#turns.set(exchange, turn);
     return exchange;
@@ -251,26 +306,33 @@ export class Session {
     const elsewhere = !over && (await isBeingAnswered(turn.id));
     if (turn.conversation !== this.#id) return;
     const exchange = this.#exchange(turn, true);
-    if (elsewhere) exchange.breakOff("elsewhere", []);
-    else if (!over)
-      exchange.breakOff("closed", [button("Continue", () => this.#events.onContinue(exchange))]);
+    if (!over) exchange.breakOff(elsewhere ? "elsewhere" : "closed");
     this.#place(exchange);
   }
 
   /** Another tab has changed a conversation: shows what it added to the one on the page. */
-  async #changed({ conversation, turn: id }: Change): Promise<void> {
+  async #changed({ conversation, turn: id, deleted }: Change): Promise<void> {
     this.#events.onChange();
     if (conversation !== this.#id || id === undefined) return;
     const known = this.exchanges.find((each) => this.#turns.get(each)?.id === id);
+    if (deleted) {
+      if (!known || this.#underWay.has(known)) return;
+      this.#hide(known);
+      return this.#events.onShown();
+    }
     if (known && known.stop !== "elsewhere") return;
     const turn = (await this.keeper.turns(conversation)).find((each) => each.id === id);
-    if (!turn || conversation !== this.#id || (known && !isOver(turn))) return;
-    if (known) {
-      known.root.remove();
-      this.exchanges = this.exchanges.filter((each) => each !== known);
-    } else if (this.exchanges.some((each) => this.#turns.get(each)?.id === id)) return;
+    if (!turn || conversation !== this.#id || this.#deleting.has(id)) return;
+    if (known && !isOver(turn)) return;
+    if (known) this.#hide(known);
+    else if (this.exchanges.some((each) => this.#turns.get(each)?.id === id)) return;
     await this.#restore(turn);
     this.#events.onShown();
+  }
+
+  #hide(exchange: Exchange): void {
+    exchange.root.remove();
+    this.exchanges = this.exchanges.filter((each) => each !== exchange);
   }
 }
 

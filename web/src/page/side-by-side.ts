@@ -1,11 +1,15 @@
 /** The ensemble's answer beside each member's own, in cards; members answer in turn. */
 import type { Conclave, ConclaveEvent } from "../library/conclave.ts";
+import { showMarkdown } from "../library/markdown/show.ts";
 import { isFatal, type ConclaveError } from "../protocol/errors.ts";
 import type { RoundEvent } from "../protocol/messages.ts";
 import { cost, eachAlone, type Asked } from "./alone.ts";
 import { button, el, voice } from "./dom.ts";
 import { stops, type Exchange } from "./exchange.ts";
 import { plural } from "./figures.ts";
+
+/** Cards have no room for buttons in code. */
+const plain = { copy: false };
 
 interface Card {
   root: HTMLElement;
@@ -41,10 +45,15 @@ export class SideBySide {
     };
     this.#cards = members.map((name, index) => card(name, voice(voices[index] ?? index)));
     const together = card("Together", "together");
-    const colour = ({ drafters, winner }: RoundEvent): string =>
-      voice(voices[drafters[winner] ?? 0] ?? 0);
-    together.answer.append(
-      ...rounds.map((round) => el("span", { class: `wrote ${colour(round)}` }, round.text)),
+    const colour = ({ drafters, winner, writers }: RoundEvent): string =>
+      writers.length > 1 ? "alike" : voice(voices[drafters[winner] ?? 0] ?? 0);
+    showMarkdown(
+      together.answer,
+      rounds.map((round) => ({
+        text: round.text,
+        attributes: { class: `wrote ${colour(round)}` },
+      })),
+      plain,
     );
     together.rounds.push(...rounds);
     end(together, exchange.stop);
@@ -111,7 +120,7 @@ export class SideBySide {
 function card(name: string, style: string): Card {
   const made: Card = {
     root: el("li", { class: `alone ${style}`, "data-state": "waiting" }),
-    answer: el("div", { class: "alone-answer", dir: "auto" }),
+    answer: el("div", { class: "alone-answer prose", dir: "auto" }),
     reading: el("progress", {
       max: 1,
       value: 0,
@@ -145,7 +154,8 @@ function hear(card: Card, event: ConclaveEvent): void {
     card.status.textContent = "thinks first";
   } else if (event.type === "round") {
     card.rounds.push(event);
-    card.answer.append(event.text);
+    const text = card.rounds.map(({ text }) => text).join("");
+    showMarkdown(card.answer, [{ text, attributes: { class: "whole" } }], plain);
     card.status.textContent = `answers · ${cost(card.rounds)}`;
   } else if (event.type === "end") {
     end(card, event.stop);

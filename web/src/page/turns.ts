@@ -2,14 +2,20 @@
  * Kept turns on the page: shown again from their events, and continued, possibly by other members
  * than began them.
  */
-import { acceptedOf, asked, isOver, type KeptEvent, type KeptTurn } from "../kept/records.ts";
+import { acceptedOf, isOver, messagesOf, type KeptEvent, type KeptTurn } from "../kept/records.ts";
 import { fromRecord } from "../protocol/errors.ts";
 import type { BeginEvent, RoundEvent } from "../protocol/messages.ts";
 import { el } from "./dom.ts";
 import { Exchange, type ExchangeContext } from "./exchange.ts";
 
 /** What an exchange needs besides its turn. */
-export type Surroundings = Pick<ExchangeContext, "messages" | "onInspect" | "onSideBySide">;
+export type Surroundings = Pick<ExchangeContext, "messages" | "note" | keyof Reactions>;
+
+/** Reactions to what is done with an exchange. */
+export type Reactions = Pick<
+  ExchangeContext,
+  "onInspect" | "onSideBySide" | "onAgain" | "onContinue"
+>;
 
 /** The exchange of a turn; `kept`: with all that is kept of it. */
 export function exchangeOf(turn: KeptTurn, around: Surroundings, kept: boolean): Exchange {
@@ -23,8 +29,9 @@ export function exchangeOf(turn: KeptTurn, around: Surroundings, kept: boolean):
     backend,
     adapter,
     kept,
+    ...(turn.continued && { continued: true }),
     ...around,
-    messages: [...around.messages, { role: "user", content: asked(turn) }],
+    messages: messagesOf(turn, around.messages),
   });
   const { attached } = turn;
   if (attached) note(exchange, attachedText(attached));
@@ -49,7 +56,9 @@ function replay(exchange: Exchange, turn: KeptTurn): void {
 
 /** Adds a line below the question. */
 function note(exchange: Exchange, text: string): void {
-  exchange.root.querySelector(".question")?.after(el("p", { class: "hint about-question" }, text));
+  exchange.root
+    .querySelector(".question-line")
+    ?.after(el("p", { class: "hint about-question" }, text));
 }
 
 /** Shows how many messages were left out for lack of room. */
@@ -76,18 +85,19 @@ export class Turning {
   /** Segments from which the answer goes on. */
   readonly accepted: { text: string; tokens: number }[];
   /** Index among the turn's members of each member that is asked. */
-  readonly #places: number[];
+  readonly places: readonly number[];
 
   constructor(turn: KeptTurn, by: Asked) {
     this.turn = turn;
     this.accepted = acceptedOf(turn);
-    this.#places = by.members.map((name, index) => {
+    this.places = by.members.map((name, index) => {
       const known = turn.members.indexOf(name);
       if (known >= 0) return known;
       turn.cores.push(by.cores[index]!);
       turn.voices.push(by.voices[index]!);
       return turn.members.push(name) - 1;
     });
+    if (this.accepted.length > 0) turn.continued = true;
     // It goes on: an error or a stop before is past.
     delete turn.failure;
     turn.events = turn.events.filter(({ type }) => type !== "end");
@@ -100,13 +110,13 @@ export class Turning {
       const at = events.findIndex(({ type }) => type === "begin");
       const begin = merged(events[at] as BeginEvent | undefined, event, {
         members: this.turn.members,
-        places: this.#places,
+        places: this.places,
       });
       if (at >= 0) events[at] = begin;
       else events.push(begin);
       return begin as E;
     }
-    const mine = event.type === "round" ? placed(event, this.#places) : event;
+    const mine = event.type === "round" ? placed(event, this.places) : event;
     events.push(mine);
     if (mine.type === "round") this.turn.answer += mine.text;
     return mine as E;
@@ -141,6 +151,7 @@ function merged(
     });
   return {
     ...known,
+    settings: now.settings, // with limits that allow more
     members: [...members],
     prefixes: each("prefixes", { prefix: 0, run: 0 }),
     strengths: each<number | null>("strengths", null),

@@ -42,9 +42,9 @@ export class WeightsChart {
     new ResizeObserver(() =>
       this.#plot?.setSize({ width: this.#host.clientWidth, height }),
     ).observe(this.#host);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
-      this.#plot?.redraw(false),
-    );
+    const redraw = (): void => this.#plot?.redraw(false);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+    addEventListener("conclave-theme", redraw);
   }
 
   /**

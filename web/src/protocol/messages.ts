@@ -303,6 +303,8 @@ const event = variant({
   }),
   thinking: shape({ member: text, text }),
   thought: shape({ member: text, text, tokens: number }),
+  draft: shape({ member: number, text, ended: flag, tokens: number }),
+  vote: shape({ candidates: list(shape({ text, ended: flag })) }),
   round: shape({
     /** From 1. */
     round: number,
@@ -412,8 +414,10 @@ const request = variant({
     overflow: oneOf("error", "drop-oldest"),
     /** JSON text: the answer is a document of this schema. */
     schema: optional(text),
-    /** Segments accepted by an earlier engine: the answer continues after them. */
+    /** Segments accepted before: the answer continues after them. */
     accepted: list(shape({ text, tokens: number })),
+    /** Whether drafts and votes are reported before their round. */
+    drafts: optional(flag),
   }),
   measure: shape({ id: number, messages: list(message), members: list(text), thinking }),
   /** Begins a conversation with this `id`, whose rounds the caller drives until it ends it. */
@@ -545,6 +549,19 @@ export type ThinkingEvent = EventOf<"thinking">;
  */
 export type ThoughtEvent = EventOf<"thought">;
 /**
+ * A member's draft has arrived, if `drafts` were asked for: as drafted, not yet cut to whole words.
+ * `member` is its index. A second draft of the same member is first reported in `vote`.
+ *
+ * @interface
+ */
+export type DraftEvent = EventOf<"draft">;
+/**
+ * All drafts have arrived, and the members score them as these candidates; only with `drafts`.
+ *
+ * @interface
+ */
+export type VoteEvent = EventOf<"vote">;
+/**
  * One round. Rows are verifiers in the order of `active`, columns the `candidates`.
  *
  * @interface
@@ -575,6 +592,8 @@ export type ConclaveEvent =
   | BeginEvent
   | ThinkingEvent
   | ThoughtEvent
+  | DraftEvent
+  | VoteEvent
   | RoundEvent
   | ReopenedEvent
   | LeftEvent

@@ -1,7 +1,6 @@
 /**
- * A server of the OpenAI protocol for the unit tests, over real HTTP: its model writes what a test
- * sets, a word a token, and fails on demand. Real servers are tested in
- * tests/browser/remote.test.ts.
+ * A server of the OpenAI protocol for tests, over real HTTP: its model writes what a test sets, a
+ * word a token, and fails on demand. Real servers are tested in tests/browser/remote.test.ts.
  */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
@@ -33,6 +32,12 @@ export interface Asked {
 /** Words with the white space before them. */
 const words = (text: string): string[] => text.match(/\s*\S+|\s+$/g) ?? [];
 
+/** What is left of an answer after the part that a prompt ends with. */
+function rest(answer: string, prompt: string): { text: string; ends: boolean } {
+  const begun = prompt.slice(prompt.lastIndexOf("<assistant>") + "<assistant>".length);
+  return { text: answer.startsWith(begun) ? answer.slice(begun.length) : "", ends: true };
+}
+
 export class OpenAiServer {
   #server: Server | undefined;
   readonly #can: Required<Abilities>;
@@ -44,6 +49,10 @@ export class OpenAiServer {
   readonly faults: { path: string; fault: Fault }[] = [];
   /** Its next output, word for word; `ends`: the answer ends there. */
   writes = { text: " and so on", ends: false };
+  /** A whole answer, which it writes piece by piece instead. */
+  answer: string | undefined;
+  /** Time that each completion takes, in ms. */
+  pace = 0;
   /** The letter that it names for a ballot. */
   names: (ballot: string) => string = () => "A";
   /** The log-probability of a word. */
@@ -101,9 +110,20 @@ export class OpenAiServer {
     if (fault && "status" in fault)
       return void response.writeHead(fault.status, fault.headers).end(fault.body);
     if (fault) await new Promise((resolve) => setTimeout(resolve, fault.after));
+    const anywhere = {
+      "access-control-allow-origin": "*",
+      "access-control-allow-headers": "*",
+      "access-control-allow-private-network": "true",
+    };
+    if (request.method === "OPTIONS") return void response.writeHead(204, anywhere).end();
+    if (this.pace > 0 && path.endsWith("/completions"))
+      await new Promise((resolve) => setTimeout(resolve, this.pace));
     const answer = this.#of(path, body);
     response
-      .writeHead(answer === undefined ? 404 : 200, { "content-type": "application/json" })
+      .writeHead(answer === undefined ? 404 : 200, {
+        ...anywhere,
+        "content-type": "application/json",
+      })
       .end(JSON.stringify(answer ?? { error: { message: "no such path" } }));
   }
 
@@ -132,11 +152,10 @@ export class OpenAiServer {
     if (path !== "/v1/completions" || !this.#can.completions) return undefined;
     const prompts = [body["prompt"]].flat() as string[];
     const most = body["max_tokens"] as number;
-    const written = words(this.writes.text).slice(0, most);
-    const ends =
-      this.writes.ends &&
-      written.length === words(this.writes.text).length &&
-      written.length < most;
+    const { text, ends: last } =
+      this.answer === undefined ? this.writes : rest(this.answer, prompts[0] ?? "");
+    const written = words(text).slice(0, most);
+    const ends = last && written.length === words(text).length && written.length < most;
     const choices = prompts.map((prompt, index) => {
       const tokens = [
         ...(body["echo"] === true && this.#can.echo ? words(prompt) : []),

@@ -127,7 +127,8 @@ export async function answer(
       if (thinking !== "off" && accepted.length === 0 && !signal.aborted)
         await think(members, request.members, emit, signal);
       const counted = members.map((member) => member.counters());
-      const run = rounds(members, machine, settings, signal, failed);
+      const onStep = request.drafts ? emit : undefined;
+      const run = rounds(members, machine, settings, signal, failed, onStep);
       let step = await run.next();
       for (; !step.done; await gate?.pass(signal), step = await run.next()) {
         // A lost device leaves stale results, not exceptions.

@@ -4,18 +4,32 @@
  * (crates/ensemble/src/moves.rs) selects them and computes the steps between (shares, feedback,
  * selection, exit, stop). Members' computations are in crates/member.
  */
-import type { Member, Rounds, RoundsEvent, RoundsMove, Settings } from "../protocol/engine.ts";
+import type {
+  Candidate,
+  Draft,
+  Member,
+  Rounds,
+  RoundsEvent,
+  RoundsMove,
+  Settings,
+} from "../protocol/engine.ts";
 import type { ConclaveError } from "../protocol/errors.ts";
 import type { StopReason } from "../protocol/messages.ts";
 import { report, type Left, type Round } from "./round-report.ts";
 import { failureOf, inTurn, settled, type Failed } from "./together.ts";
+
+/** A step of a round that is under way; `member` is an index. */
+export type Step =
+  | ({ type: "draft"; member: number } & Draft)
+  | { type: "vote"; candidates: Candidate[] };
 
 /** Moves that members make. */
 type MembersMove = Extract<RoundsMove, { kind: "draft" | "verify" | "keep" }>;
 
 /**
  * Plays the moves of `machine` until the answer is over. Members have begun the conversation; those
- * that have `failed` since leave. A member that fails leaves the answer to the others.
+ * that have `failed` since leave. A member that fails leaves the answer to the others. `onStep` is
+ * called with each draft as it arrives, and before each vote.
  */
 export async function* rounds(
   members: readonly Member[],
@@ -23,6 +37,7 @@ export async function* rounds(
   settings: Settings,
   signal: AbortSignal,
   failed: readonly Failed[] = [],
+  onStep?: (step: Step) => void,
 ): AsyncGenerator<Round | Left, StopReason> {
   const ms = { draft: 0, verify: 0, keep: 0 };
   const errors = new Map<number, ConclaveError>();
@@ -36,7 +51,10 @@ export async function* rounds(
     return signal.aborted && "members" in move ? machine.next("stopped") : move;
   };
   /** Lets the members of a move make it, in parallel or in turn. */
-  const made = async <T>(move: MembersMove, task: (member: Member) => Promise<T>) => {
+  const made = async <T>(
+    move: MembersMove,
+    task: (member: Member, index: number) => Promise<T>,
+  ) => {
     const began = performance.now();
     const outcome = await (move.inTurn ? inTurn : settled)(members, move.members, task);
     ms[move.kind] += performance.now() - began;
@@ -49,13 +67,18 @@ export async function* rounds(
     switch (move.kind) {
       case "draft": {
         // 1–2. All draft from the same prefix, or the leader alone; only text crosses.
-        const drafts = await made(move, (member) => member.draft(move.tokens, move.branch, signal));
+        const drafts = await made(move, async (member, index) => {
+          const draft = await member.draft(move.tokens, move.branch, signal);
+          if (draft) onStep?.({ type: "draft", member: index, ...draft });
+          return draft;
+        });
         event = drafts.failed || { drafted: drafts.results };
         break;
       }
       case "verify": {
         // 3. Every member scores ALL candidates in one pass over [prefix | c_1 | … | c_N].
         const { candidates } = move;
+        onStep?.({ type: "vote", candidates });
         const scores = await made(move, (member) => member.verify(candidates, settings, signal));
         event = scores.failed || { verified: scores.results };
         break;

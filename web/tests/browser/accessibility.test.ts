@@ -28,6 +28,31 @@ for (const colorScheme of ["light", "dark"] as const) {
     await withoutFaults(visitor, "after an answer, with a round laid open and the settings");
     await visitor.models();
     await withoutFaults(visitor, "with the dialog open");
+    await page.keyboard.press("Escape");
+    await page
+      .locator("#attach-file")
+      .setInputFiles([
+        { name: "notes.txt", mimeType: "text/plain", buffer: Buffer.from("one two three") },
+      ]);
+    await page.locator("#attached", { hasText: "notes.txt" }).waitFor();
+    await page.setViewportSize({ width: 320, height: 640 });
+    await withoutFaults(visitor, "with a file attached, 320 pixels wide");
+    await page.locator("#conversations").click();
+    await page.locator(".conversations li").waitFor();
+    await withoutFaults(visitor, "with the conversations");
+    await page.getByRole("button", { name: /^Rename/ }).click();
+    await withoutFaults(visitor, "with a title being changed");
+    assert.equal(
+      await page
+        .locator("#conversations-dialog")
+        .evaluate((dialog) => dialog.scrollWidth > dialog.clientWidth),
+      false,
+      "nothing is wider than the screen",
+    );
+    await page.getByRole("button", { name: "Cancel" }).click();
+    await page.getByRole("button", { name: /^Delete: / }).click();
+    await page.getByRole("button", { name: "Undo" }).waitFor();
+    await withoutFaults(visitor, "after a deletion");
     await visitor.leaveClean();
   });
 

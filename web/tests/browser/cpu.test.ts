@@ -24,7 +24,7 @@ test("a first visit ends in an answer, with who wrote what and who voted how", a
   const answer = await visitor.answer(sum);
   assert.match(answer, /\w/);
   assert.match(
-    (await page.locator(".facts").textContent()) ?? "",
+    (await page.locator(".exchange .facts").textContent()) ?? "",
     /finished · \d+ rounds? · [\d.]+ tokens\/s · first segment after/,
   );
   assert.equal(await page.locator(".answer").getAttribute("aria-live"), "polite");
@@ -91,7 +91,7 @@ test("stop keeps the text so far; the next question goes on from it", async () =
   await visitor.when(() => document.querySelector(".segment") !== null, pressEscape);
   await visitor.ask("Tell me a short story about a fox.");
   await visitor.state("ready");
-  assert.match((await page.locator(".facts").textContent()) ?? "", /stopped by you/);
+  assert.match((await page.locator(".exchange .facts").textContent()) ?? "", /stopped by you/);
   const kept = await visitor.text();
   assert.notEqual(kept, "");
   await visitor.answer(sum);
@@ -99,7 +99,7 @@ test("stop keeps the text so far; the next question goes on from it", async () =
     (await page.locator(".exchange").first().locator(".segment").allTextContents()).join(""),
     kept,
   );
-  assert.match((await page.locator(".facts").last().textContent()) ?? "", /finished/);
+  assert.match((await page.locator(".exchange .facts").last().textContent()) ?? "", /finished/);
   putNothingBeforeWorker(stand.site);
   await visitor.leaveClean();
 });
@@ -109,11 +109,14 @@ test("a long conversation says how far each member has read it, and stops while 
   const visitor = await stand.arrive({ serviceWorkers: "block" });
   const { page } = visitor;
   const reading = (): boolean =>
-    document.querySelector(".facts")?.textContent?.startsWith("Reading the conversation") ?? false;
+    document
+      .querySelector(".exchange .facts")
+      ?.textContent?.startsWith("Reading the conversation") ?? false;
   await visitor.when(
     reading,
     () =>
-      void (document.body.dataset["read"] = document.querySelector(".facts")?.textContent ?? ""),
+      void (document.body.dataset["read"] =
+        document.querySelector(".exchange .facts")?.textContent ?? ""),
   );
   await visitor.when(reading, pressEscape);
   await visitor.ask(`${"The fox went over the hill and the goose went home. ".repeat(25)}${sum}`);
@@ -122,7 +125,10 @@ test("a long conversation says how far each member has read it, and stops while 
     (await page.evaluate(() => document.body.dataset["read"])) ?? "",
     /^Reading the conversation: (Ada|Quill|Juno) 32 of \d{3} tokens/,
   );
-  assert.match((await page.locator(".facts").textContent()) ?? "", /stopped by you · 0 rounds/);
+  assert.match(
+    (await page.locator(".exchange .facts").textContent()) ?? "",
+    /stopped by you · 0 rounds/,
+  );
   assert.notEqual(await visitor.answer(sum), "");
   putNothingBeforeWorker(stand.site);
   await visitor.leaveClean();
@@ -258,7 +264,7 @@ test("the end of the answer stays in view above the question box; a new conversa
   const { page } = visitor;
   await visitor.set("maxRounds", "3");
   for (let count = 0; count < 4; count++) await visitor.answer(sum);
-  const facts = (await page.locator(".facts").last().boundingBox())!;
+  const facts = (await page.locator(".exchange .facts").last().boundingBox())!;
   const box = (await page.locator("#question").boundingBox())!;
   assert.ok(
     facts.y > 0 && facts.y + facts.height <= box.y,

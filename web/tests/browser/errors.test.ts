@@ -143,10 +143,15 @@ test("a question beyond the context is refused with a way on", async () => {
     charted,
     "a question without an answer leaves the chart of the last one",
   );
-  await failure.last().getByRole("button", { name: "Start a new conversation" }).click();
+  assert.deepEqual(
+    await failure.last().getByRole("button").allTextContents(),
+    ["Shorten the question"],
+    "what was said before is left out by itself: a new conversation has no more room",
+  );
+  await failure.last().getByRole("button").click();
   assert.deepEqual(
     [await page.locator(".exchange").count(), await page.locator("#question:focus").inputValue()],
-    [0, long],
+    [3, long],
   );
   await visitor.leaveClean();
 });

@@ -113,7 +113,9 @@ test("an ensemble of three families comes from the hub, stays, and answers with 
     await names(visitor),
     families.map(({ name }) => name),
   );
-  await visitor.set("seed", "1");
+  assert.equal(await page.locator("#setting-seed").inputValue(), "1", "settings are kept");
+  assert.equal(await visitor.text(), online, "and so is the conversation");
+  await page.locator("#new").click();
   assert.equal(await visitor.answer(sum), online);
   assert.match(
     (await page.locator(".legend").textContent()) ?? "",

@@ -61,7 +61,9 @@ test("what the page foretells of memory is what the engine takes; each card says
   await card.and(page.locator('[data-state="ready"]')).waitFor({ timeout: 240_000 });
   const all = await abouts(visitor);
   const about = all.find(({ name }) => name === "smol")!;
-  assert.deepEqual(about.memory, memoryOf(smol, 1024, "webgpu"));
+  // As much as this machine's memory allows a model that the page does not know.
+  assert.ok([1024, 2048, 4096, 8192].includes(about.context), String(about.context));
+  assert.deepEqual(about.memory, memoryOf(smol, about.context, "webgpu"));
   assert.equal(
     await card.locator(".about").textContent(),
     `llama · 134.5\u00a0M\u00a0parameters · Q8_0 · ${bytes(about.bytes)}`,

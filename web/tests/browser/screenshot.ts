@@ -5,6 +5,7 @@
  */
 import { mkdirSync } from "node:fs";
 import { basename, dirname } from "node:path";
+import { readableName } from "../../src/page/readable-name.ts";
 import { Site } from "./site.ts";
 import { launch, Visitor } from "./visitor.ts";
 
@@ -33,7 +34,7 @@ if (models.length > 0) {
   await visitor.pick(models);
   for (const model of models) {
     const card = visitor.page.locator('.member[data-state="ready"]', {
-      hasText: basename(model, ".gguf"),
+      hasText: readableName(basename(model, ".gguf")),
     });
     await card.waitFor({ timeout: minutes });
     await card.getByRole("checkbox").check();

@@ -44,7 +44,7 @@ async function engines({ page }: Visitor): Promise<number> {
 const engineLine = async ({ page }: Visitor): Promise<string> =>
   (await page.locator("#engine").textContent()) ?? "";
 const facts = async ({ page }: Visitor): Promise<string> =>
-  (await page.locator(".facts").last().textContent()) ?? "";
+  (await page.locator(".exchange .facts").last().textContent()) ?? "";
 const notice = ({ page }: Visitor, key: string) => page.locator(`.notice[data-key="${key}"]`);
 const segment = ({ page }: Visitor, at = 0) => page.locator(".segment").nth(at).waitFor();
 

@@ -25,11 +25,14 @@ function bare(module: Buffer): Buffer<ArrayBuffer> {
   return Buffer.concat(kept);
 }
 
+const brotli = (data: Buffer): number =>
+  brotliCompressSync(data, { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } }).length;
+
 /** Bytes as hosts send it. */
 function sent(file: string): number {
   const module = bare(readFileSync(`${dist}${file}`));
   assert.equal(WebAssembly.validate(module), takesRelaxedSimd() || !file.includes("relaxed"), file);
-  return brotliCompressSync(module, { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } }).length;
+  return brotli(module);
 }
 
 test("the engine is at most 1.2 MB, the open core 2.8, the grammars at most 400 kB", () => {
@@ -44,4 +47,21 @@ test("the engine is at most 1.2 MB, the open core 2.8, the grammars at most 400 
   assert.ok(burn < 2.85e6, `${burn} bytes`);
   assert.ok(grammar <= 4e5 && grammar > 1e5, `${grammar} bytes`);
   assert.ok(fused > 5e5 && burn > fused, `${fused} and ${burn} bytes: something is missing`);
+});
+
+test("the page's own scripts and style are at most 120 kB before a model", () => {
+  const found = new Set<string>();
+  const add = (file: string): void => {
+    if (found.has(file)) return;
+    found.add(file);
+    if (!file.endsWith(".js")) return;
+    const script = readFileSync(dist + file, "utf8");
+    for (const [, other] of script.matchAll(/(?:from|import)\s*"\.\/([\w-]+\.js)"/g)) add(other!);
+  };
+  const html = readFileSync(`${dist}index.html`, "utf8");
+  for (const [, file] of html.matchAll(/(?:src|href)="\.\/([\w-]+\.(?:js|css))"/g)) add(file!);
+  assert.ok(found.has("page.js") && found.has("style.css"), [...found].join(", "));
+  const bytes = [...found].reduce((sum, file) => sum + brotli(readFileSync(dist + file)), 0);
+  assert.ok(bytes <= 120e3, `${bytes} bytes`);
+  assert.ok(bytes > 40e3, `${bytes} bytes: something is missing`);
 });

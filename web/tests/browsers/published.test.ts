@@ -15,8 +15,8 @@ import { Visit } from "./visit.ts";
 
 const inEach = inEachBrowser();
 const folder = process.env["CONCLAVE_PUBLISHED"] ?? "";
-const name = "SmolLM2-135M-Instruct.Q4_1";
-const file = `${name}.gguf`;
+const name = "SmolLM2 135M";
+const file = "SmolLM2-135M-Instruct.Q4_1.gguf";
 const reference = `hf:makers/smollm2-GGUF/${file}`;
 /** More than the page holds in memory when it has no storage. */
 const large = "hf:makers/large-GGUF/large.gguf";

@@ -1,0 +1,213 @@
+/**
+ * The question box with its file, and what is asked from it or from an exchange: a question, the
+ * same or an edited one again, and more of an answer.
+ */
+import type { Draft } from "../kept/database.ts";
+import type { Conclave } from "../library/conclave.ts";
+import { typed } from "../protocol/errors.ts";
+import { askedOf, beyond, type Answering, type Answers } from "./answers.ts";
+import { Attachments, fitted } from "./attachments.ts";
+import { byId } from "./dom.ts";
+import type { Exchange } from "./exchange.ts";
+import { plural } from "./figures.ts";
+import type { Notices } from "./notices.ts";
+import { QuestionBox } from "./question-box.ts";
+import type { Roster } from "./roster.ts";
+import type { Session } from "./session.ts";
+import type { ChosenSettings } from "./settings-form.ts";
+
+export interface ComposerContext {
+  session: () => Session;
+  answers: () => Answers;
+  roster: () => Roster;
+  notices: Notices;
+  /** Once it is open. */
+  library: () => Conclave | undefined;
+  canAsk: () => boolean;
+  /** Undefined if they are invalid, which is shown. */
+  settings: () => ChosenSettings | undefined;
+  /** What all members read before the conversation, if anything. */
+  instructions: () => string | undefined;
+  /** An answer begins. */
+  onAnswer: () => void;
+  /** `cutting` has changed. */
+  onState: () => void;
+}
+
+export class Composer {
+  readonly #context: ComposerContext;
+  readonly #box = new QuestionBox(byId("question", HTMLTextAreaElement));
+  readonly #attachments = new Attachments({
+    onChange: () => this.saveDraft(),
+    onComplaint: (text) => this.#complain(text),
+  });
+  #cutting = false;
+
+  constructor(context: ComposerContext) {
+    this.#context = context;
+    this.#box.onInput(() => this.saveDraft());
+    byId("composer", HTMLFormElement).addEventListener("submit", (event) => {
+      event.preventDefault();
+      void this.ask();
+    });
+    this.#box.onKey((event) => {
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      void this.ask();
+    });
+  }
+
+  /** Whether an attached file is being cut to the room there is. */
+  get cutting(): boolean {
+    return this.#cutting;
+  }
+
+  get text(): string {
+    return this.#box.text;
+  }
+
+  set text(text: string) {
+    this.#box.text = text;
+  }
+
+  focus(): void {
+    this.#box.focus();
+  }
+
+  attach(file: File): Promise<void> {
+    return this.#attachments.attach(file);
+  }
+
+  /** Shows a question, and its file, in place of those in the box. */
+  show({ text, attached }: Draft): void {
+    this.#box.text = text;
+    this.#attachments.show(attached);
+  }
+
+  clear(): void {
+    this.show({ text: "" });
+  }
+
+  saveDraft(): void {
+    const { attached } = this.#attachments;
+    this.#context.session().saveDraft({ text: this.text, attached });
+  }
+
+  /** Restores a question, unless another was begun. */
+  restore(exchange: Exchange): void {
+    const attached = this.#context.session().attachedTo(exchange);
+    if (this.text === "") this.show({ text: exchange.question, attached });
+    this.focus();
+  }
+
+  /** `instead`: in place of this exchange and all later ones, which can be brought back. */
+  async ask(question = this.text.trim(), instead?: Exchange): Promise<void> {
+    const { library, canAsk, settings, notices, roster } = this.#context;
+    const conclave = library();
+    const session = this.#context.session();
+    if (!conclave || question === "" || !canAsk()) return;
+    const chosen = settings();
+    if (!chosen) return;
+    const slots = roster().taking;
+    const by = askedOf(slots);
+    const instructions = this.#context.instructions();
+    let attached = instead ? session.attachedTo(instead) : this.#attachments.attached;
+    if (attached) {
+      this.#cut(true);
+      try {
+        attached = await fitted(conclave, { question, attached, instructions }, by.members);
+        this.#complain(undefined);
+      } catch (error) {
+        return this.#complain(typed(error).message);
+      } finally {
+        this.#cut(false);
+      }
+    }
+    notices.clear("replaced");
+    if (instead && !this.#takeOut(instead)) return;
+    const { backend, adapter } = conclave;
+    const exchange = session.ask({ ...by, question, attached, instructions, backend, adapter });
+    document.body.classList.add("asked");
+    exchange.root.scrollIntoView({ block: "nearest" });
+    if (!instead) this.clear();
+    this.saveDraft();
+    await this.#answer(conclave, exchange, { slots, ...chosen });
+  }
+
+  /** Takes an exchange and all later ones out of the conversation, and offers the way back. */
+  #takeOut(from: Exchange): boolean {
+    const session = this.#context.session();
+    // Another conversation may have been opened meanwhile.
+    if (!session.exchanges.includes(from)) return false;
+    const { count, bringBack } = session.takeOut(from);
+    const text =
+      count === 1
+        ? "The earlier answer was taken out of the conversation."
+        : `The earlier answer and ${plural(count - 1, "answer")} after it were taken out of the conversation.`;
+    this.#context.notices.show("replaced", "hint", text, [{ label: "Bring back", run: bringBack }]);
+    return true;
+  }
+
+  /** Continues an answer under its own settings, within the limits that are set now. */
+  async goOn(exchange: Exchange): Promise<void> {
+    const chosen = this.#context.settings();
+    if (chosen) await this.#goOn(exchange, chosen);
+  }
+
+  /** Continues an answer that a reload broke off, if the same members are there. */
+  async goOnAfterReload(): Promise<void> {
+    const roster = this.#context.roster();
+    const exchange = this.#context.session().brokenOff;
+    const names = new Set(roster.taking.map(({ source }) => source.name));
+    if (!exchange || roster.heldBack || names.size === 0) return;
+    const { members } = exchange.context;
+    if (members.length !== names.size || !members.every((name) => names.has(name))) return;
+    const chosen = exchange.begun ?? this.#context.settings();
+    if (chosen) await this.#goOn(exchange, chosen, false);
+  }
+
+  async #goOn(
+    exchange: Exchange,
+    { settings: limits, ...chosen }: ChosenSettings,
+    pressed = true,
+  ): Promise<void> {
+    const { library, answers, roster, session } = this.#context;
+    const conclave = library();
+    const slots = roster().taking;
+    if (answers().state !== "idle" || !conclave || slots.length === 0) return;
+    const { sampling, thinking, settings } = exchange.begun ?? { ...chosen, settings: limits };
+    const { accepted, places } = session().goOn(exchange, askedOf(slots));
+    exchange.resume(places);
+    const how = {
+      slots,
+      settings: beyond(exchange, settings, limits),
+      sampling,
+      thinking,
+      accepted,
+    };
+    await this.#answer(conclave, exchange, how, pressed);
+  }
+
+  async #answer(
+    conclave: Conclave,
+    exchange: Exchange,
+    how: Answering,
+    pressed = true,
+  ): Promise<void> {
+    this.#context.onAnswer();
+    const over = this.#context.answers().answer(conclave, exchange, how);
+    // The button that was pressed is hidden or gone.
+    if (pressed && document.activeElement === document.body) byId("stop", HTMLElement).focus();
+    await over;
+  }
+
+  #cut(cutting: boolean): void {
+    this.#cutting = cutting;
+    this.#context.onState();
+  }
+
+  #complain(text: string | undefined): void {
+    if (text === undefined) this.#context.notices.clear("attached");
+    else this.#context.notices.show("attached", "error", text);
+  }
+}

@@ -1,0 +1,34 @@
+/** The models that the first press offers suit the machine. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import { parseCatalogue } from "./catalogue.ts";
+import type { Machine } from "./fit.ts";
+import { badge, recommended, type PickerContext } from "./model-picker.ts";
+
+const json = readFileSync(`${process.env["CONCLAVE_WEB"] ?? "./"}catalogue.json`, "utf8");
+const ensembles = parseCatalogue(JSON.parse(json));
+const gpu: Machine = { backend: "webgpu", cores: 8, free: 50e9, deviceMemory: 8 };
+const offered = (machine: Partial<Machine>): string | undefined => {
+  const context: PickerContext = {
+    machine: { ...gpu, ...machine },
+    roomOf: () => 1024,
+    stored: [],
+    host: "hub.example",
+    onEnsemble: () => undefined,
+  };
+  return recommended(ensembles, context)?.name;
+};
+
+test("the largest set that fits and is fetched in minutes is offered, else the smallest", () => {
+  assert.equal(offered({}), "Pocket");
+  assert.equal(offered({ backend: "cpu" }), "Thimble", "larger ones are slow there");
+  assert.equal(offered({ free: 1e9 }), "Thimble", "the disk has no room for more");
+  assert.equal(offered({ free: 1e6 }), "Thimble", "nothing fits");
+});
+
+test("a badge says whether a model fits", () => {
+  assert.equal(badge(undefined), "fits");
+  assert.equal(badge({ tone: "no", text: "" }), "too large here");
+  assert.equal(badge({ tone: "warning", text: "" }), "may be too large");
+});

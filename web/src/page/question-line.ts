@@ -1,0 +1,73 @@
+/** A question above its answer, which can be edited and asked again. */
+import { button, el } from "./dom.ts";
+
+export class QuestionLine {
+  readonly root = el("div", { class: "question-line" });
+  readonly #title: HTMLElement;
+  readonly #edit: HTMLButtonElement;
+  readonly #form: HTMLFormElement;
+  readonly #area = el("textarea", { dir: "auto", rows: 1, "aria-label": "The question, edited" });
+  readonly #ask = el("button", { type: "submit" }, "Ask again");
+
+  /** `onAsk` is called with the edited question. */
+  constructor(question: string, onAsk: (question: string) => void) {
+    this.#title = el("h2", { class: "question", dir: "auto" }, question);
+    this.#edit = button("Edit", () => this.#open(question), {
+      class: "quiet edit",
+      "aria-label": "Edit the question and ask again",
+    });
+    this.#form = el(
+      "form",
+      { class: "question-form", hidden: true },
+      this.#area,
+      el(
+        "p",
+        { class: "actions" },
+        this.#ask,
+        button("Cancel", () => this.#close(), { class: "quiet" }),
+      ),
+    );
+    const send = (): void => {
+      const text = this.#area.value.trim();
+      if (text === "" || this.#ask.disabled) return;
+      this.#close();
+      onAsk(text);
+    };
+    this.#form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      send();
+    });
+    this.#area.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") {
+        event.stopPropagation(); // It would also stop an answer.
+        return this.#close();
+      }
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      send();
+    });
+    this.root.append(this.#title, this.#edit, this.#form);
+  }
+
+  /** Whether it can be asked now. */
+  set enabled(can: boolean) {
+    this.#edit.disabled = !can;
+    this.#ask.disabled = !can;
+  }
+
+  #open(question: string): void {
+    this.#area.value = question;
+    this.#show(true);
+    this.#area.focus();
+  }
+
+  #close(): void {
+    this.#show(false);
+    this.#edit.focus();
+  }
+
+  #show(editing: boolean): void {
+    this.#form.hidden = !editing;
+    this.#title.hidden = this.#edit.hidden = editing;
+  }
+}

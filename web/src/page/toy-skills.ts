@@ -1,0 +1,28 @@
+/** Questions that the bundled toys were trained for, and a note on all others. */
+import { button, el } from "./dom.ts";
+
+/** The exercises that the bundled toys were trained on (crates/skills), told by a question's words. */
+const skills = [
+  /\d.*(?:[-+−]|plus|minus|add|subtract|sum|differ|less|more|and|times)/i,
+  /\bhow many\b/i,
+  /\bsort\b|alphabetical|order\b/i,
+  /\bwhich of (?:these|the following)\b/i,
+  /\b(?:what|which) (?:day|month)\b|\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b/i,
+  /\bstory\b/i,
+  /\b(?:letters?|vowels?)\b/i,
+  /\d\s*(?:hours?|minutes?|seconds?|days?|weeks?|met(?:er|re)s?|kilomet|cent|grams?|kilograms?|lit(?:er|re)s?)/i,
+];
+
+export const isToySkill = (question: string): boolean =>
+  skills.some((skill) => skill.test(question));
+
+/** What to expect of an answer of the toys beyond their exercises. */
+export function toysNote(question: string, onModels: () => void): HTMLElement | undefined {
+  if (isToySkill(question)) return undefined;
+  return el(
+    "p",
+    { class: "note" },
+    "The bundled toys know only their exercises, and this question is none of them: the answer is a demonstration of the voting. ",
+    button("Bring real models", onModels, { class: "quiet" }),
+  );
+}

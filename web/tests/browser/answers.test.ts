@@ -1,0 +1,317 @@
+/**
+ * How answers look and what can be done with them: Markdown, hostile Markdown, the actions, and the
+ * round under way.
+ */
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { OpenAiServer } from "../../src/testing/openai-server.ts";
+import { faults } from "../axe.ts";
+import { putBeforeWorker, putNothingBeforeWorker } from "./before-worker.ts";
+import { stage } from "./stage.ts";
+import { Visitor } from "./visitor.ts";
+
+const stand = stage("none");
+const story = "Tell me a short story about a fox.";
+let writer: OpenAiServer;
+before(async () => (writer = await new OpenAiServer().open()));
+after(() => writer?.close());
+
+const rich = [
+  "## Two eggs",
+  "",
+  "Take **two** eggs and `butter`:",
+  "",
+  "1. Beat them.",
+  "   - with a fork",
+  "2. Fry them.",
+  "",
+  "| what | grams |",
+  "|:-----|------:|",
+  "| eggs | 120 |",
+  "| butter | 10 |",
+  "",
+  "```python",
+  "def fry(eggs):",
+  "    return eggs * 2  # in a pan",
+  "```",
+  "",
+  "See [a book](https://books.example/eggs).",
+].join("\n");
+const hostile = [
+  "<script>document.title='taken'</script>",
+  "",
+  "<img src=x onerror=\"document.title='taken'\"> and <b onclick=\"document.title='taken'\">bold</b>",
+  "",
+  "[press](javascript:document.title='taken') ![seen](https://tracker.example/pixel.png)",
+  "",
+  "<javascript:alert(1)> <svg/onload=alert(1)>",
+  "",
+  "<style>body{display:none}</style>",
+  "",
+  '```html"onmouseover=alert(1)',
+  '<iframe src="https://tracker.example"></iframe>',
+  "```",
+].join("\n");
+
+/** A visitor whose only member is behind the server and writes this answer. */
+async function withWriter(
+  answer: string,
+  context: Parameters<typeof Visitor.arrive>[2] = {},
+): Promise<Visitor> {
+  writer.answer = answer;
+  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+    ...context,
+    also: new URL(writer.address).origin,
+  });
+  await visitor.join({ base: writer.address, name: "words" });
+  const own = new URL(writer.address).host;
+  await visitor.page.locator('.member[data-state="ready"]', { hasText: `at ${own} ` }).waitFor();
+  await visitor.page.waitForFunction(() => document.querySelectorAll(".member").length === 1);
+  await visitor.state("ready");
+  return visitor;
+}
+
+const axe = async ({ page }: Visitor): Promise<string[]> =>
+  page.evaluate(faults, "./axe/axe.min.js");
+
+for (const [colorScheme, width] of [
+  ["light", 1280],
+  ["dark", 360],
+] as const)
+  test(`an answer in Markdown has headings, lists, tables and code, ${colorScheme}`, async () => {
+    const visitor = await withWriter(rich, {
+      colorScheme,
+      viewport: { width, height: 800 },
+      permissions: ["clipboard-read", "clipboard-write"],
+    });
+    const { page } = visitor;
+    await visitor.answer("How do I fry two eggs?");
+    const answer = page.locator(".answer");
+    assert.deepEqual(
+      await answer.locator("> *").evaluateAll((parts) => parts.map(({ localName }) => localName)),
+      ["h3", "p", "ol", "div", "div", "p"],
+    );
+    assert.equal(await answer.locator("strong").textContent(), "two");
+    assert.equal(await answer.locator("ol > li > ul > li").textContent(), "with a fork");
+    assert.deepEqual(await answer.locator("td").allTextContents(), ["eggs", "120", "butter", "10"]);
+    assert.equal(
+      await answer
+        .locator("td")
+        .nth(1)
+        .evaluate((cell) => getComputedStyle(cell).textAlign),
+      "end",
+    );
+    const code = "def fry(eggs):\n    return eggs * 2  # in a pan";
+    assert.equal(await answer.locator("pre").textContent(), code);
+    assert.equal(await answer.locator(".code-comment").textContent(), "# in a pan");
+    assert.equal(await answer.locator("a").getAttribute("href"), "https://books.example/eggs");
+    // One text: none of its parts is a control but links and buttons.
+    assert.deepEqual(
+      await answer.evaluate((root) =>
+        [...root.querySelectorAll("[role]")].map((part) => part.getAttribute("role")),
+      ),
+      ["group", "group"],
+      "only what scrolls by itself",
+    );
+
+    const copied = (): Promise<string> => page.evaluate(() => navigator.clipboard.readText());
+    await answer.getByRole("button", { name: "Copy the code" }).press("Enter");
+    await page.getByText("Copied").waitFor();
+    assert.equal(await copied(), code);
+    await page.getByRole("button", { name: "Copy the answer" }).press("Enter");
+    await page.waitForFunction(
+      (wanted) => navigator.clipboard.readText().then((text) => text === wanted),
+      rich,
+    );
+
+    assert.deepEqual(await axe(visitor), []);
+    assert.equal(
+      await page.evaluate(() => document.documentElement.scrollWidth - innerWidth),
+      0,
+      "nothing is cut off",
+    );
+    visitor.clean();
+    await visitor.leave();
+  });
+
+test("hostile Markdown does nothing", async () => {
+  const visitor = await withWriter(hostile);
+  const { page } = visitor;
+  await visitor.answer("Attack!");
+  const answer = page.locator(".answer");
+  const shown = (await answer.textContent()) ?? "";
+  for (const part of ["<script>", "onerror=", "onclick=", "<svg/onload", "<style>", "<iframe"])
+    assert.ok(shown.includes(part), `${part} is text`);
+  assert.deepEqual(
+    await answer.evaluate((root) =>
+      [...new Set([...root.querySelectorAll("*")].map(({ localName }) => localName))].sort(),
+    ),
+    ["a", "button", "code", "div", "p", "pre", "span"],
+  );
+  assert.deepEqual(
+    await answer.evaluate((root) =>
+      [...root.querySelectorAll("*")]
+        .flatMap((part) => part.getAttributeNames())
+        .filter((name) => name.startsWith("on") || name === "style" || name === "src"),
+    ),
+    [],
+  );
+  assert.deepEqual(
+    await answer
+      .locator("a")
+      .evaluateAll((links) => links.map((link) => link.getAttribute("href"))),
+    ["https://tracker.example/pixel.png"],
+    "an image is a link, loaded by nobody",
+  );
+  for (const words of ["press", "bold"]) await answer.getByText(words).first().click();
+  assert.equal(await page.title(), "Conclave");
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("an answer is continued after a limit, by the keyboard, and its rounds go on counting", async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const { page } = visitor;
+  await visitor.set("seed", "5");
+  await visitor.set("segmentTokens", "4");
+  await visitor.set("maxRounds", "2");
+  const begun = await visitor.answer(story);
+  assert.match(
+    (await page.locator(".exchange .facts").textContent()) ?? "",
+    /the most rounds allowed · 2/,
+  );
+  await page.getByRole("button", { name: "Continue" }).press("Enter");
+  await page.locator(".exchange .facts", { hasText: "· 4 rounds" }).waitFor();
+  await visitor.state("ready");
+  const whole = await visitor.text();
+  assert.ok(whole.startsWith(begun) && whole.length > begun.length, whole);
+  await page.getByRole("button", { name: "How it was written" }).press("Enter");
+  const round = page.locator(".inspector h3");
+  for (const number of [1, 2, 3, 4]) {
+    assert.equal(await round.textContent(), `Round ${number}`);
+    if (number < 4) await page.getByRole("button", { name: "Round after" }).press("Enter");
+  }
+  assert.ok(await page.getByRole("button", { name: "Round after" }).isDisabled());
+  await visitor.set("maxRounds", "64");
+  await page.getByRole("button", { name: "Continue" }).press("Enter");
+  await page.locator(".exchange .facts", { hasText: "finished" }).waitFor();
+  await visitor.state("ready");
+  assert.ok((await visitor.text()).startsWith(whole));
+  assert.equal(await page.getByRole("button", { name: "Continue" }).isVisible(), false);
+  assert.equal(await page.locator(".exchange").count(), 1);
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("a stopped answer is continued from where it was", async () => {
+  await putBeforeWorker(stand.site, "paced-worker.ts");
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block" });
+  const { page } = visitor;
+  await visitor.set("seed", "11");
+  await visitor.set("segmentTokens", "4");
+  await visitor.when(
+    () => document.querySelector(".segment") !== null,
+    () => document.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true })),
+  );
+  await visitor.ask(story);
+  await visitor.state("ready");
+  assert.match((await page.locator(".exchange .facts").textContent()) ?? "", /stopped by you/);
+  const kept = await visitor.text();
+  await visitor.set("maxRounds", "2");
+  await page.getByRole("button", { name: "Continue" }).click();
+  await visitor.state("answering");
+  await visitor.state("ready");
+  const whole = await visitor.text();
+  assert.ok(whole.startsWith(kept) && whole.length > kept.length, `${kept} | ${whole}`);
+  putNothingBeforeWorker(stand.site);
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("a question is edited and asked again, an answer regenerated, and the earlier ones come back", async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const { page } = visitor;
+  const questions = page.locator(".exchange .question");
+  await visitor.answer("What is 2 + 3?");
+  const second = await visitor.answer("What is 5 + 4?");
+  await page
+    .getByRole("button", { name: "Edit the question and ask again" })
+    .first()
+    .press("Enter");
+  const box = page.getByRole("textbox", { name: "The question, edited" });
+  assert.equal(await box.inputValue(), "What is 2 + 3?");
+  assert.deepEqual(await axe(visitor), [], "while editing");
+  await box.press("Escape");
+  assert.equal(
+    await page.evaluate(() => document.activeElement?.textContent),
+    "Edit",
+    "the focus is back",
+  );
+  await page.keyboard.press("Enter");
+  await box.fill("What is 20 + 30?");
+  await box.press("Enter");
+  await visitor.state("ready");
+  assert.deepEqual(await questions.allTextContents(), ["What is 20 + 30?"]);
+  const notice = page.locator('.notice[data-key="replaced"]');
+  assert.match((await notice.textContent()) ?? "", /The earlier answer and 1 answer after it/);
+  await notice.getByRole("button", { name: "Bring back" }).click();
+  assert.deepEqual(await questions.allTextContents(), ["What is 2 + 3?", "What is 5 + 4?"]);
+  assert.equal(await visitor.text(), second);
+
+  await page.locator("#question").fill("half a question");
+  await page.getByRole("button", { name: "Regenerate" }).last().press("Enter");
+  await visitor.state("ready");
+  assert.deepEqual(await questions.allTextContents(), ["What is 2 + 3?", "What is 5 + 4?"]);
+  assert.equal(await page.locator("#question").inputValue(), "half a question");
+  await notice.getByRole("button", { name: "Bring back" }).click();
+  assert.equal(await visitor.text(), second);
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("drafts are shown as they arrive, then the votes, then one is kept", async () => {
+  writer.answer = "The fox went home and slept until the morning came again over the hill.";
+  writer.pace = 900;
+  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+    also: new URL(writer.address).origin,
+    serviceWorkers: "block",
+  });
+  const { page } = visitor;
+  await visitor.keepToys();
+  await visitor.join({ base: writer.address, name: "words" });
+  const far = page.locator('.member[data-state="ready"]', {
+    hasText: `at ${new URL(writer.address).host} `,
+  });
+  await far.waitFor();
+  await visitor.set("segmentTokens", "8");
+  await visitor.set("maxRounds", "3");
+  // Each state of the panel, as it comes.
+  await page.evaluate(() => {
+    const seen: string[] = [];
+    Object.assign(globalThis, { seen });
+    new MutationObserver(() => {
+      const panel = document.querySelector<HTMLElement>(".exchange .drafting");
+      if (!panel || panel.hidden) return;
+      const rows = [...panel.querySelectorAll<HTMLElement>("li")];
+      const state = rows.map((row) => row.dataset["state"]).join(" ");
+      const titled = `${panel.querySelector("p")?.textContent?.split(" ")[0]}: ${state}`;
+      if (seen.at(-1) !== titled) seen.push(titled);
+    }).observe(document.body, { subtree: true, childList: true, attributes: true });
+  });
+  await visitor.ask(story);
+  await page.locator('.exchange .drafting li[data-state="drafted"]').nth(2).waitFor();
+  assert.deepEqual(await axe(visitor), [], "in the middle of a round");
+  await visitor.state("ready");
+  const seen = await page.evaluate(() => (globalThis as unknown as { seen: string[] }).seen);
+  const first = seen.slice(0, seen.findIndex((state) => state.startsWith("The")) + 1);
+  assert.ok(
+    first.includes("Each: drafted drafted drafted drafting"),
+    `those here are first: ${seen.join("\n")}`,
+  );
+  assert.equal(first.at(-2), "All: drafted drafted drafted drafted", seen.join("\n"));
+  assert.match(first.at(-1) ?? "", /^The: (?=.*kept)(kept|lost)( (kept|lost)){3}$/);
+  assert.equal(await page.locator(".exchange .drafting").isVisible(), false, "over");
+  writer.pace = 0;
+  visitor.clean();
+  await visitor.leave();
+});

@@ -1,0 +1,156 @@
+/** What a visitor sets for themselves: instructions, theme, text size, names of members. */
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { after, before, test } from "node:test";
+import { OpenAiServer } from "../../src/testing/openai-server.ts";
+import { faults } from "../axe.ts";
+import { dist, stage } from "./stage.ts";
+import { Visitor } from "./visitor.ts";
+
+const stand = stage("none");
+let writer: OpenAiServer;
+before(async () => (writer = await new OpenAiServer().open()));
+after(() => writer?.close());
+
+test("a chosen theme and text size hold, also after a reload, and axe finds nothing wrong", async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { colorScheme: "light" });
+  const { page } = visitor;
+  const look = (): Promise<{ paper: string; text: number; scheme: string }> =>
+    page.evaluate(() => {
+      const root = getComputedStyle(document.documentElement);
+      return {
+        paper: root.backgroundColor,
+        text: Number.parseFloat(root.fontSize),
+        scheme: root.colorScheme,
+      };
+    });
+  const before = await look();
+  await visitor.set("theme", "dark");
+  await visitor.set("size", "21");
+  const after = await look();
+  assert.notEqual(after.paper, before.paper);
+  assert.deepEqual([before.text, after.text, after.scheme], [16, 21, "dark"]);
+  assert.deepEqual(await page.evaluate(faults, "./axe/axe.min.js"), []);
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth), 0);
+  await page.reload();
+  assert.deepEqual(await look(), after, "before any member is loaded");
+  await visitor.state("ready");
+  await page.emulateMedia({ colorScheme: "dark" });
+  await visitor.set("theme", "light");
+  assert.equal((await look()).paper, before.paper, "light on a dark system");
+  await visitor.set("theme", "auto");
+  assert.equal((await look()).paper, after.paper);
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("instructions are read by the members before the conversation, and are still there after a reload", async () => {
+  const origin = new URL(writer.address).origin;
+  writer.answer = "Yes.";
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { also: origin });
+  const { page } = visitor;
+  await page
+    .locator("details.settings")
+    .evaluate((details: HTMLDetailsElement) => (details.open = true));
+  await page.getByLabel("System prompt").fill("Answer like a sailor.");
+  await page.getByLabel("System prompt").blur();
+  await visitor.join({ base: writer.address, name: "words" });
+  await page.waitForFunction(() => document.querySelectorAll(".member").length === 1);
+  await visitor.state("ready");
+  await visitor.answer("Is it late?");
+  const prompts = writer.bodies("/apply-template").map(({ messages }) => JSON.stringify(messages));
+  assert.ok(
+    prompts.includes(
+      JSON.stringify([
+        { role: "system", content: "Answer like a sailor." },
+        { role: "user", content: "Is it late?" },
+      ]),
+    ),
+    prompts.join("\n"),
+  );
+  await page.reload();
+  assert.equal(await page.getByLabel("System prompt").inputValue(), "Answer like a sailor.");
+  await visitor.state("ready");
+  assert.notEqual(await visitor.answer("What is 2 + 3?"), "", "the toys read them too");
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("a member has a name that people say, and can be given another", async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const { page } = visitor;
+  await visitor.pick([
+    {
+      name: "smollm2-135m-instruct-q8_0.gguf",
+      mimeType: "application/octet-stream",
+      buffer: await readFile(`${dist}members/ada.gguf`),
+    },
+  ]);
+  const ready = (name: string) =>
+    page.locator('.member[data-state="ready"]', { has: page.locator(".name", { hasText: name }) });
+  await ready("SmolLM2 135M").waitFor();
+  await visitor.state("ready");
+  await page.getByRole("button", { name: "Rename SmolLM2 135M" }).press("Enter");
+  const box = page.getByRole("textbox", { name: "Its name" });
+  assert.equal(await box.inputValue(), "SmolLM2 135M");
+  assert.deepEqual(await page.evaluate(faults, "./axe/axe.min.js"), []);
+  await box.press("Escape");
+  await page.keyboard.press("Enter");
+  await box.fill("Captain");
+  await box.press("Enter");
+  await ready("Captain").waitFor();
+  await visitor.state("ready");
+  await visitor.answer("What is 2 + 3?");
+  assert.match((await page.locator(".legend").textContent()) ?? "", /^Captain \d+$/);
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("the page can be installed: its manifest names icons of its own that are there", async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { loaded: false });
+  const { page } = visitor;
+  const client = await page.context().newCDPSession(page);
+  const { errors, url } = await client.send("Page.getAppManifest");
+  assert.deepEqual(errors, []);
+  const { icons } = (await (await fetch(url)).json()) as { icons: { src: string }[] };
+  for (const { src } of icons) assert.ok((await fetch(new URL(src, url))).ok, src);
+  assert.equal(icons.length, 3);
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("a recorded answer plays at the first visit, can be skipped, and stands still where motion is unwanted", async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { loaded: false });
+  const { page } = visitor;
+  const shown = page.getByRole("region", { name: "A recorded answer" });
+  await shown.locator('.drafting li[data-state="kept"]').first().waitFor();
+  await shown.locator(".wrote").first().waitFor();
+  assert.equal(await shown.locator(".showing-legend").isVisible(), false);
+  await shown.getByRole("button", { name: "Skip" }).press("Enter");
+  assert.equal(await shown.locator(".drafting").isVisible(), false);
+  assert.match(
+    (await shown.locator(".showing-legend").textContent()) ?? "",
+    /^Written by Qwen2\.5 Coder/,
+  );
+  const whole = await shown.locator(".showing-answer").textContent();
+  assert.equal(
+    await page.evaluate(() => document.activeElement?.textContent),
+    "Play again",
+    "the focus is on its replacement",
+  );
+  await page.reload();
+  await page.getByRole("button", { name: "Watch a recorded answer" }).waitFor();
+  assert.equal(await shown.count(), 0, "at the next visit only when asked for");
+  await visitor.leave();
+
+  const calm = await Visitor.arrive(stand.browser, stand.site, {
+    loaded: false,
+    reducedMotion: "reduce",
+  });
+  const still = calm.page.getByRole("region", { name: "A recorded answer" });
+  await still.locator(".showing-legend").waitFor();
+  assert.equal(await still.locator(".showing-answer").textContent(), whole);
+  assert.equal(await still.locator(".drafting").isVisible(), false);
+  calm.clean();
+  await calm.leave();
+});
