@@ -176,6 +176,8 @@ export async function measureRounds(
     ...module.rules()[defaultRule],
     leader: drafting === "leader" ? undoubted : null,
     segmentTokens,
+    // A second candidate is a first round's, and random weights would always draft one.
+    branch: 0,
     maxRounds: roundsInARow,
   };
   const series = prefixes.map((prefix) => ({

@@ -7,7 +7,7 @@ import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { putBeforeWorker, putNothingBeforeWorker, runBeforeWorker } from "./before-worker.ts";
 import { stage } from "./stage.ts";
-import type { Visitor } from "./visitor.ts";
+import { Visitor } from "./visitor.ts";
 
 const stand = stage("none");
 const sum = "What is 347 + 586?";

@@ -360,6 +360,6 @@ mod tests {
             assert!(attention_partials(1, wide, chunks) <= attention_room(1, wide));
         }
         let alone = [narrow, wide].map(|heads| launcher.attention_chunks(1, [heads], 800));
-        assert_eq!(alone, [8, 3]);
+        assert_eq!(alone, [8, 12]);
     }
 }
