@@ -121,7 +121,7 @@ export const acceptedOf = ({ events }: Turn): { text: string; tokens: number }[]
     return taken ? [{ text: taken.text, tokens: taken.tokens }] : [];
   });
 
-/** What is asked. */
+/** A question with its attachment. */
 export interface Asking {
   question: string;
   attached?: Attachment | undefined;

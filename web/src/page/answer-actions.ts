@@ -1,4 +1,4 @@
-/** What can be done with an answer: copied, written anew, continued, and looked into. */
+/** Actions on an answer: copy, regenerate, continue, and look into its rounds. */
 import { copyText } from "../library/markdown/copy.ts";
 import { button, el } from "./dom.ts";
 

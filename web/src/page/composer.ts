@@ -26,7 +26,7 @@ export interface ComposerContext {
   canAsk: () => boolean;
   /** Undefined if they are invalid, which is shown. */
   settings: () => ChosenSettings | undefined;
-  /** What all members read before the conversation, if anything. */
+  /** System prompt of all members, if any. */
   instructions: () => string | undefined;
   /** An answer begins. */
   onAnswer: () => void;

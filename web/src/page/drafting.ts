@@ -28,7 +28,7 @@ export class Drafting {
   readonly root = el("div", { class: "drafting", hidden: true, "aria-hidden": "true" });
   readonly #names: readonly string[];
   readonly #voices: readonly number[];
-  /** Of each member that drafts. */
+  /** Rows by drafting member. */
   #rows = new Map<number, Row>();
   readonly #list = el("ol", {});
   readonly #title = el("p", { class: "drafting-title" });

@@ -469,7 +469,7 @@ class Page {
     offerMembers(link, this.#places);
   }
 
-  /** What notices about members act on. */
+  /** Parts of the page on which notices about members act. */
   get #places(): { roster: Roster; choosing: Choosing; notices: Notices } {
     return { roster: this.#roster, choosing: this.#choosing, notices: this.#notices };
   }

@@ -31,7 +31,7 @@ export interface RosterEvents {
   onFatal: (error: ConclaveError) => void;
 }
 
-/** What a roster needs to know of the visitor and the machine. */
+/** Facts about the visitor and the machine that a roster needs. */
 export interface RosterWays {
   /** Core of members that name none. */
   core?: Core | undefined;

@@ -16,7 +16,7 @@ const skills = [
 export const isToySkill = (question: string): boolean =>
   skills.some((skill) => skill.test(question));
 
-/** What to expect of an answer of the toys beyond their exercises. */
+/** Note that the toys can only answer their exercises, for any other question. */
 export function toysNote(question: string, onModels: () => void): HTMLElement | undefined {
   if (isToySkill(question)) return undefined;
   return el(

@@ -8,7 +8,7 @@ import type { BeginEvent, RoundEvent } from "../protocol/messages.ts";
 import { el } from "./dom.ts";
 import { Exchange, type ExchangeContext } from "./exchange.ts";
 
-/** What an exchange needs besides its turn. */
+/** Context of an exchange besides its turn. */
 export type Surroundings = Pick<ExchangeContext, "messages" | "note" | keyof Reactions>;
 
 /** Reactions to what is done with an exchange. */

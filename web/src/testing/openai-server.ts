@@ -32,7 +32,7 @@ export interface Asked {
 /** Words with the white space before them. */
 const words = (text: string): string[] => text.match(/\s*\S+|\s+$/g) ?? [];
 
-/** What is left of an answer after the part that a prompt ends with. */
+/** Rest of an answer after the part that a prompt ends with. */
 function rest(answer: string, prompt: string): { text: string; ends: boolean } {
   const begun = prompt.slice(prompt.lastIndexOf("<assistant>") + "<assistant>".length);
   return { text: answer.startsWith(begun) ? answer.slice(begun.length) : "", ends: true };
