@@ -1,6 +1,6 @@
 /**
- * What the page keeps: conversations, the half-typed question, settings and members outlive a
- * reload at any moment, and a tab that dies names the model at fault.
+ * Conversations, the half-typed question, settings and members outlive a reload at any moment, and
+ * a tab that dies names the model at fault.
  */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";

@@ -1,4 +1,4 @@
-/** What a visitor sets for themselves: instructions, theme, text size, names of members. */
+/** Settings of a visitor: instructions, theme, text size, names of members. */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
