@@ -33,10 +33,7 @@ pub struct Draft {
     /// Another draft by the same member, where [`Settings::branch`](crate::Settings::branch) asks
     /// for one; it has no second itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(
-        feature = "ts",
-        ts(optional, type = "{ text: string; ended: boolean; tokens: number }")
-    )]
+    #[cfg_attr(feature = "ts", ts(optional, type = "Omit<Draft, 'second'>"))]
     pub second: Option<Box<Draft>>,
 }
 

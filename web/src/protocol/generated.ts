@@ -5,7 +5,7 @@
 
 /** One turn of a conversation. */
 export interface Message {
-  /** Role of the speaker: `system`, `user` or `assistant`. */
+  /** Role of the speaker: `system`, `user`, `assistant` or `tool`. */
   role: "system" | "user" | "assistant";
   /** Its text. */
   content: string;
@@ -121,7 +121,7 @@ export interface Settings {
   /**
    * Margin p₁ − p₂ below which a member drafts a second candidate in the first round: where it was
    * least sure of a word's first token in its draft, with the second most probable token there
-   * (AdaFuse, arXiv 2601.06022); 0 to 1, where 0 asks for none.
+   * (AdaFuse, arXiv 2601.06022); 0 to 1, where 0 turns it off.
    */
   branch: number;
   /**
@@ -202,8 +202,11 @@ export interface Draft {
   ended: boolean;
   /** Tokens drawn, without the end token. */
   tokens: number;
-  /** Another draft by the same member, where `Settings.branch` asks for one; it has no second itself. */
-  second?: { text: string; ended: boolean; tokens: number };
+  /**
+   * Another draft by the same member, where `Settings::branch`(crate::Settings::branch) asks for
+   * one; it has no second itself.
+   */
+  second?: Omit<Draft, 'second'>;
 }
 
 /**
@@ -254,7 +257,10 @@ export interface RoundReport {
   round: number;
   /** Members that took part. */
   active: Array<number>;
-  /** Members that drafted: all that can and were in time, or the leader alone. */
+  /**
+   * Members that drafted: all that can and were in time, or the leader alone; twice where a member
+   * drafted a second candidate.
+   */
   drafters: Array<number>;
   /** Their segments; `tokens` in each drafter's own tokenisation, as verified if it was. */
   candidates: Array<Draft>;
