@@ -210,8 +210,7 @@ pub struct Settings {
     /// Whether the weights change before or after the selection of the same round.
     #[cfg_attr(feature = "ts", ts(inline))]
     pub update: Update,
-    /// Whether a member's vote for its own candidate counts in the selection. Feedback never counts
-    /// it.
+    /// Whether a member's vote for its own candidate counts in the selection; feedback has none.
     pub self_votes: bool,
     /// Whether a verifier's shares are divided by its largest in the selection, so that every
     /// verifier gives its favourite the same, however sure it is. Between two members with equal

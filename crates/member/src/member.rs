@@ -17,6 +17,7 @@ mod bare;
 mod chosen;
 mod constrained;
 mod prefixes;
+mod second;
 mod thought;
 
 pub use bare::{Judged, JudgedToken};
@@ -366,36 +367,6 @@ impl Member {
         }
         self.thought = thought;
         Ok(self.read(&draft.tokens, draft.ended))
-    }
-
-    /// Draws a second draft after [`draft`](Self::draft) of the same `limit`: where the model was
-    /// least sure of a word's first token, with the most probable other token there, if the two
-    /// probabilities differ by less than `margin`. `None` under a constraint or after a thought.
-    ///
-    /// # Errors
-    /// As [`draft`](Self::draft).
-    pub async fn draft_second(
-        &mut self,
-        limit: usize,
-        margin: f64,
-    ) -> Result<Option<Draft>, MemberError> {
-        if self.constraint.is_some() || self.thought {
-            return Ok(None);
-        }
-        let mut decoder = self.tokenizer.decoder();
-        let drafted = self.session.drafted().iter().enumerate();
-        let begins = |(place, &id): (usize, &u32)| {
-            let begins = decoder.push(id).starts_with(char::is_whitespace);
-            (begins || place == 0).then_some(place)
-        };
-        let words: Vec<usize> = drafted.filter_map(begins).collect();
-        let ends = self.tokenizer.end_ids();
-        let sampler = &mut self.sampler;
-        let drafting = self
-            .session
-            .draft_second(&words, margin, limit, sampler, ends);
-        let draft = drafting.await?;
-        Ok(draft.map(|draft| self.read(&draft.tokens, draft.ended)))
     }
 
     /// A draft of `tokens` as text, which ends where the answer does.

@@ -242,7 +242,8 @@ test("a server that freezes, dies and comes again, and one that refuses the key:
   server.freeze(false);
   await server.ready();
   assert.deepEqual(
-    frozen.rounds.slice(0, 2).map(({ drafters, abstained }) => [drafters, abstained]),
+    // Quill may draft a second candidate in the first round.
+    frozen.rounds.slice(0, 2).map(({ drafters, abstained }) => [[...new Set(drafters)], abstained]),
     [
       [[0], [1]],
       [[0], [1]],
