@@ -260,6 +260,8 @@ class Page {
       this.#furnished = true;
       if (!has) this.#members.openCore = OPEN_CORE_BYTES;
     });
+    // The tab that came later tells what both cost.
+    const cameLater = hasOtherTab();
     // Opening the engine takes longest; it only waits to know whether another tab has it.
     const opened = this.#open();
     const link = readFragment(location.hash);
@@ -276,7 +278,7 @@ class Page {
         ]),
     });
     await opened;
-    await this.#showTabCost();
+    if (await cameLater) await this.#showTabCost();
   }
 
   /** Makes the last visit's members ready, without those that ended a tab. */
