@@ -9,6 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import type * as library from "../../src/library/conclave.ts";
+import { readableName } from "../../src/page/readable-name.ts";
 import { dist, stage } from "../browser/stage.ts";
 import { launchIn, Visitor } from "../browser/visitor.ts";
 import { Hub } from "../hub.ts";
@@ -74,7 +75,7 @@ test("picked as files they answer a question and a follow-up in plain text", {
   const { page } = visitor;
   await visitor.pick(models.map(({ file }) => join(folder, file)));
   for (const { file } of models) {
-    const card = page.locator(".member", { hasText: file.replace(".gguf", "") });
+    const card = page.locator(".member", { hasText: readableName(file) });
     await card.and(page.locator('[data-state="ready"]')).waitFor({ timeout: minutes });
   }
   await visitor.state("ready");
