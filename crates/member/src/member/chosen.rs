@@ -68,8 +68,7 @@ fn normalised(logits: &[f32]) -> Vec<f64> {
     let highest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let above = |logit: f32| f64::from(logit - highest);
     let sum: f64 = logits.iter().map(|&logit| above(logit).exp()).sum();
-    logits
-        .iter()
-        .map(|&logit| above(logit) - sum.ln())
-        .collect()
+    let log_sum = sum.ln();
+    let logprobs = logits.iter().map(|&logit| above(logit) - log_sum);
+    logprobs.collect()
 }
