@@ -153,7 +153,8 @@ function silentHost(context: TestContext): { asked: string[]; ended: string[] } 
 
 const ada = { name: "Ada", url: "https://host.test/ada.gguf" };
 
-test("files are fetched while the engine opens", async (context) => {
+/** An engine that opens at `start`, and a host that has every file; `asked` are its requests. */
+function waitingEngine(context: TestContext) {
   let start = (): void => {};
   const { port } = stage({ Ada: talker }, 1, {
     starting: new Promise((resolve) => (start = resolve)),
@@ -164,6 +165,11 @@ test("files are fetched while the engine opens", async (context) => {
     "fetch",
     async (url: string) => (asked.push(url), new Response("GGUF")),
   );
+  return { port, asked, start: (): void => start() };
+}
+
+test("files are fetched while the engine opens", async (context) => {
+  const { port, asked, start } = waitingEngine(context);
   let open = false;
   const loading = Conclave.load({ backend: "cpu", members: [ada] }, port).finally(
     () => (open = true),
@@ -175,16 +181,7 @@ test("files are fetched while the engine opens", async (context) => {
 });
 
 test("members can be added to an engine that has only been started; what it runs on is known later", async (context) => {
-  let start = (): void => {};
-  const { port } = stage({ Ada: talker }, 1, {
-    starting: new Promise((resolve) => (start = resolve)),
-  });
-  const asked: string[] = [];
-  context.mock.method(
-    globalThis,
-    "fetch",
-    async (url: string) => (asked.push(url), new Response("GGUF")),
-  );
+  const { port, asked, start } = waitingEngine(context);
   const conclave = Conclave.start({ backend: "cpu" }, port);
   const adding = conclave.add(ada);
   await settle();
