@@ -102,7 +102,7 @@ export class Drafting {
     const most = Math.max(...totals, 0);
     this.#title.textContent =
       totals.length > 0 ? "The draft with the most votes is kept." : "Nobody doubted this draft.";
-    // Of a member's several candidates the one with the most votes is shown.
+    // A member's row shows its candidate with the most votes.
     const order = drafters.map((_, place) => place).sort((a, b) => votes(a) - votes(b));
     for (const place of [...order, winner]) {
       const [row, candidate] = [this.#rows.get(drafters[place] ?? -1), candidates[place]];

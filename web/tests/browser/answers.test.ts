@@ -53,7 +53,7 @@ const hostile = [
   "```",
 ].join("\n");
 
-/** A visitor whose only member is behind the server and writes this answer. */
+/** A visitor with one member, on the server, that writes this answer. */
 async function withWriter(
   answer: string,
   context: Parameters<typeof Visitor.arrive>[2] = {},

@@ -77,7 +77,7 @@ for (const models of plan.models) {
   runs.push(run);
   const attempts = { native: () => natively(one), wasm: () => inWasm(one) };
   for (const place of ["native", "wasm"] as const) {
-    // What fails in one place may run in the other, and so may the next model.
+    // A failure natively or in wasm leaves the other, and the next model, to be measured.
     try {
       run[place] = await attempts[place]();
       tell(run[place]);

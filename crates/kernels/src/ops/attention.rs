@@ -279,7 +279,7 @@ pub fn attention_dispatch(
     })
 }
 
-/// The CPU twin, on queries `[m, heads, width]` and packed caches; its sums are f64, since those over
+/// The CPU twin, on queries `[m, heads, width]` and packed caches. It sums in f64: a sum over
 /// thousands of keys in f32 would be off by as much as a GPU's.
 pub fn attention_cpu(
     q: &[f32],
