@@ -99,10 +99,7 @@ export interface Settings {
   fixedShare: number;
   /** Whether the weights change before or after the selection of the same round. */
   update: "before" | "after";
-  /**
-   * Whether a member's vote for its own candidate counts in the selection. Feedback never counts
-   * it.
-   */
+  /** Whether a member's vote for its own candidate counts in the selection; feedback has none. */
   selfVotes: boolean;
   /**
    * Whether a verifier's shares are divided by its largest in the selection, so that every verifier
