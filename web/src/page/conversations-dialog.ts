@@ -103,9 +103,12 @@ export class ConversationsDialog {
     if (!this.#dialog.open) return;
     const mine = ++this.#listed;
     const words = this.#search.value;
+    this.#list.ariaBusy = "true";
     const found = await this.#session.keeper.list(words);
+    if (mine !== this.#listed) return;
+    this.#list.ariaBusy = "false";
     // A title that is being changed stays.
-    if (mine !== this.#listed || this.#list.querySelector("input")) return;
+    if (this.#list.querySelector("input")) return;
     const none = this.#session.keeper.nothing
       ? "Nothing is kept."
       : "No conversation is kept yet. The first question begins one.";

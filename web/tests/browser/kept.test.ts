@@ -127,12 +127,16 @@ async function crash(visitor: Visitor): Promise<Visitor> {
 
 const openDialog = async ({ page }: Visitor): Promise<void> => {
   await page.locator("#conversations").click();
-  await page.locator("#conversations-dialog[open]").waitFor();
+  await page.locator("#conversations-dialog[open] .conversations[aria-busy=false]").waitFor({
+    state: "attached",
+  });
 };
 const closeDialog = ({ page }: Visitor): Promise<void> =>
   page.locator("#conversations-dialog").getByRole("button", { name: "Close" }).click();
-const titles = ({ page }: Visitor): Promise<string[]> =>
-  page.locator(".conversation-title").allTextContents();
+const titles = async ({ page }: Visitor): Promise<string[]> => {
+  await page.locator(".conversations[aria-busy=false]").waitFor({ state: "attached" });
+  return page.locator(".conversation-title").allTextContents();
+};
 
 test("a tab that dies while a member loads names it; the page works without it until it is tried", async () => {
   // Quill's load begins, and never ends.
