@@ -31,12 +31,17 @@ export async function livingTabs(): Promise<(tab: string) => boolean> {
 
 const turnLock = (turn: string): string => `conclave turn ${turn}`;
 
-/** Holds the lock of a turn that this tab answers, and returns the function that releases it. */
-export function answering(turn: string): () => void {
+/** Holds the lock of a turn that this tab answers, unless another tab answers it as well. */
+export function answering(turn: string): { held: Promise<void>; release: () => void } {
   let release = (): void => undefined;
   const over = new Promise<void>((resolve) => (release = resolve));
-  void globalThis.navigator?.locks?.request(turnLock(turn), () => over).catch(() => undefined);
-  return release;
+  const held = new Promise<void>((resolve) => {
+    const hold = (): Promise<void> => (resolve(), over);
+    const asked = globalThis.navigator?.locks?.request(turnLock(turn), { ifAvailable: true }, hold);
+    if (asked) void asked.catch(() => resolve());
+    else resolve();
+  });
+  return { held, release };
 }
 
 /** Whether a turn is being answered, in any tab. */

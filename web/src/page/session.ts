@@ -165,13 +165,13 @@ export class Session {
     const turning = new Turning(this.#turns.get(exchange)!, by);
     const { turn } = turning;
     // The conversation's own record is written first and last; the turn with every event.
-    const first = this.keeper.saveTurn(turn).then(() => this.#events.onChange());
+    // Its lock is held all that time, so that no other tab takes it for broken off.
+    const { held, release } = answering(turn.id);
+    const first = held.then(() => this.keeper.saveTurn(turn)).then(() => this.#events.onChange());
     const save = (): void => void this.keeper.updateTurn(turn);
-    const release = answering(turn.id);
     const end = (): void => {
-      release();
       const { conversation, id } = turn;
-      const saved = first.then(() => this.keeper.saveTurn(turn));
+      const saved = first.then(() => this.keeper.saveTurn(turn)).finally(release);
       this.#saved.set(exchange, saved);
       // It may have been left and shown again while it stopped.
       void saved.then(() => this.#changed({ conversation, turn: id }));
@@ -320,7 +320,7 @@ export class Session {
       this.#hide(known);
       return this.#events.onShown();
     }
-    if (known && known.stop !== "elsewhere") return;
+    if (known && (this.#underWay.has(known) || !isOpen(known))) return;
     const turn = (await this.keeper.turns(conversation)).find((each) => each.id === id);
     if (!turn || conversation !== this.#id || this.#deleting.has(id)) return;
     if (known && !isOver(turn)) return;
@@ -335,6 +335,9 @@ export class Session {
     this.exchanges = this.exchanges.filter((each) => each !== exchange);
   }
 }
+
+/** Whether another tab may still change a shown answer. */
+const isOpen = ({ stop }: Exchange): boolean => stop === "elsewhere" || stop === "closed";
 
 function readTab(): { conversation: string; draft?: Draft } | undefined {
   try {
