@@ -15,12 +15,12 @@ const root = fileURLToPath(new URL("../../", import.meta.url));
 const web = join(root, "web");
 const document = join(root, "docs/licences.md");
 
-/** Downloads, each with its crate and the targets that it is built for. */
-const wasm = ["wasm32-unknown-unknown"];
+/** Downloads, each with its crate, its features if not all, and the targets of its builds. */
+const wasm = { crate: "conclave-wasm", targets: ["wasm32-unknown-unknown"] };
 const downloads = [
-  { name: "engine", crate: "conclave-wasm", targets: wasm },
-  { name: "open core", crate: "conclave-wasm-burn", targets: wasm },
-  { name: "grammars", crate: "conclave-wasm-grammar", targets: wasm },
+  { ...wasm, name: "engine", features: "fused" },
+  { ...wasm, name: "open core", features: "burn" },
+  { ...wasm, name: "grammars", features: "grammar" },
   {
     name: "tool",
     crate: "conclave-cli",
@@ -38,10 +38,11 @@ const cargo = (...args) =>
   execFileSync("cargo", args, { cwd: root, encoding: "utf8", maxBuffer: 1 << 28 });
 
 /** Crates linked into a download: without those of builds, tests and procedural macros. */
-function linked({ crate, targets }) {
+function linked({ crate, features, targets }) {
   const lines = targets.flatMap((target) =>
     cargo(
       ...["tree", "--locked", "--package", crate, "--target", target],
+      ...(features ? ["--no-default-features", "--features", features] : []),
       ...["--edges", "normal,no-proc-macro", "--prefix", "none", "--format", "{p}"],
     ).split("\n"),
   );

@@ -3,6 +3,7 @@
 //!
 //! | to | see |
 //! |---|---|
+//! | generate questions | [`skills`] |
 //! | read a task file, check an answer | [`tasks`], [`conversation`] |
 //! | run the code in an answer | [`code`], [`python`] |
 //! | choose among whole answers | [`choose`], [`chrf`], [`router`] |
@@ -44,6 +45,7 @@ pub mod python;
 pub mod report;
 pub mod rounds;
 pub mod router;
+pub mod skills;
 pub mod table;
 pub mod tasks;
 pub mod ways;

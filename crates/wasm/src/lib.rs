@@ -1,7 +1,12 @@
-//! Conclave's JavaScript interface; it converts types and errors and does nothing else.
+//! Conclave's JavaScript interface; it converts types and errors and does nothing else. The page
+//! fetches it as three modules, each of one feature, so that a visit downloads what it uses:
 //!
-//! `web/src/worker/round.ts` drives the rounds by [`Engine`], `Member` and [`Rounds`].
-//! `ModelFiles` is the page's object through which a model's files are read by ranges.
+//! - `fused`: the engine of every visit. `web/src/worker/round.ts` drives the rounds by `Engine`,
+//!   `Member` and `Rounds`. `ModelFiles` is the page's object through which a model's files are read
+//!   by ranges.
+//! - `burn`: the open core, an `Engine` whose members run on burn.
+//! - `grammar`: the tokens that a member may draw next where an answer is to be a JSON document of a
+//!   schema.
 //!
 //! ```js
 //! const engine = await Engine.create("webgpu");
@@ -10,51 +15,52 @@
 //! const { text, ended } = await member.draft(16);
 //! ```
 
-#![cfg(target_family = "wasm")]
+//!
+//! Members of `fused` and `burn` are one type, `Member`; it also compiles natively, for the test that
+//! writes `web/src/protocol/generated.ts`.
 
-mod engine;
+#[cfg(all(
+    target_family = "wasm",
+    feature = "fused",
+    any(feature = "burn", feature = "grammar")
+))]
+compile_error!("a module has one of the features `fused`, `burn` and `grammar`");
+
+#[cfg(all(target_family = "wasm", feature = "burn"))]
+mod burn;
+#[cfg(feature = "member")]
+mod constraint;
+#[cfg(feature = "member")]
+mod failure;
+#[cfg(feature = "member")]
+mod files;
+#[cfg(all(target_family = "wasm", feature = "fused"))]
+mod fused;
+#[cfg(all(target_family = "wasm", feature = "grammar"))]
+mod grammar;
+#[cfg(feature = "member")]
+mod load;
+#[cfg(feature = "member")]
+mod member;
+#[cfg(all(target_family = "wasm", feature = "fused"))]
 mod rounds;
+#[cfg(all(test, feature = "member"))]
+mod typescript;
 
-pub use engine::Engine;
-pub use rounds::{Rounds, ranges, rules};
+#[cfg(feature = "member")]
+pub use self::{
+    constraint::Constraint,
+    failure::Failure,
+    files::ModelFiles,
+    load::{Adapter, Choices, Chosen, load},
+    member::Member,
+};
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
-use conclave_model::Threads;
-use wasm_bindgen::prelude::*;
-
-/// Runs when the module is instantiated.
-#[wasm_bindgen(start)]
-pub fn start() {
-    std::panic::set_hook(Box::new(|panic| {
-        Threads::panicked();
-        console_error_panic_hook::hook(panic);
-    }));
-}
-
-/// Changes with the kernels: measurements with other kernels are outdated.
-#[wasm_bindgen(js_name = kernelsVersion)]
-pub fn kernels_version() -> String {
-    let mut hasher = DefaultHasher::new();
-    conclave_kernels::shaders().hash(&mut hasher);
-    format!("{:016x}", hasher.finish())
-}
-
-/// Every WGSL shader the engine may launch, as `[name, source]` pairs.
-#[wasm_bindgen]
-pub fn shaders() -> Result<JsValue, JsError> {
-    Ok(serde_wasm_bindgen::to_value(&conclave_kernels::shaders())?)
-}
-
-/// In a module with shared memory: sets how many workers shall [`help`] with what members compute
-/// on the CPU. Excess workers leave as soon as they can.
-#[wasm_bindgen(js_name = wantHelpers)]
-pub fn want_helpers(count: usize) {
-    Threads::want_helpers(count);
-}
-
-/// Helps on this memory; returns once there are more workers than wanted.
-#[wasm_bindgen]
-pub fn help() {
-    Threads::help();
+/// A value as plain objects, as in JSON, with `null` for absent values.
+///
+/// # Errors
+/// Values that JSON cannot represent.
+#[cfg(feature = "member")]
+pub fn to_js(value: &impl serde::Serialize) -> Result<wasm_bindgen::JsValue, Failure> {
+    Ok(value.serialize(&serde_wasm_bindgen::Serializer::json_compatible())?)
 }

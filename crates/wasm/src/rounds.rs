@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::{Failure, to_js};
 use conclave_ensemble::{Event, Limits, Query, Rule, Settings};
-use conclave_surface::{Failure, to_js};
 use serde::Deserialize;
 use serde_wasm_bindgen::from_value;
 use wasm_bindgen::prelude::*;

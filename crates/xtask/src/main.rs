@@ -64,9 +64,9 @@ enum Chore {
     /// workers share into web/pkg-shared, the grammars into web/pkg-grammar, the open core into
     /// web/pkg-burn
     ///
-    /// Compiles conclave-wasm, conclave-wasm-grammar and conclave-wasm-burn for wasm32 in release
-    /// mode (for shared memory with the standard library, whose source rustup fetches), makes their
-    /// JavaScript and TypeScript bindings (NAME.js, NAME.d.ts, NAME_bg.wasm; of the engine
+    /// Compiles conclave-wasm, one feature a module, for wasm32 in release mode (for shared memory
+    /// with the standard library, whose source rustup fetches), makes their JavaScript and
+    /// TypeScript bindings (NAME.js, NAME.d.ts, NAME_bg.wasm; of the engine
     /// NAME_relaxed_bg.wasm, which has relaxed SIMD) and refuses a module in which every call from
     /// JavaScript would run the static constructors again.
     Wasm,

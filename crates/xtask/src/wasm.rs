@@ -12,10 +12,14 @@ use crate::process;
 use crate::toolchain::{TARGET, Toolchain};
 use crate::workspace::Workspace;
 
+/// Crate of all modules.
+const PACKAGE: &str = "conclave-wasm";
+
 /// Wasm module of the page.
 #[derive(Clone, Copy)]
 pub struct Module {
-    package: &'static str,
+    /// Feature of `crates/wasm` that it has.
+    feature: &'static str,
     profile: &'static str,
     /// Name of the bindings.
     name: &'static str,
@@ -28,9 +32,9 @@ pub struct Module {
 }
 
 impl Module {
-    /// `crates/wasm`, for pages that may not share memory.
+    /// The engine, for pages that may not share memory.
     pub const FUSED: Self = Self {
-        package: "conclave-wasm",
+        feature: "fused",
         profile: "release",
         name: "conclave",
         folder: "pkg",
@@ -45,9 +49,9 @@ impl Module {
         ..Self::FUSED
     };
 
-    /// `crates/wasm-burn`, fetched if a member uses it.
+    /// The open core, fetched if a member uses it.
     pub const BURN: Self = Self {
-        package: "conclave-wasm-burn",
+        feature: "burn",
         profile: "open-core",
         name: "conclave_burn",
         folder: "pkg-burn",
@@ -55,9 +59,9 @@ impl Module {
         relaxed: false,
     };
 
-    /// `crates/wasm-grammar`, fetched if an answer must match a schema.
+    /// Grammars, fetched if an answer must match a schema.
     pub const GRAMMAR: Self = Self {
-        package: "conclave-wasm-grammar",
+        feature: "grammar",
         profile: "grammar",
         name: "conclave_grammar",
         folder: "pkg-grammar",
@@ -89,9 +93,9 @@ const ENDINGS: [&str; 2] = ["_bg.wasm", "_relaxed_bg.wasm"];
 /// If it does not compile, or its exports are wrapped.
 pub fn build(workspace: &Workspace, toolchain: &Toolchain, module: Module) -> Result<()> {
     let start = Instant::now();
-    let (package, name) = (module.package, module.folder);
+    let (feature, name) = (module.feature, module.folder);
     println!(
-        "wasm: building {package} for web/{name} with {}",
+        "wasm: building {PACKAGE} ({feature}) for web/{name} with {}",
         toolchain.describe()
     );
     let (mut command, folder) = match module.shared {
@@ -100,10 +104,11 @@ pub fn build(workspace: &Workspace, toolchain: &Toolchain, module: Module) -> Re
     };
     process::run(
         command
-            .args(["--profile", module.profile, "--package", package])
+            .args(["--profile", module.profile, "--package", PACKAGE])
+            .args(["--no-default-features", "--features", feature])
             .current_dir(&workspace.root),
     )?;
-    let file = format!("{}.wasm", package.replace('-', "_"));
+    let file = format!("{}.wasm", PACKAGE.replace('-', "_"));
     let linked = folder.join(TARGET).join(module.profile).join(file);
     let pkg = workspace.web().join(name);
     let files = module.files(workspace);

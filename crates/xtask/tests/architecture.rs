@@ -54,8 +54,10 @@ fn built() -> Arrows {
         let from = folder(package["name"].as_str().unwrap_or_default());
         for dependency in package["dependencies"].as_array().into_iter().flatten() {
             let to = folder(dependency["name"].as_str().unwrap_or_default());
-            // Features' dependencies are not in the default tool; tests' dependencies are in none.
-            let plain = dependency["kind"].is_null() && dependency["optional"] == false;
+            // Features' dependencies are not in the default tool, but each is in one of the page's
+            // modules; tests' dependencies are in none.
+            let linked = dependency["optional"] == false || from.as_deref() == Some("wasm");
+            let plain = dependency["kind"].is_null() && linked;
             if let (Some(from), Some(to), true) = (from.clone(), to, plain) {
                 arrows.insert((from, to));
             }
@@ -84,10 +86,36 @@ fn the_drawing_is_true_to_the_crates() {
         .collect();
     assert!(missing.is_empty(), "not drawn: {missing:?}");
     assert!(drawn.len() > 15, "the drawing was found: {drawn:?}");
-    // The tool and the page's main module do not contain burn.
-    for from in ["cli", "wasm"] {
-        assert!(!leads(&built, from, "burn"), "{from} has burn in it");
-    }
+    assert!(!leads(&built, "cli", "burn"), "the tool has burn in it");
+}
+
+/// Crates that the page's module of a feature of `crates/wasm` has in it.
+fn linked(feature: &str) -> BTreeSet<String> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["tree", "--package", "conclave-wasm", "--edges", "normal"]);
+    cargo.args(["--target", "wasm32-unknown-unknown", "--prefix", "none"]);
+    cargo.args(["--no-default-features", "--features", feature]);
+    let output = cargo.output().expect("cargo runs");
+    let lines = String::from_utf8(output.stdout).expect("it is text");
+    let names = lines
+        .lines()
+        .filter_map(|line| line.split_whitespace().next());
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn only_the_open_core_has_burn_in_it() {
+    let burn = |crates: &BTreeSet<String>| crates.iter().any(|name| name.starts_with("burn"));
+    let [fused, grammar, open] = ["fused", "grammar", "burn"].map(linked);
+    assert!(
+        fused.contains("conclave-kernels") && !burn(&fused),
+        "{fused:?}"
+    );
+    assert!(
+        grammar.contains("llguidance") && !burn(&grammar),
+        "{grammar:?}"
+    );
+    assert!(open.contains("conclave-burn") && burn(&open), "{open:?}");
 }
 
 /// Words of a text that name a file of the checkout; placeholders such as `NAME.rs` do not.

@@ -1,5 +1,5 @@
 /**
- * Example questions: for the toys one button for each trained skill (crates/skills), with numbers
+ * Example questions: for the toys one button for each trained skill (crates/eval/src/skills), with numbers
  * and words drawn at every press, so that no answer can be memorised; for real models, general
  * knowledge and writing.
  */

@@ -1,7 +1,7 @@
 /** Questions that the bundled toys were trained for, and a note on all others. */
 import { button, el } from "./dom.ts";
 
-/** The exercises that the bundled toys were trained on (crates/skills), told by a question's words. */
+/** The exercises that the bundled toys were trained on (crates/eval/src/skills), told by a question's words. */
 const skills = [
   /\d.*(?:[-+−]|plus|minus|add|subtract|sum|differ|less|more|and|times)/i,
   /\bhow many\b/i,

@@ -304,7 +304,7 @@ export interface EngineModule extends CoreModule {
 export type BurnModule = CoreModule;
 
 /**
- * The grammar module (crates/wasm-grammar), fetched for the first answer with a form. Its errors
+ * The grammar module (feature `grammar` of crates/wasm), fetched for the first answer with a form. Its errors
  * are named Settings.
  */
 export interface GrammarModule {

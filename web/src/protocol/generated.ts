@@ -1,6 +1,6 @@
 /**
  * The types that cross from Rust, from its structs and their comments. Written by
- * `CONCLAVE_WRITE=1 cargo test -p conclave-surface`: change those.
+ * `CONCLAVE_WRITE=1 cargo test -p conclave-wasm`: change those.
  */
 
 /** One turn of a conversation. */

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use conclave_eval::outcome::Outcome;
 use conclave_eval::python::Python;
+use conclave_eval::skills::{Question, check, final_answer, question};
 use conclave_eval::tasks::{self, Task};
 use conclave_member::Message;
-use conclave_skills::{Question, check, final_answer, question};
 
 use crate::args;
 use crate::failure::Failure;

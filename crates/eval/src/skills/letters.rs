@@ -1,8 +1,8 @@
 //! Counting letters: words are spelled with a running count. A fifth of the words are invented, so
 //! that spelling must be read, not recalled.
 
-use crate::chance::Chance;
-use crate::words;
+use super::chance::Chance;
+use super::words;
 
 fn made_up(chance: &mut Chance) -> String {
     let consonants = b"bdfgklmnprstvz";

@@ -1,7 +1,7 @@
 //! Sorting and filtering short lists of words and of numbers.
 
-use crate::chance::{Chance, commas};
-use crate::words;
+use super::chance::{Chance, commas};
+use super::words;
 
 fn any_words(chance: &mut Chance, count: usize) -> Vec<&'static str> {
     let all: Vec<&'static str> = words::CATEGORIES

@@ -1,7 +1,7 @@
 //! Checks a reply's final answer: the text after the last `Answer:`, ignoring case, spaces and a
 //! final full stop.
 
-use crate::{Question, Skill};
+use super::{Question, Skill};
 
 /// Extracts the final answer of a reply: the rest of the line after the last `Answer:`, without a
 /// final full stop. `None` if there is none.

@@ -1,12 +1,22 @@
 //! The engine: one device, shared by all members.
 
 use std::cell::Cell;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
+use crate::{Adapter, Choices, Chosen, Failure, Member, ModelFiles, load, to_js};
 use conclave_kernels::{AdapterChoice, Launcher};
 use conclave_model::{Backend, Cpu, Threads};
-use conclave_surface::{Adapter, Choices, Chosen, Failure, Member, ModelFiles, load, to_js};
 use js_sys::Function;
 use wasm_bindgen::prelude::*;
+
+/// Runs when the module is instantiated.
+#[wasm_bindgen(start)]
+pub fn start() {
+    std::panic::set_hook(Box::new(|panic| {
+        Threads::panicked();
+        console_error_panic_hook::hook(panic);
+    }));
+}
 
 /// One backend that models are loaded onto.
 #[wasm_bindgen]
@@ -135,4 +145,31 @@ impl Engine {
             gpu.destroy();
         }
     }
+}
+
+/// Changes with the kernels: measurements with other kernels are outdated.
+#[wasm_bindgen(js_name = kernelsVersion)]
+pub fn kernels_version() -> String {
+    let mut hasher = DefaultHasher::new();
+    conclave_kernels::shaders().hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}
+
+/// Every WGSL shader the engine may launch, as `[name, source]` pairs.
+#[wasm_bindgen]
+pub fn shaders() -> Result<JsValue, JsError> {
+    Ok(serde_wasm_bindgen::to_value(&conclave_kernels::shaders())?)
+}
+
+/// In a module with shared memory: sets how many workers shall [`help`] with what members compute
+/// on the CPU. Excess workers leave as soon as they can.
+#[wasm_bindgen(js_name = wantHelpers)]
+pub fn want_helpers(count: usize) {
+    Threads::want_helpers(count);
+}
+
+/// Helps on this memory; returns once there are more workers than wanted.
+#[wasm_bindgen]
+pub fn help() {
+    Threads::help();
 }

@@ -1,7 +1,7 @@
 //! Properties of every question: its own answer passes, a changed one fails, equal seeds give equal
 //! questions, and training never contains an examination question.
 
-use conclave_skills::{Mix, Role, Skill, check, conversation, final_answer, question};
+use conclave_eval::skills::{Mix, Role, Skill, check, conversation, final_answer, question};
 use std::collections::HashSet;
 
 const MANY: u64 = 4000;

@@ -13,7 +13,7 @@ use ts_rs::{Config, TS};
 use crate::load::{Adapter, Choices, Chosen, Options};
 use crate::member::{About, FormatInMemory};
 
-const HOW: &str = "CONCLAVE_WRITE=1 cargo test -p conclave-surface";
+const HOW: &str = "CONCLAVE_WRITE=1 cargo test -p conclave-wasm";
 
 /// Widest line of the page's sources.
 const COLUMNS: usize = 100;

@@ -1,6 +1,6 @@
 //! Conversions between units, both ways: first the product or quotient, then the sum.
 
-use crate::chance::{Chance, counted};
+use super::chance::{Chance, counted};
 
 /// A large unit, a small one, and the number of small ones in a large one.
 struct Units {

@@ -8,7 +8,7 @@
 //! A training line is `{"skills": [..], "messages": [{"role", "content"}, ..]}`;
 //! an exam line is `{"skill", "text", "answer", "final"}`.
 
-use conclave_skills::{Mix, Skill, conversation, final_answer, question};
+use conclave_eval::skills::{Mix, Skill, conversation, final_answer, question};
 use std::io::Write;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

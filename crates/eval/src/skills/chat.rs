@@ -1,7 +1,7 @@
 //! Training conversations of one to four turns, drawn from a mix of skills.
 
-use crate::chance::Chance;
-use crate::{Purpose, Question, Skill, ask};
+use super::chance::Chance;
+use super::{Purpose, Question, Skill, ask};
 
 /// Role of a speaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Seeded draws: one ChaCha stream per (purpose, seed, index), so that any question can be drawn
 //! again on its own, and training and examination never share a stream.
 
-use crate::Purpose;
+use super::Purpose;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 

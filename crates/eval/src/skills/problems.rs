@@ -1,7 +1,7 @@
 //! Small word problems of one to three steps, every step an equation.
 
-use crate::chance::Chance;
-use crate::words::{NAMES, THINGS};
+use super::chance::Chance;
+use super::words::{NAMES, THINGS};
 
 pub(crate) fn problem(chance: &mut Chance) -> (String, String) {
     match chance.below(6) {

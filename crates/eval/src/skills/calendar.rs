@@ -1,7 +1,7 @@
 //! Calendar steps: weekdays by whole weeks and a remainder, months one by one, dates across the end
 //! of a month.
 
-use crate::chance::{Chance, commas, counted};
+use super::chance::{Chance, commas, counted};
 
 const WEEKDAYS: [&str; 7] = [
     "Monday",

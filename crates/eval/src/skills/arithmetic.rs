@@ -1,6 +1,6 @@
 //! Column addition and subtraction, one column per step, with carries and borrows written out.
 
-use crate::chance::Chance;
+use super::chance::Chance;
 
 const PLACES: [&str; 5] = ["ones", "tens", "hundreds", "thousands", "ten thousands"];
 

@@ -1,8 +1,6 @@
-//! Grammars for JavaScript: the tokens that a member may draw next where an answer is to be a JSON
-//! document of a schema. The page fetches this module for the first such answer. Errors have the
+//! Grammars: the tokens that a member may draw next where an answer is to be a JSON document of a
+//! schema. The page fetches this module for the first such answer. Errors have the
 //! name `Settings` and describe the problem with the schema.
-
-#![cfg(target_family = "wasm")]
 
 use conclave_grammar::GrammarError;
 use wasm_bindgen::prelude::*;

@@ -1,7 +1,7 @@
 //! Short free-form stories from a small grammar; nothing here is checked.
 
-use crate::chance::Chance;
-use crate::words::{ANIMALS, COLOURS, NAMES};
+use super::chance::Chance;
+use super::words::{ANIMALS, COLOURS, NAMES};
 
 pub(crate) fn story(chance: &mut Chance) -> (String, String) {
     let (hero, friend) = {

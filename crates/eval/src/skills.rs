@@ -9,7 +9,7 @@
 //! [`Mix`] of [`Skill`]s, and [`check`] judges a reply.
 //!
 //! ```
-//! use conclave_skills::{check, question};
+//! use conclave_eval::skills::{check, question};
 //! let asked = question(7, 0);
 //! assert!(check(&asked, &asked.answer));
 //! assert!(!check(&asked, "Answer: no idea."));
@@ -27,10 +27,10 @@ mod problems;
 mod stories;
 mod words;
 
-pub use chat::{Conversation, Message, Mix, Role, conversation};
-pub use check::{check, final_answer};
+pub use self::chat::{Conversation, Message, Mix, Role, conversation};
+pub use self::check::{check, final_answer};
 
-use chance::Chance;
+use self::chance::Chance;
 
 /// Skill that a question needs. All but [`Skill::Story`] can be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,9 +1,23 @@
-//! The engine: one burn device, shared by the members of this module.
+//! The open core: one burn device, shared by the members of this module. The page fetches it only
+//! when a member runs on burn.
 
+use crate::{Adapter, Failure, Member, ModelFiles, load, to_js};
 use conclave_burn::Burn;
-use conclave_surface::{Adapter, Failure, Member, ModelFiles, load, to_js};
 use js_sys::Function;
 use wasm_bindgen::prelude::*;
+
+unsafe extern "C" {
+    fn __wasm_call_ctors();
+}
+
+/// Runs once when the module is instantiated.
+#[wasm_bindgen(start)]
+pub fn start() {
+    // SAFETY: runs the functions that burn's crates register to run before `main`; nothing else has
+    // run yet, and it runs once. Without this call every export would run them again.
+    unsafe { __wasm_call_ctors() };
+    console_error_panic_hook::set_once();
+}
 
 /// One burn device that models are loaded onto.
 #[wasm_bindgen]
