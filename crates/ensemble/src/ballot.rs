@@ -12,6 +12,9 @@ const UNFINISHED: f64 = 2.0;
 /// sentence.
 const TERSE: f64 = 1.0;
 
+/// Factor by which the other verifiers must prefer a second candidate to its drafter's first.
+const SUPPORT: f64 = 1.25;
+
 /// Fraction of another's starting weight from which a member counts as equally strong.
 pub(crate) const ALIKE: f64 = 0.9;
 
@@ -132,6 +135,32 @@ impl Ballot {
     pub fn agreed(&self, shares: &[Vec<f64>]) -> Option<Vec<Vec<f64>>> {
         let known = self.agreement.len() == self.drafters.len();
         known.then(|| agreement::agreed(shares, &self.agreement))
+    }
+
+    /// Clears the totals of second candidates that the other verifiers do not support: of drafter d,
+    /// second s and first f, Σ_{i≠d} w_i·ŝ_is ≤ SUPPORT·Σ_{i≠d} w_i·ŝ_if. Its drafter found the first
+    /// likelier where they part, so that only evidence of others can turn it. Without this, a second
+    /// wins by being short and likely after any question, as "Yes" is.
+    ///
+    /// `shares`: `[verifiers][candidates]`; `weights`: `[verifiers]`.
+    pub fn clear_unsupported(&self, totals: &mut [f64], shares: &[Vec<f64>], weights: &[f64]) {
+        for second in 1..self.drafters.len() {
+            let drafter = self.drafters[second];
+            if self.drafters[second - 1] != drafter {
+                continue;
+            }
+            let liked = |candidate: usize| -> f64 {
+                let others = shares.iter().zip(weights).enumerate();
+                let others =
+                    others.filter(|&(verifier, (row, _))| verifier != drafter && !row.is_empty());
+                others
+                    .map(|(_, (row, weight))| weight * row[candidate])
+                    .sum()
+            };
+            if liked(second) <= SUPPORT * liked(second - 1) {
+                totals[second] = 0.0;
+            }
+        }
     }
 
     /// Multiplies the totals of discounted candidates by `factor`.

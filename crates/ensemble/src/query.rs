@@ -284,9 +284,14 @@ impl Query {
         let agreed = best.as_deref().unwrap_or(shares);
         let (weights, votes) = (self.heard(), self.settings.votes());
         let drafters = &self.ballot.drafters;
-        let totals = |shares: &[Vec<f64>], weights: &[f64]| {
-            let mut totals = select::totals(&Vote { shares, drafters }, weights, votes);
+        let totals = |counted: &[Vec<f64>], weights: &[f64]| {
+            let vote = Vote {
+                shares: counted,
+                drafters,
+            };
+            let mut totals = select::totals(&vote, weights, votes);
             self.ballot.discount(&mut totals, self.settings.discount);
+            self.ballot.clear_unsupported(&mut totals, shares, weights);
             totals
         };
         let liked = totals(agreed, &weights);

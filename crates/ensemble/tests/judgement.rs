@@ -212,3 +212,29 @@ fn who_is_sure_of_its_own_answer_is_heard_more() {
         voted(open, surprises, settings(2.0))
     );
 }
+
+#[test]
+fn a_second_candidate_needs_the_support_of_others() {
+    let texts = [("Good night", true), ("Yes", true), ("I am sorry.", true)];
+    // Member 0 drafted the first two; it finds both of them likelier than the third.
+    let winner = |own: [f64; 3], other: [f64; 3]| {
+        let mut query = Query::new(2, calm()).unwrap();
+        query.ask(["Reply with good night."]);
+        let candidates = texts.map(|(text, ended)| candidate(text, ended));
+        query.drafted(&[0, 0, 1], &candidates).unwrap();
+        let scores = [own, other].map(|row| row.map(surprising).to_vec());
+        let shares = query.normalise(&scores).unwrap();
+        let selection = query.select(&shares).unwrap();
+        (selection.winner, selection.totals[1])
+    };
+    // Its drafter's own liking for the shorter one, and a little of the other's, are not enough.
+    assert_eq!(winner([2.0, 1.0, 9.0], [7.0, 6.5, 6.0]), (0, 0.0));
+    assert_eq!(winner([2.0, 1.0, 9.0], [7.0, 4.0, 6.0]).0, 1);
+    // Nor is what a verifier that abstains might have said.
+    let mut query = Query::new(2, calm()).unwrap();
+    let candidates = texts.map(|(text, ended)| candidate(text, ended));
+    query.drafted(&[0, 0, 1], &candidates).unwrap();
+    let row = [2.0, 1.0, 9.0].map(surprising).to_vec();
+    let shares = query.normalise(&[row, vec![]]).unwrap();
+    assert_eq!(query.select(&shares).unwrap().winner, 0);
+}
