@@ -1,0 +1,279 @@
+/**
+ * Events of an answer as they cross from the worker, checked on arrival; the types below are derived
+ * from the checks.
+ */
+import {
+  exact,
+  flag,
+  list,
+  nullable,
+  number,
+  oneOf,
+  optional,
+  shape,
+  text,
+  variant,
+  whole,
+  within,
+  type Checked,
+} from "./check.ts";
+import { errorKinds } from "./errors.ts";
+
+export const sampling = exact({
+  temperature: within(0, 10),
+  topP: within(0, 1),
+  topK: whole(0, 2 ** 32 - 1),
+  seed: whole(0, Number.MAX_SAFE_INTEGER),
+});
+export const thinking = oneOf("off", "on", "auto");
+/** The engine knows and checks the ranges. */
+export const settings = exact({
+  segmentTokens: number,
+  scoring: oneOf("harmonic", "logit", "likelihood"),
+  scoreEnd: flag,
+  trust: number,
+  reward: oneOf("shares", "counts"),
+  alpha: number,
+  rate: oneOf("code", "printed", "fixed-share"),
+  fixedShare: number,
+  update: oneOf("before", "after"),
+  selfVotes: flag,
+  level: flag,
+  confidence: number,
+  branch: number,
+  agree: flag,
+  discount: number,
+  sure: number,
+  lead: number,
+  exit: nullable(exact({ warmup: number, temperature: number, threshold: number })),
+  leader: nullable(exact({ doubt: number })),
+  fast: flag,
+  maxRounds: number,
+  maxCharacters: number,
+});
+/**
+ * A drafted segment. `ended`: the drafter ended the answer after it; `tokens`: its length in the
+ * drafter's tokens.
+ */
+const candidate = shape({ member: text, text, ended: flag, tokens: number });
+export const scores = {
+  meanLogit: optional(number),
+  meanLogprob: optional(number),
+  harmonic: optional(number),
+  preference: optional(number),
+};
+const score = shape(scores);
+
+const roundCounters = shape({
+  /** Tokens of its prefix now. */
+  prefix: number,
+  prefilled: number,
+  drafted: number,
+  verified: number,
+});
+
+/** An error as it crosses. */
+export const failure = shape({
+  kind: oneOf(...errorKinds),
+  message: text,
+  partial: optional(text),
+  member: optional(text),
+});
+
+export const stopReason = oneOf(
+  "ended",
+  "rounds",
+  "length",
+  "silence",
+  "context",
+  "tokens",
+  "stop",
+  "stopped",
+);
+
+/**
+ * `promptTokens`: of the conversation, by the member that counts the most; `answerTokens`: each
+ * segment by its writer's tokenizer.
+ */
+const answerUsage = shape({ promptTokens: number, answerTokens: number });
+
+export const event = variant({
+  reading: shape({ member: text, done: number, total: number }),
+  begin: shape({
+    /** Names of the participating members; rounds refer to their indices. */
+    members: list(text),
+    settings,
+    sampling,
+    thinking,
+    /** By member: tokens in the prefix, and how many of them had to be run. */
+    prefixes: list(shape({ prefix: number, run: number })),
+    /** Strength of each member in a vote; null if unknown. */
+    strengths: list(nullable(number)),
+    /** Whether each is a chat model; the others are base models. */
+    chats: list(flag),
+    /** Weights before the first round, by member, summing to 1. */
+    weights: list(number),
+    /** Number of messages left out for lack of room: the oldest after the system message. */
+    dropped: number,
+  }),
+  thinking: shape({ member: text, text }),
+  thought: shape({ member: text, text, tokens: number }),
+  draft: shape({ member: number, text, ended: flag, tokens: number }),
+  vote: shape({ candidates: list(shape({ text, ended: flag })) }),
+  round: shape({
+    /** From 1. */
+    round: number,
+    /** Participating members, as indices. */
+    active: list(number),
+    /** Those of them on a server, or the browser's own. */
+    remote: list(number),
+    /** Those of them without scores in a vote: late, or their server reports none. */
+    abstained: list(number),
+    candidates: list(candidate),
+    /**
+     * `scores[i][j]`: verifier i's raw score of candidate j; a member that abstained has an empty
+     * row. Empty if fast mode accepted a candidate unverified.
+     */
+    scores: list(list(score)),
+    /**
+     * `scores`, normalised: every row sums to 1. Empty without a vote, as are totals and counts.
+     */
+    shares: list(list(number)),
+    /**
+     * Weighted sum of each candidate's shares; with level votes each row is first divided by its
+     * largest.
+     */
+    totals: list(number),
+    /**
+     * Verifiers, as indices into `active`, whose vote alone overturned the choice of all others.
+     */
+    turnedBy: list(number),
+    /** How often another member preferred the candidate to some other one, at least 1. */
+    counts: list(number),
+    /** Index into `candidates`. */
+    winner: number,
+    /**
+     * Drafter of each candidate, as an index into the members: all participants except judges and
+     * late ones, or the leader alone.
+     */
+    drafters: list(number),
+    /**
+     * Drafters of the accepted segment, as indices into `candidates`: the winner, and all others
+     * with the same draft and the same ending.
+     */
+    writers: list(number),
+    /** After this round's feedback, by active member. */
+    weights: list(number),
+    /** Members that leave the answer now, as indices. */
+    exited: list(number),
+    /**
+     * Text that this round added to the answer: the accepted segment, without what may begin a
+     * `stop` text.
+     */
+    text,
+    ms: shape({ draft: number, verify: number }),
+    /** By active member. */
+    counters: list(roundCounters),
+  }),
+  reopened: shape({ error: failure }),
+  left: shape({ round: number, member: text, error: failure }),
+  end: shape({
+    /**
+     * Reason: `ended`, the winner ended the answer; `rounds` or `length`, a limit of the settings;
+     * `silence`, a round added no text; `context`, the last member's is full; `tokens` or `stop`,
+     * the caller's limits; `stopped`, by the caller.
+     */
+    stop: stopReason,
+    /** The whole answer. */
+    text,
+    usage: answerUsage,
+    ms: number,
+  }),
+});
+
+/**
+ * Tokens that one member ran in one round, and its prefix afterwards.
+ *
+ * @interface
+ */
+export type RoundCounters = Checked<typeof roundCounters>;
+/** @useDeclaredType */
+export type StopReason = Checked<typeof stopReason>;
+type EventOf<T extends string> = Extract<Checked<typeof event>, { type: T }>;
+/**
+ * A member has read `done` of the conversation's `total` tokens, including those cached before.
+ *
+ * @interface
+ */
+export type ReadingEvent = EventOf<"reading">;
+/**
+ * All have read the conversation.
+ *
+ * @interface
+ */
+export type BeginEvent = EventOf<"begin">;
+/**
+ * New text of a member's thought before it answers; continues its last one.
+ *
+ * @interface
+ */
+export type ThinkingEvent = EventOf<"thinking">;
+/**
+ * The complete thought. It is not part of the answer, and no other member sees it.
+ *
+ * @interface
+ */
+export type ThoughtEvent = EventOf<"thought">;
+/**
+ * A member's draft has arrived, if `drafts` were asked for: as drafted, not yet cut to whole words.
+ * `member` is its index. A second draft of the same member is first reported in `vote`.
+ *
+ * @interface
+ */
+export type DraftEvent = EventOf<"draft">;
+/**
+ * All drafts have arrived, and the members score them as these candidates; only with `drafts`.
+ *
+ * @interface
+ */
+export type VoteEvent = EventOf<"vote">;
+/**
+ * One round. Rows are verifiers in the order of `active`, columns the `candidates`.
+ *
+ * @interface
+ */
+export type RoundEvent = EventOf<"round">;
+/**
+ * The engine failed and was reopened with all its members: they read the conversation again and
+ * continue from the text so far.
+ *
+ * @interface
+ */
+export type ReopenedEvent = EventOf<"reopened">;
+/**
+ * A member failed in this round and left the answer; the others begin the round again.
+ *
+ * @interface
+ */
+export type LeftEvent = EventOf<"left">;
+/**
+ * The answer is over.
+ *
+ * @interface
+ */
+export type EndEvent = EventOf<"end">;
+/** Events of an answer, told apart by `type`. */
+export type ConclaveEvent =
+  | ReadingEvent
+  | BeginEvent
+  | ThinkingEvent
+  | ThoughtEvent
+  | DraftEvent
+  | VoteEvent
+  | RoundEvent
+  | ReopenedEvent
+  | LeftEvent
+  | EndEvent;
+
+/** Throws a TypeError that names the fault if `data` is no event. */
+export const parseEvent = (data: unknown): ConclaveEvent => event(data, "event");
