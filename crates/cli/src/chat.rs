@@ -8,7 +8,7 @@ use conclave_ensemble::Settings;
 use conclave_member::Message;
 use conclave_remote::Remote;
 use conclave_rounds::{
-    Answer, AnyMember, Ask, Left, Limits, Question, Round, TakePart, Watch, answer,
+    Answer, AnyMember, Ask, Left, Limits, Question, Round, TakePart, Watch, answer, leave_out,
 };
 use serde_json::json;
 
@@ -104,6 +104,20 @@ fn converse(
             _ => return Ok(()),
         };
         messages.push(Message::new("user", &question));
+        let most = settings.max_rounds.saturating_mul(settings.segment_tokens);
+        let old = pollster::block_on(leave_out(members, &messages, most));
+        if !old.is_empty() {
+            let questions = messages[old.clone()].iter();
+            let questions = questions.filter(|one| one.role == "user").count();
+            eprintln!(
+                "(there is no room for all that was said before: the oldest {}left out)",
+                match questions {
+                    1 => "question is ".to_owned(),
+                    more => format!("{more} questions are "),
+                }
+            );
+            messages.drain(old);
+        }
         let said = pollster::block_on(ask(chat, members, settings, form, &messages, false))?;
         messages.push(Message::new("assistant", &said.text));
         save(

@@ -467,6 +467,30 @@ fn a_conversation_is_recorded_too() {
     );
 }
 
+/// More turns than the context holds: the oldest are left out, and the conversation goes on.
+#[test]
+fn a_conversation_outgrows_its_context() {
+    let lines: String = (10..22).map(|n| format!("What is {n} + 30?\n")).collect();
+    let questions = written("long.txt", &lines);
+    let output = Command::new(env!("CARGO_BIN_EXE_conclave"))
+        .args(["--device", "cpu", "chat", "--context", "160", "--greedy"])
+        .stdin(std::fs::File::open(&questions).unwrap())
+        .output()
+        .unwrap();
+    let (said, told) = (
+        String::from_utf8(output.stdout).unwrap(),
+        String::from_utf8(output.stderr).unwrap(),
+    );
+    assert!(output.status.success(), "{told}");
+    for n in 10..22 {
+        assert!(
+            said.contains(&format!("Answer: {}.", n + 30)),
+            "{n}: {said}\n{told}"
+        );
+    }
+    assert!(told.contains("the oldest question is left out"), "{told}");
+}
+
 #[test]
 fn fast_mode_accepts_an_end_at_once_unverified() {
     let answer = json_of(&["chat", "What is 12 + 30?", "--fast", "--seed", "3"]);

@@ -6,11 +6,13 @@
 //! | ask members | [`answer`], with an [`Ask`] |
 //! | observe the answer, and stop it | [`Watch`] |
 //! | limit its tokens, or end it before a text | [`Limits`] |
+//! | leave out old turns of a long conversation | [`leave_out`] |
 //! | constrain it to a JSON schema | [`check_schema`], [`Form`] |
 //! | let it call functions | [`Calls`], [`TakePart::set_tools`] |
 //! | add a kind of member other than a local model | [`TakePart`], [`AnyMember`] |
 
 mod answer;
+mod fitting;
 mod form;
 mod round;
 mod taking_part;
@@ -21,6 +23,7 @@ pub use conclave_remote::read_json;
 
 pub use answer::{Answer, AnswerError, Ask, Left, Question, STOPPED, Watch, answer};
 pub use conclave_ensemble::Limits;
+pub use fitting::leave_out;
 pub use form::{Form, FormOf, Lexicon, Shape};
 pub use round::Round;
 pub use taking_part::{AnyMember, MoveError, TakePart};

@@ -65,6 +65,11 @@ pub trait TakePart {
         true
     }
 
+    /// Size of its context in tokens; `None` if unknown.
+    fn context(&self) -> Option<usize> {
+        None
+    }
+
     /// Number of tokens of a conversation in its tokenisation; runs nothing.
     ///
     /// # Errors
@@ -206,6 +211,10 @@ impl TakePart for Member {
 
     fn chats(&self) -> bool {
         self.has_template()
+    }
+
+    fn context(&self) -> Option<usize> {
+        Some(self.about().context)
     }
 
     async fn measure(&self, messages: &[Message]) -> Result<usize, MoveError> {
@@ -447,6 +456,10 @@ impl TakePart for AnyMember {
 
     fn chats(&self) -> bool {
         its!(self, member => TakePart::chats(&**member))
+    }
+
+    fn context(&self) -> Option<usize> {
+        its!(self, member => TakePart::context(&**member))
     }
 
     async fn measure(&self, messages: &[Message]) -> Result<usize, MoveError> {
