@@ -16,6 +16,9 @@ use crate::{demo, policy, process, setup, wasm};
 /// Header file of hosts such as Netlify and Cloudflare Pages.
 const HEADERS: &str = "_headers";
 
+/// Name of the packed package.
+const PACKED: &str = "conclave.tgz";
+
 /// Makes the folder, checks it, and prints its contents and the headers to send.
 ///
 /// # Errors
@@ -71,7 +74,10 @@ pub fn package(workspace: &Workspace, out: &Path) -> Result<()> {
             .args(["pack", "--silent", "--pack-destination"])
             .args([&out, &folder]),
     )?;
-    println!("\nReady: {}", out.join(packed.trim()).display());
+    // Without the version, which `examples/` would have to name.
+    let file = out.join(PACKED);
+    fs::rename(out.join(packed.trim()), &file)?;
+    println!("\nReady: {}", file.display());
     Ok(())
 }
 

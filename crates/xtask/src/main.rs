@@ -86,7 +86,7 @@ enum Chore {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
 
-        /// Make the package instead that others embed, conclave-VERSION.tgz, in DIR (target/package
+        /// Make the package instead that others embed, conclave.tgz, in DIR (target/package
         /// if not given)
         #[arg(long)]
         package: bool,
