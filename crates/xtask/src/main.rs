@@ -8,6 +8,7 @@ mod demo;
 mod dist;
 mod models;
 mod module;
+mod packing;
 mod parity;
 mod policy;
 mod process;

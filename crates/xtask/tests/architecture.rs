@@ -176,30 +176,3 @@ fn the_documents_state_what_is_so() {
         assert!(read(document).contains(said), "{document}: {said}");
     }
 }
-
-/// One version, wherever a manifest has to repeat it.
-#[test]
-fn every_version_is_that_of_the_workspace() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let read = |file: &str| std::fs::read_to_string(root.join(file)).expect("it is text");
-    let manifest = read("Cargo.toml");
-    let version = manifest
-        .lines()
-        .find_map(|line| line.strip_prefix("version = "));
-    let version = version.expect("the workspace has one");
-    // A path without a version can't be published.
-    let own: Vec<_> = manifest
-        .lines()
-        .filter(|line| line.contains("path = \"crates/"))
-        .collect();
-    assert!(own.len() > 15, "{own:?}");
-    for line in own {
-        assert!(line.contains(&format!("version = {version}")), "{line}");
-    }
-    for file in ["web/package.json", "web/package-lock.json"] {
-        let json: Value = serde_json::from_str(&read(file)).expect("it is JSON");
-        assert_eq!(json["version"].to_string(), version, "{file}");
-    }
-    let number = version.trim_matches('"');
-    assert!(read("CHANGELOG.md").contains(&format!("## [{number}]")));
-}
