@@ -66,6 +66,7 @@ pub fn make(workspace: &Workspace, out: &Path) -> Result<()> {
 pub fn package(workspace: &Workspace, out: &Path) -> Result<()> {
     let out = std::path::absolute(out)?;
     build(workspace)?;
+    licences(workspace)?;
     let folder = workspace.package();
     fs::create_dir_all(&out)?;
     sizes(&folder)?;
@@ -79,6 +80,16 @@ pub fn package(workspace: &Workspace, out: &Path) -> Result<()> {
     fs::rename(out.join(packed.trim()), &file)?;
     println!("\nReady: {}", file.display());
     Ok(())
+}
+
+/// Puts the texts of the licences of what its modules and scripts are made of into the package.
+pub fn licences(workspace: &Workspace) -> Result<()> {
+    process::run(
+        Command::new("node")
+            .args(["scripts/licences.mjs", "--texts"])
+            .args(["package/licences.txt", "package"])
+            .current_dir(workspace.web()),
+    )
 }
 
 /// Builds the page and the package with modules stripped of names.
