@@ -1,6 +1,8 @@
 //! Strips comments and indentation from the shaders' text that is compiled in, 9 KB of a page's
 //! download. Lines stay in place, so that a compiler's message names a line of the file. Appends to
 //! a shader's text the files it requires, listed as `// Needs: FILE.wgsl`, beside it.
+//!
+//! `shaders` is a link to the repository's folder, which a published crate has in its place.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -9,7 +11,12 @@ fn main() -> io::Result<()> {
     // The current values: a build folder may have been moved.
     let [own, out] = ["CARGO_MANIFEST_DIR", "OUT_DIR"].map(env::var_os);
     let [own, out] = [own, out].map(|path| path.map(PathBuf::from).ok_or(io::ErrorKind::NotFound));
-    let shaders = own?.join("../../shaders");
+    // Where a checkout has no links (on Windows, by default), the link is a file.
+    let folders = ["shaders", "../../shaders"];
+    let own = own?;
+    let mut folders = folders.into_iter().map(|folder| own.join(folder));
+    let shaders = folders.find(|folder| folder.is_dir());
+    let shaders = shaders.ok_or(io::ErrorKind::NotFound)?;
     println!("cargo::rerun-if-changed={}", shaders.display());
     strip(&shaders, &out?)
 }

@@ -172,6 +172,7 @@ const manifest = {
   homepage,
   bugs,
   repository,
+  publishConfig: { access: "public", provenance: true },
   type: "module",
   peerDependencies: peers,
   peerDependenciesMeta: Object.fromEntries(

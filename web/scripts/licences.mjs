@@ -2,7 +2,7 @@
  * Writes docs/licences.md: the licence of everything that a visitor or a user of the tool downloads,
  * from Cargo.lock and web/package-lock.json. `--check` only compares. `--texts FILE` writes the
  * licences' texts instead, which must be distributed with the page and the tool; `--texts FILE tool`
- * those of the tool alone.
+ * those of the tool alone, `--texts FILE package` those of the npm package.
  *
  * Cargo and the packages of web/ must be able to fetch what the lock files name; nothing is built.
  */
@@ -113,15 +113,26 @@ async function textsIn(folder) {
   return texts;
 }
 
-/** The texts of all or of one download, each once, after the names of those that have it. */
-async function texts(download) {
-  const place = places.find(({ name }) => name === download);
+/** Distributions of their own, each with the crates in it and its packages of npm. */
+const cratesIn = (...names) =>
+  places.filter(({ name }) => names.includes(name)).map(({ crates }) => crates);
+const distributions = {
+  tool: { crates: cratesIn("tool"), npm: /^$/ },
+  // The Markdown parser is the one dependency that its scripts contain.
+  package: { crates: cratesIn("engine", "open core", "grammars"), npm: /\/@lezer\// },
+};
+
+/** The texts of all or of one distribution, each once, after the names of those that have it. */
+async function texts(distribution) {
+  const all = { crates: places.map(({ crates }) => crates), npm: /./ };
+  const chosen = distribution === undefined ? all : distributions[distribution];
+  if (!chosen) throw new Error(`no distribution is called ${distribution}`);
   const sources = [
     ...names
-      .filter((name) => place?.crates.has(name) ?? true)
+      .filter((name) => chosen.crates.some((crates) => crates.has(name)))
       .map((name) => [name, dirname(crates.get(name).manifest_path), crates.get(name)]),
     ...npm
-      .filter(() => !place)
+      .filter(([path]) => chosen.npm.test(path))
       .map(([path, one]) => [path.replace("node_modules/", ""), join(web, path), one]),
   ];
   const users = new Map();
@@ -135,12 +146,13 @@ async function texts(download) {
   return parts.join(`\n${"-".repeat(80)}\n\n`);
 }
 
-const [option, file, download] = process.argv.slice(2);
+const [option, file, distribution] = process.argv.slice(2);
 if (option === "--check") {
   if ((await readFile(document, "utf8")) !== text) {
     console.error("docs/licences.md is not that of the lock files: node web/scripts/licences.mjs");
     process.exitCode = 1;
   }
-} else if (option === "--texts" && file !== undefined) await writeFile(file, await texts(download));
+} else if (option === "--texts" && file !== undefined)
+  await writeFile(file, await texts(distribution));
 else if (option === undefined) await writeFile(document, text);
-else throw new Error("usage: licences.mjs [--check | --texts FILE [tool]]");
+else throw new Error("usage: licences.mjs [--check | --texts FILE [tool | package]]");

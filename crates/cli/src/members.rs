@@ -17,9 +17,15 @@ use crate::strengths;
 
 /// Bundled members: name and GGUF file.
 const BUNDLED: [(&str, &[u8]); 3] = [
-    ("Ada", include_bytes!("../../../web/members/ada.gguf")),
-    ("Quill", include_bytes!("../../../web/members/quill.gguf")),
-    ("Juno", include_bytes!("../../../web/members/juno.gguf")),
+    ("Ada", include_bytes!(concat!(env!("OUT_DIR"), "/ada.gguf"))),
+    (
+        "Quill",
+        include_bytes!(concat!(env!("OUT_DIR"), "/quill.gguf")),
+    ),
+    (
+        "Juno",
+        include_bytes!(concat!(env!("OUT_DIR"), "/juno.gguf")),
+    ),
 ];
 
 /// UTF-8's, which editors on Windows write; no model's file begins so.

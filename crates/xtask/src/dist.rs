@@ -16,6 +16,9 @@ use crate::{demo, policy, process, setup, wasm};
 /// Header file of hosts such as Netlify and Cloudflare Pages.
 const HEADERS: &str = "_headers";
 
+/// Name of the packed package.
+const PACKED: &str = "conclave.tgz";
+
 /// Makes the folder, checks it, and prints its contents and the headers to send.
 ///
 /// # Errors
@@ -63,6 +66,7 @@ pub fn make(workspace: &Workspace, out: &Path) -> Result<()> {
 pub fn package(workspace: &Workspace, out: &Path) -> Result<()> {
     let out = std::path::absolute(out)?;
     build(workspace)?;
+    licences(workspace)?;
     let folder = workspace.package();
     fs::create_dir_all(&out)?;
     sizes(&folder)?;
@@ -71,8 +75,21 @@ pub fn package(workspace: &Workspace, out: &Path) -> Result<()> {
             .args(["pack", "--silent", "--pack-destination"])
             .args([&out, &folder]),
     )?;
-    println!("\nReady: {}", out.join(packed.trim()).display());
+    // Without the version, which `examples/` would have to name.
+    let file = out.join(PACKED);
+    fs::rename(out.join(packed.trim()), &file)?;
+    println!("\nReady: {}", file.display());
     Ok(())
+}
+
+/// Puts the texts of the licences of what its modules and scripts are made of into the package.
+pub fn licences(workspace: &Workspace) -> Result<()> {
+    process::run(
+        Command::new("node")
+            .args(["scripts/licences.mjs", "--texts"])
+            .args(["package/licences.txt", "package"])
+            .current_dir(workspace.web()),
+    )
 }
 
 /// Builds the page and the package with modules stripped of names.

@@ -3,11 +3,13 @@
 //! This file holds the command line; each task is in the module of its name.
 
 mod bench;
+mod book;
 mod counts;
 mod demo;
 mod dist;
 mod models;
 mod module;
+mod packing;
 mod parity;
 mod policy;
 mod process;
@@ -86,10 +88,21 @@ enum Chore {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
 
-        /// Make the package instead that others embed, conclave-VERSION.tgz, in DIR (target/package
+        /// Make the package instead that others embed, conclave.tgz, in DIR (target/package
         /// if not given)
         #[arg(long)]
         package: bool,
+    },
+
+    /// Build the documents as a book with mdBook, whose contents are docs/SUMMARY.md
+    ///
+    /// Its chapters are gathered from docs/ and from where else they are; links to other files lead
+    /// to the repository.
+    #[command(after_help = "Example: cargo xtask book --out /srv/www/book")]
+    Book {
+        /// Folder to write
+        #[arg(long, value_name = "DIR", default_value = "target/book")]
+        out: PathBuf,
     },
 
     /// Set up, build and serve the page on this machine, and print its address
@@ -202,6 +215,7 @@ fn run(chore: Chore) -> anyhow::Result<ExitCode> {
             )?,
             false => dist::make(&workspace, &out.unwrap_or_else(|| workspace.page()))?,
         },
+        Chore::Book { out } => book::make(&workspace, &out)?,
         Chore::Demo { port, no_open } => demo::run(&workspace, port, !no_open)?,
         Chore::Test { only } => {
             return Ok(if suite::run(&workspace, only)? {

@@ -14,7 +14,7 @@ use crate::test_programs::{self, TestProgram};
 use crate::toolchain::Toolchain;
 use crate::wasm::Module;
 use crate::workspace::Workspace;
-use crate::{demo, models, process, python, serve, setup, wasm};
+use crate::{demo, dist, models, packing, process, python, serve, setup, wasm};
 
 /// Crates tested on a second Vulkan driver as well: their assertions must not depend on the driver.
 const ON_BOTH_DRIVERS: [&str; 3] = ["conclave-gpu", "conclave-kernels", "conclave-model"];
@@ -48,7 +48,8 @@ pub enum Part {
     Web,
     /// The page in Chromium
     Browser,
-    /// The package in every kind of project of examples/, built and opened in Chromium
+    /// The crates packed, and the package in every kind of project of examples/, built and opened in
+    /// Chromium
     Packages,
     /// The page in Firefox and in WebKit, Safari's engine
     Browsers,
@@ -130,6 +131,11 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
     if wants(&[Part::Remote]) {
         suite.remote(only);
     }
+    if wants(&[Part::Packages]) {
+        suite.step("crates as they are published", || {
+            packing::crates(workspace)
+        });
+    }
     if wants(&[Part::Web]) {
         suite.web("TypeScript check", "check", false);
         suite.web("TypeScript unit tests", "test", true);
@@ -141,6 +147,9 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
             && suite.step("wasm build of the grammars", module(Module::GRAMMAR))
             && suite.step("wasm build of the open core", module(Module::BURN))
             && suite.step("page build", || demo::page(workspace));
+        if built && wants(&[Part::Packages]) {
+            suite.step("licences of the package", || dist::licences(workspace));
+        }
         let unbuilt = "not run, there is no page to test";
         for (part, name, script) in [
             (Part::Browser, "browser tests", "test:browser"),

@@ -22,6 +22,8 @@ pub struct Workspace {
 
 struct Crate {
     folder: PathBuf,
+    /// Whether a registry may have it.
+    published: bool,
     /// Names of its direct dependencies of every kind.
     dependencies: BTreeSet<String>,
 }
@@ -69,6 +71,10 @@ impl Workspace {
                 name,
                 Crate {
                     folder: folder.to_owned(),
+                    // An empty list of registries is `publish = false`.
+                    published: package["publish"]
+                        .as_array()
+                        .is_none_or(|all| !all.is_empty()),
                     dependencies,
                 },
             );
@@ -108,6 +114,12 @@ impl Workspace {
             .collect()
     }
 
+    /// Crates for crates.io.
+    pub fn published_crates(&self) -> impl Iterator<Item = &str> {
+        let published = self.crates.iter().filter(|(_, member)| member.published);
+        published.map(|(name, _)| name.as_str())
+    }
+
     pub fn folder(&self, name: &str) -> Option<&PathBuf> {
         self.crates.get(name).map(|member| &member.folder)
     }
@@ -142,7 +154,7 @@ mod tests {
         "packages": [
             {"name": "top", "rust_version": "1.95", "dependencies": [{"name": "middle"}]},
             {"name": "middle", "manifest_path": "/src/crates/middle/Cargo.toml", "rust_version": "1.90", "dependencies": [{"name": "burn-wgpu"}, {"name": "top"}]},
-            {"name": "pure", "rust_version": null, "dependencies": [{"name": "serde"}, {"name": "leaf"}]},
+            {"name": "pure", "publish": [], "rust_version": null, "dependencies": [{"name": "serde"}, {"name": "leaf"}]},
             {"name": "leaf", "dependencies": []}
         ]}"#;
 
@@ -155,6 +167,8 @@ mod tests {
             Path::new("/src/crates/middle")
         );
         assert!(workspace.folder("serde").is_none());
+        let published: Vec<_> = workspace.published_crates().collect();
+        assert_eq!(published, ["leaf", "middle", "top"]);
         assert_eq!(workspace.rust, (1, 95));
         assert_eq!(workspace.web(), Path::new("/src/web"));
     }

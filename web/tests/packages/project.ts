@@ -41,7 +41,7 @@ export function packed(): string {
     name: string;
     version: string;
   };
-  const tarball = join(folder, `${name}-${version}.tgz`);
+  const tarball = join(folder, `${name.replace("@", "").replace("/", "-")}-${version}.tgz`);
   if (!existsSync(tarball))
     execFileSync("npm", ["pack", "--silent", "--pack-destination", folder, "./package"], {
       cwd: web,
@@ -70,13 +70,17 @@ export class Project {
     return project;
   }
 
-  /** An empty folder with the package. */
-  static async empty(context: TestContext): Promise<Project> {
+  /** A folder with a manifest alone. */
+  static async bare(context: TestContext): Promise<Project> {
     const project = new Project(context);
-    await project.write(
-      "package.json",
-      JSON.stringify({ private: true, type: "module", dependencies: { conclave: "" } }),
-    );
+    const manifest = { private: true, type: "module", dependencies: {} };
+    await project.write("package.json", JSON.stringify(manifest));
+    return project;
+  }
+
+  /** The same with the package. */
+  static async empty(context: TestContext): Promise<Project> {
+    const project = await Project.bare(context);
     await project.#install();
     return project;
   }

@@ -68,6 +68,32 @@ test("publint finds nothing to mend", limit, async () => {
 });
 
 test(
+  "the package is under the name of its manifest, and carries its licence and those of its parts",
+  limit,
+  async (context) => {
+    const project = await Project.empty(context);
+    const folder = join(project.folder, "node_modules/conclave");
+    const read = (file: string) => readFile(join(folder, file), "utf8");
+    const { name, version } = JSON.parse(
+      await readFile(`${process.env["CONCLAVE_WEB"] ?? "./"}package.json`, "utf8"),
+    ) as { name: string; version: string };
+    const manifest = JSON.parse(await read("package.json")) as Record<string, unknown>;
+    assert.equal(manifest["name"], name);
+    assert.equal(manifest["version"], version);
+    assert.equal(manifest["private"], undefined);
+    assert.deepEqual(manifest["publishConfig"], { access: "public", provenance: true });
+    assert.match(await read("LICENSE-MIT"), /Permission is hereby granted/);
+    assert.match(await read("LICENSE-APACHE"), /Apache License/);
+    assert.match(await read("README.md"), /npm install/);
+    // Of each module and of the scripts, something that only it contains.
+    const licences = await read("licences.txt");
+    for (const part of ["wgpu ", "burn ", "llguidance ", "@lezer/markdown"])
+      assert.ok(licences.includes(part), part);
+    assert.ok(!/uplot/i.test(licences), "the page's parts are not in the package");
+  },
+);
+
+test(
   "every map that a script names is beside it, and the engine's scripts name none",
   limit,
   async (context) => {
