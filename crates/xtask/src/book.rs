@@ -101,8 +101,9 @@ fn chapters(summary: &str) -> Result<BTreeMap<String, String>> {
             .file(SUMMARY)?
             .ok_or_else(|| anyhow!("{SUMMARY} links to {}, which is no chapter", link.target))?;
         let place = match (file.strip_prefix(DOCS), file.strip_suffix("/README.md")) {
-            (Some(place), _) => place.to_owned(),
             // mdBook calls a README `index.html`, but not in links to it.
+            (Some("README.md"), _) => "index.md".to_owned(),
+            (Some(place), _) => place.to_owned(),
             (None, Some(folder)) => format!("{folder}.md"),
             (None, None) if file == "README.md" => "conclave.md".to_owned(),
             (None, None) => file.to_lowercase(),
@@ -322,10 +323,10 @@ mod tests {
         let page = |file: &str| fs::read_to_string(source.join("pages").join(file)).unwrap();
         assert_eq!(
             page("SUMMARY.md"),
-            "[Book](README.md)\n\n- [Top](conclave.md)\n- [Deep](deep/page.md)\n- [Apart](a/b.md)\n"
+            "[Book](index.md)\n\n- [Top](conclave.md)\n- [Deep](deep/page.md)\n- [Apart](a/b.md)\n"
         );
         assert_eq!(
-            page("README.md"),
+            page("index.md"),
             "[top](conclave.md#use), [here](#a), [code](https://host/r/blob/main/src/a.rs)\n"
         );
         assert_eq!(
@@ -334,9 +335,9 @@ mod tests {
         );
         assert_eq!(
             page("deep/page.md"),
-            "![x](../a.png) [up](../README.md)\n\n```\n[no](no.md)\n```\n"
+            "![x](../a.png) [up](../index.md)\n\n```\n[no](no.md)\n```\n"
         );
-        assert_eq!(page("a/b.md"), "[contents](../README.md)\n");
+        assert_eq!(page("a/b.md"), "[contents](../index.md)\n");
         assert_eq!(page("a.png"), "picture");
         write("docs/README.md", "[out](../../elsewhere.md)\n");
         assert!(gather(&root, &source).is_err());
