@@ -261,7 +261,7 @@ mod tests {
                 match (all.last_mut(), piece) {
                     (Some(Piece::Text(before)), Piece::Text(text))
                     | (Some(Piece::Arguments(before)), Piece::Arguments(text)) => {
-                        before.push_str(&text)
+                        before.push_str(&text);
                     }
                     (_, piece) => all.push(piece),
                 }

@@ -197,7 +197,7 @@ impl Tokenizer {
         self.encode_controls(prompt, 0, &mut ids)?;
         match self.vocabulary.roles.bos {
             Some(bos) if self.add_bos && !prompt.is_whole() && ids.first() != Some(&bos) => {
-                ids.insert(0, bos)
+                ids.insert(0, bos);
             }
             _ => {}
         }

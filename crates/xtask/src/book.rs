@@ -67,9 +67,15 @@ fn gather(root: &Path, source: &Path) -> Result<()> {
         let text = read(file)?;
         let mut moved = text.clone();
         // From the end, so that ranges stay true.
-        for link in links(&text).into_iter().rev() {
+        let apart = links(&text).into_iter().rev();
+        for link in apart.filter(|link| !link.target.starts_with('#')) {
             let Some((target, anchor)) = link.file(file)? else {
                 continue;
+            };
+            // The contents are beside every page, and are none.
+            let target = match target.as_str() {
+                SUMMARY => format!("{DOCS}README.md"),
+                _ => target,
             };
             let there = match chapters.get(&target) {
                 Some(there) => between(place, there),
@@ -94,10 +100,13 @@ fn chapters(summary: &str) -> Result<BTreeMap<String, String>> {
         let (file, _) = link
             .file(SUMMARY)?
             .ok_or_else(|| anyhow!("{SUMMARY} links to {}, which is no chapter", link.target))?;
-        let place = match file.strip_prefix(DOCS) {
-            Some(place) => place.to_owned(),
-            None if file == "README.md" => "conclave.md".to_owned(),
-            None => file.to_lowercase(),
+        let place = match (file.strip_prefix(DOCS), file.strip_suffix("/README.md")) {
+            // mdBook calls a README `index.html`, but not in links to it.
+            (Some("README.md"), _) => "index.md".to_owned(),
+            (Some(place), _) => place.to_owned(),
+            (None, Some(folder)) => format!("{folder}.md"),
+            (None, None) if file == "README.md" => "conclave.md".to_owned(),
+            (None, None) => file.to_lowercase(),
         };
         chapters.insert(file, place);
     }
@@ -292,7 +301,7 @@ mod tests {
         );
         write(
             SUMMARY,
-            "[Book](README.md)\n\n- [Top](../README.md)\n- [Deep](deep/page.md)\n",
+            "[Book](README.md)\n\n- [Top](../README.md)\n- [Deep](deep/page.md)\n- [Apart](../a/b/README.md)\n",
         );
         write(
             "docs/README.md",
@@ -306,6 +315,7 @@ mod tests {
             "docs/deep/page.md",
             "![x](../../a.png) [up](../README.md)\n\n```\n[no](no.md)\n```\n",
         );
+        write("a/b/README.md", "[contents](../../docs/SUMMARY.md)\n");
         write("a.png", "picture");
         write("src/a.rs", "");
         let source = folder.join("source");
@@ -313,11 +323,11 @@ mod tests {
         let page = |file: &str| fs::read_to_string(source.join("pages").join(file)).unwrap();
         assert_eq!(
             page("SUMMARY.md"),
-            "[Book](README.md)\n\n- [Top](conclave.md)\n- [Deep](deep/page.md)\n"
+            "[Book](index.md)\n\n- [Top](conclave.md)\n- [Deep](deep/page.md)\n- [Apart](a/b.md)\n"
         );
         assert_eq!(
-            page("README.md"),
-            "[top](conclave.md#use), [here](README.md#a), [code](https://host/r/blob/main/src/a.rs)\n"
+            page("index.md"),
+            "[top](conclave.md#use), [here](#a), [code](https://host/r/blob/main/src/a.rs)\n"
         );
         assert_eq!(
             page("conclave.md"),
@@ -325,8 +335,9 @@ mod tests {
         );
         assert_eq!(
             page("deep/page.md"),
-            "![x](../a.png) [up](../README.md)\n\n```\n[no](no.md)\n```\n"
+            "![x](../a.png) [up](../index.md)\n\n```\n[no](no.md)\n```\n"
         );
+        assert_eq!(page("a/b.md"), "[contents](../index.md)\n");
         assert_eq!(page("a.png"), "picture");
         write("docs/README.md", "[out](../../elsewhere.md)\n");
         assert!(gather(&root, &source).is_err());

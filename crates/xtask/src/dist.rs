@@ -16,6 +16,10 @@ use crate::{demo, policy, process, setup, wasm};
 /// Header file of hosts such as Netlify and Cloudflare Pages.
 const HEADERS: &str = "_headers";
 
+/// Limits of jsDelivr, which serves the README's script tag: bytes of a file, and of a package.
+const LARGEST_FILE: u64 = 20_000_000;
+const LARGEST_PACKAGE: u64 = 50_000_000;
+
 /// Name of the packed package.
 const PACKED: &str = "conclave.tgz";
 
@@ -70,6 +74,7 @@ pub fn package(workspace: &Workspace, out: &Path) -> Result<()> {
     let folder = workspace.package();
     fs::create_dir_all(&out)?;
     sizes(&folder)?;
+    refuse_large(&folder)?;
     let packed = process::capture(
         Command::new("npm")
             .args(["pack", "--silent", "--pack-destination"])
@@ -104,6 +109,31 @@ fn build(workspace: &Workspace) -> Result<()> {
         }
     }
     demo::page(workspace)
+}
+
+/// Fails if a network for what is on npm would not serve the package. Returns its bytes.
+fn refuse_large(folder: &Path) -> Result<u64> {
+    let mut total = 0;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        total += match entry.file_type()?.is_dir() {
+            true => refuse_large(&entry.path())?,
+            false => entry.metadata()?.len(),
+        };
+        let file = entry.metadata()?;
+        if file.is_file() && file.len() > LARGEST_FILE {
+            let name = entry.path();
+            bail!(
+                "{} has {} bytes, and jsDelivr serves {LARGEST_FILE} at most",
+                name.display(),
+                file.len()
+            );
+        }
+    }
+    if total > LARGEST_PACKAGE {
+        bail!("the package has {total} bytes, and jsDelivr serves {LARGEST_PACKAGE} at most");
+    }
+    Ok(total)
 }
 
 /// Fails unless the folder is empty or was made by an earlier run.
@@ -161,6 +191,30 @@ fn sizes(folder: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_package_that_no_network_serves_is_refused() {
+        let folder = std::env::temp_dir().join(format!("conclave-large-{}", std::process::id()));
+        fs::create_dir_all(folder.join("deep")).unwrap();
+        let write = |name: &str, bytes: u64| {
+            // Sparse: no byte of it is written.
+            fs::File::create(folder.join(name))
+                .unwrap()
+                .set_len(bytes)
+                .unwrap();
+        };
+        write("a.wasm", LARGEST_FILE);
+        write("deep/b.wasm", LARGEST_FILE);
+        assert_eq!(refuse_large(&folder).unwrap(), 2 * LARGEST_FILE);
+        write("c.wasm", LARGEST_FILE);
+        let error = refuse_large(&folder).unwrap_err().to_string();
+        assert!(error.contains("the package has"), "{error}");
+        fs::remove_file(folder.join("c.wasm")).unwrap();
+        write("deep/b.wasm", LARGEST_FILE + 1);
+        let error = refuse_large(&folder).unwrap_err().to_string();
+        assert!(error.contains("b.wasm"), "{error}");
+        fs::remove_dir_all(folder).unwrap();
+    }
 
     #[test]
     fn a_foreign_folder_is_never_replaced() {
