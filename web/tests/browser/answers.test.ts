@@ -269,6 +269,49 @@ test("a question is edited and asked again, an answer regenerated, and the earli
   await visitor.leave();
 });
 
+test("a conversation's title follows its first question, unless the visitor named it", async () => {
+  const visitor = await stand.arrive();
+  const { page } = visitor;
+  const titles = page.locator(".conversation-title");
+  const titled = async (title: string): Promise<void> => {
+    await page.locator("#conversations").click();
+    await titles.filter({ hasText: title }).waitFor();
+    assert.deepEqual(await titles.allTextContents(), [title]);
+    await page.keyboard.press("Escape");
+  };
+  const edit = async (index: number, question: string): Promise<void> => {
+    await page
+      .getByRole("button", { name: "Edit the question and ask again" })
+      .nth(index)
+      .press("Enter");
+    await page.getByRole("textbox", { name: "The question, edited" }).fill(question);
+    await page.keyboard.press("Enter");
+    await visitor.state("ready");
+  };
+  await visitor.answer("What is 2 + 3?");
+  await visitor.answer("What is 5 + 4?");
+  await edit(1, "What is 5 + 5?");
+  await titled("What is 2 + 3?");
+  await edit(0, "What is 20 + 30?");
+  await titled("What is 20 + 30?");
+  await page.getByRole("button", { name: "Bring back" }).click();
+  await titled("What is 2 + 3?");
+  await page.reload();
+  await visitor.state("ready");
+  await edit(0, "What is 1 + 1?");
+  await titled("What is 1 + 1?");
+
+  await page.locator("#conversations").click();
+  await page.getByRole("button", { name: /^Rename/ }).click();
+  await page.getByLabel("Title", { exact: true }).fill("Sums");
+  await page.keyboard.press("Enter");
+  await titles.filter({ hasText: "Sums" }).waitFor();
+  await page.keyboard.press("Escape");
+  await edit(0, "What is 4 + 4?");
+  await titled("Sums");
+  await visitor.leaveClean();
+});
+
 test("drafts are shown as they arrive, then the votes, then one is kept", async () => {
   writer.answer = "The fox went home and slept until the morning came again over the hill.";
   writer.pace = 900;
