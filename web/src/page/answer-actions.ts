@@ -9,7 +9,8 @@ export interface ActionEvents {
   onContinue: () => void;
   /** Opens or closes the rounds. */
   onRounds: () => void;
-  onSideBySide: () => void;
+  /** `strongest`: lets only the strongest member answer. */
+  onSideBySide: (strongest: boolean) => void;
   onDownload: () => void;
 }
 
@@ -19,6 +20,8 @@ export interface Possible {
   rounds: boolean;
   /** Several members answered. */
   compared: boolean;
+  /** Name of the strongest of them. */
+  strongest: string | undefined;
   /** It ended before it was complete, and can go on. */
   unfinished: boolean;
   /** It can be downloaded as a run. */
@@ -34,6 +37,9 @@ export class AnswerActions {
   });
   readonly #rounds: HTMLButtonElement;
   readonly #alone: HTMLButtonElement;
+  readonly #strongest: HTMLButtonElement;
+  /** The last pressed of the two. */
+  #compared: HTMLButtonElement;
   readonly #asking: HTMLButtonElement[];
   readonly #copy: HTMLButtonElement;
   readonly #continue: HTMLButtonElement;
@@ -57,23 +63,38 @@ export class AnswerActions {
       ...quiet,
       "aria-expanded": "false",
     });
-    this.#alone = button("Side by side", events.onSideBySide, {
-      ...quiet,
-      title: "Let each member answer this alone",
-    });
+    const compare = (label: string, title: string, strongest: boolean): HTMLButtonElement => {
+      const one = button(
+        label,
+        () => {
+          this.#compared = one;
+          events.onSideBySide(strongest);
+        },
+        { ...quiet, title },
+      );
+      return one;
+    };
+    this.#alone = compare("Side by side", "Let each member answer this alone", false);
+    this.#strongest = compare("", "Let the strongest member answer this alone", true);
+    this.#compared = this.#alone;
     this.#download = button("Download the run", events.onDownload, quiet);
-    this.#asking = [this.#continue, again, this.#alone];
-    this.root.append(this.#continue, this.#copy, again, this.#rounds, this.#alone, this.#download);
+    this.#asking = [this.#continue, again, this.#alone, this.#strongest];
+    this.root.append(
+      ...[this.#continue, this.#copy, again, this.#rounds],
+      ...[this.#strongest, this.#alone, this.#download],
+    );
   }
 
   /** The answer is over. */
-  show({ text, rounds, compared, unfinished, replayable }: Possible): void {
+  show({ text, rounds, compared, strongest, unfinished, replayable }: Possible): void {
     this.root.hidden = false;
     this.#continue.hidden = !unfinished;
     this.#copy.hidden = !text;
     this.#rounds.hidden = !rounds;
     this.#download.hidden = !replayable;
     this.#alone.hidden = !compared;
+    this.#strongest.hidden = !compared || strongest === undefined;
+    this.#strongest.textContent = `Ask ${strongest ?? ""} alone`;
   }
 
   /** It goes on. */
@@ -91,6 +112,6 @@ export class AnswerActions {
   }
 
   focusSideBySide(): void {
-    this.#alone.focus();
+    this.#compared.focus();
   }
 }
