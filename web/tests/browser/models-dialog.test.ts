@@ -96,6 +96,9 @@ test("a picked file that is too large says so, and loads only when pressed", asy
   await notice.getByRole("button", { name: "Load Giant nevertheless" }).press("Enter");
   assert.equal(await notice.count(), 0);
   await card.and(page.locator('[data-state="failed"]')).waitFor();
-  assert.match((await card.getByRole("alert").textContent()) ?? "", /^Giant needs 5\.0\sGB of memory/);
+  assert.match(
+    (await card.getByRole("alert").textContent()) ?? "",
+    /^Giant needs 5\.0\sGB of memory/,
+  );
   await visitor.leave();
 });
