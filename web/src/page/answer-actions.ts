@@ -12,6 +12,8 @@ export interface ActionEvents {
   /** `strongest`: lets only the strongest member answer. */
   onSideBySide: (strongest: boolean) => void;
   onDownload: () => void;
+  /** Rejects if no picture can be made. */
+  onPicture: () => Promise<void>;
 }
 
 export interface Possible {
@@ -44,6 +46,7 @@ export class AnswerActions {
   readonly #copy: HTMLButtonElement;
   readonly #continue: HTMLButtonElement;
   readonly #download: HTMLButtonElement;
+  readonly #picture: HTMLButtonElement;
 
   constructor(events: ActionEvents) {
     const quiet = { class: "quiet" };
@@ -78,10 +81,18 @@ export class AnswerActions {
     this.#strongest = compare("", "Let the strongest member answer this alone", true);
     this.#compared = this.#alone;
     this.#download = button("Download the run", events.onDownload, quiet);
+    this.#picture = button(
+      "Save as picture",
+      () =>
+        events.onPicture().catch(() => {
+          this.#picture.textContent = "No picture can be made here";
+        }),
+      { ...quiet, "aria-label": "Save the answer as a picture" },
+    );
     this.#asking = [this.#continue, again, this.#alone, this.#strongest];
     this.root.append(
       ...[this.#continue, this.#copy, again, this.#rounds],
-      ...[this.#strongest, this.#alone, this.#download],
+      ...[this.#strongest, this.#alone, this.#picture, this.#download],
     );
   }
 
@@ -89,7 +100,7 @@ export class AnswerActions {
   show({ text, rounds, compared, strongest, unfinished, replayable }: Possible): void {
     this.root.hidden = false;
     this.#continue.hidden = !unfinished;
-    this.#copy.hidden = !text;
+    this.#copy.hidden = this.#picture.hidden = !text;
     this.#rounds.hidden = !rounds;
     this.#download.hidden = !replayable;
     this.#alone.hidden = !compared;

@@ -17,6 +17,7 @@ import type {
 import type { Voted } from "./advice.ts";
 import { strongest } from "./alone.ts";
 import { AnswerActions } from "./answer-actions.ts";
+import { savePicture } from "./answer-picture.ts";
 import { AnswerView } from "./answer-view.ts";
 import { creditLine } from "./credits.ts";
 import { el, voice } from "./dom.ts";
@@ -121,6 +122,7 @@ export class Exchange {
       onSideBySide: (strongest) =>
         context.onSideBySide(this, strongest ? this.#strongest : undefined),
       onDownload: () => this.#download(),
+      onPicture: () => savePicture(this.root, this.question),
     });
     this.root = el(
       "article",

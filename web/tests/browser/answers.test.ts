@@ -3,6 +3,7 @@
  * round under way.
  */
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { OpenAiServer } from "../../src/testing/openai-server.ts";
 import { faults } from "../axe.ts";
@@ -309,6 +310,47 @@ test("a conversation's title follows its first question, unless the visitor name
   await page.keyboard.press("Escape");
   await edit(0, "What is 4 + 4?");
   await titled("Sums");
+  await visitor.leaveClean();
+});
+
+test("an answer is saved as a picture in its writers' colours", async () => {
+  const visitor = await stand.arrive({ colorScheme: "light" });
+  const { page } = visitor;
+  await visitor.answer("What is 347 + 586?");
+  const voices = await page.locator(".legend .name").evaluateAll((names) =>
+    names.map((name) => {
+      const hex = getComputedStyle(name).getPropertyValue("--voice").trim();
+      return [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16));
+    }),
+  );
+  assert.ok(voices.length >= 3);
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("button", { name: "Save the answer as a picture" }).press("Enter"),
+  ]);
+  assert.equal(download.suggestedFilename(), "conclave-answer.png");
+  const png = await readFile(await download.path());
+  const found = await page.evaluate(
+    async ({ base64, voices }) => {
+      const bytes = Uint8Array.from(atob(base64), (each) => each.charCodeAt(0));
+      const bitmap = await createImageBitmap(new Blob([bytes], { type: "image/png" }));
+      const canvas = new OffscreenCanvas(bitmap.width, bitmap.height);
+      const context = canvas.getContext("2d")!;
+      context.drawImage(bitmap, 0, 0);
+      const { data } = context.getImageData(0, 0, bitmap.width, bitmap.height);
+      const count = ([r, g, b]: number[]): number => {
+        let pixels = 0;
+        for (let at = 0; at < data.length; at += 4)
+          if (data[at] === r && data[at + 1] === g && data[at + 2] === b) pixels++;
+        return pixels;
+      };
+      return { width: bitmap.width, height: bitmap.height, pixels: voices.map(count) };
+    },
+    { base64: png.toString("base64"), voices },
+  );
+  assert.equal(found.width, 1440);
+  assert.ok(found.height > 300 && found.height < 3000, String(found.height));
+  for (const pixels of found.pixels) assert.ok(pixels > 20, found.pixels.join(", "));
   await visitor.leaveClean();
 });
 

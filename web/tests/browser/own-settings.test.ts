@@ -141,6 +141,23 @@ test("the first visit's way to real models is in view, clear of the question box
   }
 });
 
+test("a link to the page has a preview, whose picture is there as large as it says", async () => {
+  const html = await readFile(`${dist}index.html`, "utf8");
+  const meta = (name: string): string =>
+    new RegExp(`<meta (?:property|name)="${name}" content="([^"]+)">`).exec(html)?.[1] ?? "";
+  for (const name of ["og:title", "og:description", "og:image:alt", "twitter:card"])
+    assert.notEqual(meta(name), "", name);
+  const home = meta("og:url");
+  const image = meta("og:image");
+  assert.ok(home !== "" && image.startsWith(home), image);
+  const png = await readFile(dist + image.slice(home.length));
+  assert.equal(png.toString("latin1", 1, 4), "PNG");
+  assert.deepEqual([png.readUInt32BE(16), png.readUInt32BE(20)].map(String), [
+    meta("og:image:width"),
+    meta("og:image:height"),
+  ]);
+});
+
 test("a recorded answer plays at the first visit, can be skipped, and stands still where motion is unwanted", async () => {
   const visitor = await Visitor.arrive(stand.browser, stand.site, { loaded: false });
   const { page } = visitor;
