@@ -87,7 +87,7 @@ export class AnswerActions {
         events.onPicture().catch(() => {
           this.#picture.textContent = "No picture can be made here";
         }),
-      { ...quiet, "aria-label": "Save the answer as a picture" },
+      quiet,
     );
     this.#asking = [this.#continue, again, this.#alone, this.#strongest];
     this.root.append(

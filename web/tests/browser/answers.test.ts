@@ -326,7 +326,7 @@ test("an answer is saved as a picture in its writers' colours", async () => {
   assert.ok(voices.length >= 3);
   const [download] = await Promise.all([
     page.waitForEvent("download"),
-    page.getByRole("button", { name: "Save the answer as a picture" }).press("Enter"),
+    page.getByRole("button", { name: "Save as picture" }).press("Enter"),
   ]);
   assert.equal(download.suggestedFilename(), "conclave-answer.png");
   const png = await readFile(await download.path());
