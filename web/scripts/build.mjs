@@ -225,6 +225,10 @@ for (const file of [
   ...["manifest.json", "catalogue.json", "recorded.json"],
 ])
   await cp(`${web}${file}`, `${dist}/${file}`);
+// Previews of links have absolute addresses.
+const index = await readFile(`${web}index.html`, "utf8");
+await writeFile(`${dist}/index.html`, index.replaceAll("{homepage}", homepage));
+await cp(`${web}page.png`, `${dist}/preview.png`);
 // The font's licence must be distributed with it.
 await cp(
   `${web}node_modules/@fontsource-variable/newsreader/LICENSE`,
@@ -234,7 +238,7 @@ await cp(
 // Last: the service worker has the digest of every file that the page needs. Entries are sorted, so
 // that the same files make the same worker.
 const needed = (await readdir(dist, { recursive: true, withFileTypes: true }))
-  .filter((entry) => entry.isFile() && !/\.(map|txt)$/.test(entry.name))
+  .filter((entry) => entry.isFile() && !/\.(map|txt)$|^preview\./.test(entry.name))
   .map((entry) => relative(dist, join(entry.parentPath, entry.name)).split(sep).join("/"))
   .sort();
 const files = {};

@@ -2,7 +2,9 @@
 import { mayShareMemory } from "../protocol/shared-memory.ts";
 import { startWorker } from "../protocol/start-worker.ts";
 import { byId, el } from "../page/dom.ts";
+import { copyText } from "../library/markdown/copy.ts";
 import { tableOf } from "./check.ts";
+import { headlineOf } from "./headline.ts";
 import {
   defaultPlan,
   draftings,
@@ -26,6 +28,9 @@ const bar = byId("bar", HTMLProgressElement);
 const status = byId("status", HTMLParagraphElement);
 const failure = byId("failure", HTMLParagraphElement);
 const results = byId("results", HTMLDivElement);
+const headline = byId("headline", HTMLElement);
+const headlineText = byId("headline-text", HTMLElement);
+const copy = byId("copy-headline", HTMLButtonElement);
 
 const workloads: Models[] = [
   { kind: "bundled" },
@@ -168,6 +173,16 @@ function drawn({ caption, note, head, rows }: Table): HTMLElement {
   return el("section", {}, el("h2", {}, caption), ...notes, ...shown);
 }
 
+/** Shows a report's first published model in a sentence, else the toys. */
+function tell({ workloads, surroundings }: Report): void {
+  const told = workloads.find(({ models }) => models !== "bundled") ?? workloads[0];
+  const found = told && surroundings && headlineOf(told, surroundings);
+  headline.hidden = !found;
+  if (!found) return;
+  headlineText.textContent = found.text;
+  byId("headline-note", HTMLElement).textContent = found.note;
+}
+
 function fail(message: string): void {
   failure.textContent = message;
   failure.hidden = false;
@@ -232,6 +247,7 @@ function run(report: Report, worker: Worker): void {
         break;
       case "workload":
         report.workloads.push(reply.workload);
+        tell(report);
         results.append(...tablesOf(reply.workload).map(drawn));
         break;
       case "check":
@@ -247,7 +263,7 @@ function run(report: Report, worker: Worker): void {
     }
   };
   results.replaceChildren();
-  failure.hidden = true;
+  failure.hidden = headline.hidden = true;
   cancel.hidden = bar.hidden = false;
   if (document.activeElement === start || document.activeElement === checking) cancel.focus();
   start.disabled = checking.disabled = true;
@@ -269,6 +285,7 @@ weigh();
 form.addEventListener("change", weigh);
 form.addEventListener("submit", (event) => event.preventDefault());
 checking.addEventListener("click", check);
+copy.addEventListener("click", () => void copyText(headlineText.textContent ?? "", copy));
 start.addEventListener("click", () => {
   try {
     measure(ticked());

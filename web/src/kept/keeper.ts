@@ -139,6 +139,14 @@ export class Keeper {
     this.#tell({ conversation: id });
   }
 
+  /**
+   * Another first question replaces `before`: the title follows, unless the visitor changed it.
+   */
+  async followQuestion(id: string, before: string, now: string): Promise<void> {
+    const known = await this.conversation(id);
+    if (known?.title === titleOf(before)) await this.rename(id, titleOf(now));
+  }
+
   /** Deletes a conversation; what it returns can be put back. */
   async delete(id: string): Promise<WholeConversation | undefined> {
     const whole = await this.whole(id);

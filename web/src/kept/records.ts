@@ -150,12 +150,17 @@ export function titleOf(question: string): string {
   return line.length > 60 ? `${line.slice(0, 59).trimEnd()}…` : line;
 }
 
-/** Whether a conversation contains every word of a search, in its title, questions or answers. */
-export function matches(words: string, { title }: { title: string }, turns: Turn[]): boolean {
-  const texts = [title, ...turns.flatMap(({ question, answer }) => [question, answer])];
-  const all = texts.join("\n").toLocaleLowerCase();
+/** Whether a text contains every word of a search, in either case. */
+export function hasWords(text: string, words: string): boolean {
+  const all = text.toLocaleLowerCase();
   return words
     .toLocaleLowerCase()
     .split(/\s+/)
     .every((word) => all.includes(word));
+}
+
+/** Whether a conversation contains every word of a search, in its title, questions or answers. */
+export function matches(words: string, { title }: { title: string }, turns: Turn[]): boolean {
+  const texts = [title, ...turns.flatMap(({ question, answer }) => [question, answer])];
+  return hasWords(texts.join("\n"), words);
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Script } from "../testing/scripted.ts";
 import { hello, open } from "../testing/staged.ts";
-import { cost, eachAlone, type Alone } from "./alone.ts";
+import { cost, eachAlone, strongest, type Alone } from "./alone.ts";
 
 const says = (text: string, failure?: Script["failure"]): Script => ({
   drafts: [
@@ -99,4 +99,14 @@ test("what an answer cost is the tokens taken and the time of the rounds", () =>
     "7 tokens in 1.5 s",
   );
   assert.equal(cost([]), "0 tokens in 0 ms");
+});
+
+test("the strongest member is the one most trusted at the start, of those that draft", () => {
+  const drafted = (...drafters: number[]) => [{ drafters }];
+  assert.equal(strongest({ strengths: [2, 5, 3] }, drafted(0, 1, 2)), 1);
+  assert.equal(strongest({ strengths: [2, 5, 3] }, [...drafted(2), ...drafted(0)]), 2, "a judge");
+  assert.equal(strongest({ strengths: [2, null, 3] }, drafted(0, 1, 2)), 1, "of unknown strength");
+  assert.equal(strongest({ strengths: [4, 4, 4] }, drafted(2, 1)), 1, "the first of equals");
+  assert.equal(strongest(undefined, drafted(0, 1)), 0);
+  assert.equal(strongest({ strengths: [1, 2] }, []), undefined);
 });

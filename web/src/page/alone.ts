@@ -1,7 +1,7 @@
 /** Each member's own answer to a question that all answered together, for comparison. */
 import type { AskOptions, Conclave, ConclaveEvent, Message } from "../library/conclave.ts";
 import { isFatal, typed, type ConclaveError } from "../protocol/errors.ts";
-import type { RoundEvent } from "../protocol/messages.ts";
+import type { BeginEvent, RoundEvent } from "../protocol/messages.ts";
 import { duration, plural } from "./figures.ts";
 
 /** A question with the options it was asked with. */
@@ -34,6 +34,22 @@ export async function* eachAlone(
       if (isFatal(error)) return;
     }
   }
+}
+
+/**
+ * Index of the strongest member that drafts, by the estimates from which trust derives the starting
+ * weights; as there, one of unknown strength counts as the strongest.
+ */
+export function strongest(
+  begun: Pick<BeginEvent, "strengths"> | undefined,
+  rounds: Pick<RoundEvent, "drafters">[],
+): number | undefined {
+  const drafters = [...new Set(rounds.flatMap((round) => round.drafters))].sort((a, b) => a - b);
+  const strength = (member: number): number => begun?.strengths[member] ?? Infinity;
+  return drafters.reduce<number | undefined>(
+    (best, member) => (best === undefined || strength(member) > strength(best) ? member : best),
+    undefined,
+  );
 }
 
 /** Tokens of the accepted segments and the time to write them, excluding reading the question. */

@@ -9,8 +9,11 @@ export interface ActionEvents {
   onContinue: () => void;
   /** Opens or closes the rounds. */
   onRounds: () => void;
-  onSideBySide: () => void;
+  /** `strongest`: lets only the strongest member answer. */
+  onSideBySide: (strongest: boolean) => void;
   onDownload: () => void;
+  /** Rejects if no picture can be made. */
+  onPicture: () => Promise<void>;
 }
 
 export interface Possible {
@@ -19,6 +22,8 @@ export interface Possible {
   rounds: boolean;
   /** Several members answered. */
   compared: boolean;
+  /** Name of the strongest of them. */
+  strongest: string | undefined;
   /** It ended before it was complete, and can go on. */
   unfinished: boolean;
   /** It can be downloaded as a run. */
@@ -34,10 +39,14 @@ export class AnswerActions {
   });
   readonly #rounds: HTMLButtonElement;
   readonly #alone: HTMLButtonElement;
+  readonly #strongest: HTMLButtonElement;
+  /** The last pressed of the two. */
+  #compared: HTMLButtonElement;
   readonly #asking: HTMLButtonElement[];
   readonly #copy: HTMLButtonElement;
   readonly #continue: HTMLButtonElement;
   readonly #download: HTMLButtonElement;
+  readonly #picture: HTMLButtonElement;
 
   constructor(events: ActionEvents) {
     const quiet = { class: "quiet" };
@@ -57,23 +66,46 @@ export class AnswerActions {
       ...quiet,
       "aria-expanded": "false",
     });
-    this.#alone = button("Side by side", events.onSideBySide, {
-      ...quiet,
-      title: "Let each member answer this alone",
-    });
+    const compare = (label: string, title: string, strongest: boolean): HTMLButtonElement => {
+      const one = button(
+        label,
+        () => {
+          this.#compared = one;
+          events.onSideBySide(strongest);
+        },
+        { ...quiet, title },
+      );
+      return one;
+    };
+    this.#alone = compare("Side by side", "Let each member answer this alone", false);
+    this.#strongest = compare("", "Let the strongest member answer this alone", true);
+    this.#compared = this.#alone;
     this.#download = button("Download the run", events.onDownload, quiet);
-    this.#asking = [this.#continue, again, this.#alone];
-    this.root.append(this.#continue, this.#copy, again, this.#rounds, this.#alone, this.#download);
+    this.#picture = button(
+      "Save as picture",
+      () =>
+        events.onPicture().catch(() => {
+          this.#picture.textContent = "No picture can be made here";
+        }),
+      quiet,
+    );
+    this.#asking = [this.#continue, again, this.#alone, this.#strongest];
+    this.root.append(
+      ...[this.#continue, this.#copy, again, this.#rounds],
+      ...[this.#strongest, this.#alone, this.#picture, this.#download],
+    );
   }
 
   /** The answer is over. */
-  show({ text, rounds, compared, unfinished, replayable }: Possible): void {
+  show({ text, rounds, compared, strongest, unfinished, replayable }: Possible): void {
     this.root.hidden = false;
     this.#continue.hidden = !unfinished;
-    this.#copy.hidden = !text;
+    this.#copy.hidden = this.#picture.hidden = !text;
     this.#rounds.hidden = !rounds;
     this.#download.hidden = !replayable;
     this.#alone.hidden = !compared;
+    this.#strongest.hidden = !compared || strongest === undefined;
+    this.#strongest.textContent = `Ask ${strongest ?? ""} alone`;
   }
 
   /** It goes on. */
@@ -91,6 +123,6 @@ export class AnswerActions {
   }
 
   focusSideBySide(): void {
-    this.#alone.focus();
+    this.#compared.focus();
   }
 }

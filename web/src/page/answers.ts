@@ -138,10 +138,20 @@ export class Answers {
     }
   }
 
-  /** Lets each member of an answer answer its question alone, in turn, outside the conversation. */
-  async sideBySide(conclave: Conclave | undefined, exchange: Exchange): Promise<void> {
+  /**
+   * Lets each member of an answer answer its question alone, in turn, outside the conversation;
+   * `only`: just one of them, by index.
+   */
+  async sideBySide(
+    conclave: Conclave | undefined,
+    exchange: Exchange,
+    only?: number,
+  ): Promise<void> {
     if (!conclave || this.#under) return;
-    const view = new SideBySide(exchange, () => exchange.showSideBySide(undefined));
+    const asked = exchange.context.members.map((_, index) => index);
+    const view = new SideBySide(exchange, only === undefined ? asked : [only], () =>
+      exchange.showSideBySide(undefined),
+    );
     exchange.showSideBySide(view);
     const fatal = await this.#alone((signal) => view.run(conclave, signal));
     if (fatal) this.#context.onFatal(fatal.message);

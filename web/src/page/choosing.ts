@@ -17,11 +17,12 @@ import type { MemberSource } from "../protocol/messages.ts";
 import { memoryOf, readCatalogue, type Ensemble } from "./catalogue.ts";
 import { toysTitle } from "./ensembles-list.ts";
 import type { KeyedMember } from "./ensemble-key.ts";
-import { verdict } from "./fit.ts";
+import { badge, verdict } from "./fit.ts";
 import { total } from "./member-facts.ts";
 import { machineOf, ModelsDialog } from "./models-dialog.ts";
 import type { Notices } from "./notices.ts";
 import { sortPicked, type PickedFile } from "./picked.ts";
+import { loadedBytes } from "./quantise-choice.ts";
 import { readableName } from "./readable-name.ts";
 import { recall, recallRoom, remember, rememberRoom } from "./remembered.ts";
 import { mostRoom } from "./room.ts";
@@ -178,14 +179,29 @@ export class Choosing {
     const { models, complaints } = sortPicked(picked);
     for (const { name: fileName, files, handles } of models) {
       const name = readableName(fileName);
-      const quantise = this.dialog.quantise.optionFor(
-        files.map((file) => ({ name: file.name, bytes: file.size })),
-      );
+      const sizes = files.map((file) => ({ name: file.name, bytes: file.size }));
+      const quantise = this.dialog.quantise.optionFor(sizes);
       const kept = handles.length > 0 ? { handles } : {};
-      if (!this.#seat({ source: { name, files, ...quantise }, ...kept })) break;
+      const seat = { source: { name, files, ...quantise }, ...kept };
+      if (this.#isTooLarge(seat, loadedBytes(sizes, quantise.quantise))) continue;
+      if (!this.#seat(seat)) break;
     }
     if (complaints.length > 0) this.#context.notices.show("picked", "error", complaints.join(" "));
     else this.#context.notices.clear("picked");
+  }
+
+  /** Whether a picked model can't fit; that is told, and it can be loaded nevertheless. */
+  #isTooLarge(seat: Seat, memory: number): boolean {
+    const { notices, library } = this.#context;
+    const { name } = seat.source;
+    const key = `too large ${name}`;
+    const against = verdict({ download: 0, memory: [memory] }, machineOf(library(), undefined));
+    notices.clear(key);
+    if (against?.tone !== "no") return false;
+    notices.show(key, "warning", `${name} is ${badge(against)}. ${against.text}`, [
+      { label: `Load ${name} nevertheless`, run: () => void this.#seat(seat) },
+    ]);
+    return true;
   }
 
   #ensembles(): Promise<Ensemble[]> {

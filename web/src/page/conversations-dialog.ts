@@ -5,7 +5,8 @@
 import { fileName, fromFile, toJson, toMarkdown } from "../kept/texts.ts";
 import type { WholeConversation } from "../kept/keeper.ts";
 import type { KeptConversation } from "../kept/records.ts";
-import { button, byId, el } from "./dom.ts";
+import { modal, searchField } from "./dialog.ts";
+import { button, el } from "./dom.ts";
 import { plural } from "./figures.ts";
 import { saveFile } from "./run-record.ts";
 import type { Session } from "./session.ts";
@@ -20,15 +21,10 @@ export interface ConversationsEvents {
 }
 
 export class ConversationsDialog {
-  readonly #dialog = byId("conversations-dialog", HTMLDialogElement);
+  readonly #dialog: HTMLDialogElement;
   readonly #events: ConversationsEvents;
   readonly #status = el("p", { class: "dialog-status", role: "status" });
-  readonly #search = el("input", {
-    type: "search",
-    id: "search-conversations",
-    autocomplete: "off",
-    placeholder: "Search",
-  });
+  readonly #search: HTMLInputElement;
   readonly #list = el("ul", { class: "stored conversations" });
   readonly #summary = el("p", { class: "hint", tabindex: -1 });
   readonly #nothing = el("input", { type: "checkbox", id: "keep-nothing" });
@@ -38,28 +34,26 @@ export class ConversationsDialog {
 
   constructor(events: ConversationsEvents) {
     this.#events = events;
-    const close = button("Close", () => this.#dialog.close(), { class: "quiet" });
-    this.#dialog.append(
-      el(
-        "div",
-        { class: "dialog-head" },
-        el("h2", { id: "conversations-title" }, "Conversations"),
-        close,
-      ),
+    const search = searchField(
+      "search-conversations",
+      "Search conversations",
+      () => void this.refresh(),
+    );
+    this.#search = search.input;
+    search.line.append(
+      this.#importer(),
+      button("Copy a link to the question", () => this.#link(), { class: "quiet" }),
+    );
+    this.#dialog = modal(
+      "conversations",
+      "Conversations",
       el(
         "p",
         { class: "description" },
         "They are kept in this browser, on this machine, and nowhere else.",
       ),
       this.#status,
-      el(
-        "p",
-        { class: "search-line" },
-        el("label", { for: "search-conversations", class: "hidden" }, "Search conversations"),
-        this.#search,
-        this.#importer(),
-        button("Copy a link to the question", () => this.#link(), { class: "quiet" }),
-      ),
+      search.line,
       this.#summary,
       this.#list,
       el(
@@ -82,10 +76,6 @@ export class ConversationsDialog {
     );
     this.#nothing.setAttribute("aria-describedby", "keep-nothing-hint");
     this.#nothing.addEventListener("change", () => this.#keepNothing());
-    this.#search.addEventListener("input", () => void this.refresh());
-    this.#dialog.addEventListener("click", (event) => {
-      if (event.target === this.#dialog) this.#dialog.close();
-    });
     this.#offerDeleteAll();
   }
 

@@ -7,7 +7,7 @@ import type { StoredModel } from "../library/conclave.ts";
 import { memoryOf, type CatalogueModel, type Ensemble } from "./catalogue.ts";
 import { button, el } from "./dom.ts";
 import { bytes } from "./figures.ts";
-import { verdict, type Machine } from "./fit.ts";
+import { badge, verdict, type Machine, type Verdict } from "./fit.ts";
 import { memoryParts, total } from "./member-facts.ts";
 
 export interface ListContext {
@@ -25,7 +25,7 @@ export interface ListContext {
 
 /** Needs of an ensemble; a stored file's exact size replaces the catalogue's. */
 export function needOf(
-  { members }: Ensemble,
+  { members }: Pick<Ensemble, "members">,
   { machine, roomOf, stored }: Pick<ListContext, "machine" | "roomOf" | "stored">,
 ) {
   const sizes = members.map((member) => {
@@ -48,6 +48,19 @@ export function needOf(
   return { memory, memories, whole, missing, complete: sizes.every(({ complete }) => complete) };
 }
 
+/** Verdict on these models together. */
+export function verdictOn(
+  members: CatalogueModel[],
+  context: Pick<ListContext, "machine" | "roomOf" | "stored">,
+): Verdict | undefined {
+  const { missing, memories } = needOf({ members }, context);
+  return verdict({ download: missing, memory: memories.map(total) }, context.machine);
+}
+
+/** Says whether a model fits. */
+export const fitBadge = (against: Verdict | undefined): HTMLElement =>
+  el("span", { class: `badge ${against?.tone ?? "yes"}`, title: against?.text }, badge(against));
+
 export const toysTitle = "The bundled toys";
 
 export function ensemblesList(ensembles: Ensemble[], context: ListContext): HTMLElement {
@@ -61,8 +74,8 @@ export function ensemblesList(ensembles: Ensemble[], context: ListContext): HTML
 
 function card(ensemble: Ensemble, context: ListContext): HTMLElement {
   const { machine, host, shown } = context;
-  const { memory, memories, whole, missing, complete } = needOf(ensemble, context);
-  const against = verdict({ download: missing, memory: memories.map(total) }, machine);
+  const { memory, whole, missing, complete } = needOf(ensemble, context);
+  const against = verdictOn(ensemble.members, context);
   const inUse = shown === ensemble.name;
   const id = `ensemble-${ensemble.name.toLowerCase()}`;
   const download = complete
@@ -84,7 +97,7 @@ function card(ensemble: Ensemble, context: ListContext): HTMLElement {
     { class: "ensemble", "data-ensemble": ensemble.name },
     el("div", { class: "ensemble-head" }, el("h4", {}, ensemble.name), load),
     el("p", {}, ensemble.description),
-    el("ul", { class: "ensemble-members" }, ...ensemble.members.map(line)),
+    el("ul", { class: "ensemble-members" }, ...ensemble.members.map((one) => line(one, context))),
     ensemble.measured === undefined
       ? el("p", { class: "hint" }, "How well they answer together has not been measured.")
       : "",
@@ -93,13 +106,14 @@ function card(ensemble: Ensemble, context: ListContext): HTMLElement {
   );
 }
 
-function line(member: CatalogueModel): HTMLElement {
+function line(member: CatalogueModel, context: ListContext): HTMLElement {
   const { name, family, format, licence } = member;
   return el(
     "li",
     {},
     el("span", {}, name),
     el("small", {}, [family, format, bytes(member.bytes), licence].join(" · ")),
+    fitBadge(verdictOn([member], context)),
   );
 }
 

@@ -15,7 +15,9 @@ import type {
   ThoughtEvent,
 } from "../protocol/messages.ts";
 import type { Voted } from "./advice.ts";
+import { strongest } from "./alone.ts";
 import { AnswerActions } from "./answer-actions.ts";
+import { savePicture } from "./answer-picture.ts";
 import { AnswerView } from "./answer-view.ts";
 import { creditLine } from "./credits.ts";
 import { el, voice } from "./dom.ts";
@@ -59,8 +61,8 @@ export interface ExchangeContext {
   continued?: boolean;
   /** Called when a round of this exchange is opened. */
   onInspect: (exchange: Exchange) => void;
-  /** Requests each member's own answer beside this one. */
-  onSideBySide: (exchange: Exchange) => void;
+  /** Requests each member's own answer beside this one, or `only` that of one, by index. */
+  onSideBySide: (exchange: Exchange, only?: number) => void;
   /** Asks this or an edited question again, in place of this exchange and all later ones. */
   onAgain: (exchange: Exchange, question: string) => void;
   /** Shown below the answer once it is over. */
@@ -117,8 +119,10 @@ export class Exchange {
       onRegenerate: () => context.onAgain(this, this.question),
       onContinue: () => context.onContinue(this),
       onRounds: () => this.#toggleRounds(),
-      onSideBySide: () => context.onSideBySide(this),
+      onSideBySide: (strongest) =>
+        context.onSideBySide(this, strongest ? this.#strongest : undefined),
       onDownload: () => this.#download(),
+      onPicture: () => savePicture(this.root, this.question),
     });
     this.root = el(
       "article",
@@ -158,6 +162,11 @@ export class Exchange {
 
   get stop(): string {
     return this.#stop;
+  }
+
+  /** The strongest member of those that drafted, by index. */
+  get #strongest(): number | undefined {
+    return strongest(this.#begin, this.rounds);
   }
 
   /** Sets whether the members can be asked now. */
@@ -358,6 +367,7 @@ export class Exchange {
       text: this.text !== "",
       rounds,
       compared: rounds && members.length > 1,
+      strongest: members[this.#strongest ?? members.length],
       unfinished: unfinished.has(this.#stop) && (rounds || this.#stop === "closed"),
       // A replay has one beginning.
       replayable: rounds && this.#earlier === 0 && continued !== true,

@@ -28,6 +28,10 @@ export interface Verdict {
   text: string;
 }
 
+/** Words for a verdict on one model. */
+export const badge = (against: Verdict | undefined): string =>
+  against === undefined ? "fits" : against.tone === "no" ? "too large here" : "may be too large";
+
 /** A 32-bit wasm heap addresses 4 GiB; the engine itself takes some of it. */
 const heapLimit = 2 ** 32 - 200e6;
 /** From this size on, free memory matters: many graphics cards have no more than 4 GB. */

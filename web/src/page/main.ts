@@ -195,7 +195,8 @@ class Page {
       onChange: () => void this.#conversations.refresh(),
       onFailure: (message) => this.#notices.show("kept", "warning", message),
       onInspect: (exchange) => this.#answers.chartOf(exchange),
-      onSideBySide: (exchange) => void this.#answers.sideBySide(this.#conclave, exchange),
+      onSideBySide: (exchange, only) =>
+        void this.#answers.sideBySide(this.#conclave, exchange, only),
     });
     const remedies = new Remedies({
       reloads: () => this.#reloadActions(),

@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { parseCatalogue } from "./catalogue.ts";
-import type { Machine } from "./fit.ts";
-import { badge, recommended, type PickerContext } from "./model-picker.ts";
+import { badge, type Machine } from "./fit.ts";
+import { recommended, type PickerContext } from "./model-picker.ts";
 
 const json = readFileSync(`${process.env["CONCLAVE_WEB"] ?? "./"}catalogue.json`, "utf8");
 const ensembles = parseCatalogue(JSON.parse(json));

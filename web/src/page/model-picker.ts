@@ -4,10 +4,8 @@
  */
 import type { CatalogueModel, Ensemble } from "./catalogue.ts";
 import { button, el } from "./dom.ts";
-import { needOf, type ListContext } from "./ensembles-list.ts";
+import { fitBadge, needOf, verdictOn, type ListContext } from "./ensembles-list.ts";
 import { bytes, plural } from "./figures.ts";
-import { verdict, type Verdict } from "./fit.ts";
-import { total } from "./member-facts.ts";
 
 /** A first download should take minutes. */
 const firstBytes = 1.5e9;
@@ -16,12 +14,6 @@ export type PickerContext = Pick<
   ListContext,
   "machine" | "roomOf" | "stored" | "host" | "onEnsemble"
 >;
-
-/** Verdict on these models together. */
-function verdictOn(members: CatalogueModel[], context: PickerContext): Verdict | undefined {
-  const { missing, memories } = needOf({ name: "", description: "", members }, context);
-  return verdict({ download: missing, memory: memories.map(total) }, context.machine);
-}
 
 /**
  * The largest ensemble that fits without a doubt and is fetched in minutes; else the smallest one.
@@ -35,10 +27,6 @@ export function recommended(ensembles: Ensemble[], context: PickerContext): Ense
   );
   return (suits.at(-1) ?? sized[0])?.ensemble;
 }
-
-/** Words for a verdict on one model. */
-export const badge = (against: Verdict | undefined): string =>
-  against === undefined ? "fits" : against.tone === "no" ? "too large here" : "may be too large";
 
 export class ModelPicker {
   readonly root = el("div", { class: "picker" });
@@ -135,7 +123,7 @@ function line(
     {},
     box,
     el("label", { for: id }, model.name),
-    el("span", { class: `badge ${against?.tone ?? "yes"}`, title: against?.text }, badge(against)),
+    fitBadge(against),
     el("small", { id: `${id}-facts` }, facts.join(" · ")),
   );
 }

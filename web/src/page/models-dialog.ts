@@ -12,11 +12,13 @@ import {
 import type { MemberSource } from "../protocol/messages.ts";
 import { BuiltInOffer } from "./built-in-offer.ts";
 import type { CatalogueModel, Ensemble } from "./catalogue.ts";
-import { byId, button, el } from "./dom.ts";
+import { modal } from "./dialog.ts";
+import { el } from "./dom.ts";
 import { filePicker } from "./drop.ts";
 import { ensemblesList } from "./ensembles-list.ts";
 import type { Machine } from "./fit.ts";
 import { ModelPicker } from "./model-picker.ts";
+import { ModelsSearch } from "./models-search.ts";
 import type { PickedFile } from "./picked.ts";
 import { QuantiseSelect } from "./quantise-choice.ts";
 import { readableName } from "./readable-name.ts";
@@ -46,7 +48,8 @@ export interface DialogEvents {
 export class ModelsDialog {
   /** For models added by hand. */
   readonly quantise = new QuantiseSelect();
-  readonly #dialog = byId("models-dialog", HTMLDialogElement);
+  readonly #dialog: HTMLDialogElement;
+  readonly #search = new ModelsSearch(() => this.#dialog);
   readonly #events: DialogEvents;
   readonly #host: string;
   readonly #about = el("p", { class: "description" });
@@ -75,12 +78,13 @@ export class ModelsDialog {
     this.#host = host;
     this.#events = events;
     this.#about.textContent = this.#promise(true);
-    const close = button("Close", () => this.close(), { class: "quiet" });
     const title = (id: string, text: string): HTMLElement => el("h3", { id }, text);
-    this.#dialog.append(
-      el("div", { class: "dialog-head" }, el("h2", { id: "models-title" }, "Models"), close),
+    this.#dialog = modal(
+      "models",
+      "Models",
       this.#about,
       this.#status,
+      this.#search.root,
       el(
         "section",
         { "aria-labelledby": "recommended-title" },
@@ -114,15 +118,12 @@ export class ModelsDialog {
       ),
     );
     this.#dialog.addEventListener("close", () => this.#choice?.abort());
-    // A click on the backdrop closes, as is usual for dialogs.
-    this.#dialog.addEventListener("click", (event) => {
-      if (event.target === this.#dialog) this.close();
-    });
   }
 
   /** Opens it at `place`; closing restores the focus. */
   async open(place?: "add" | "stored"): Promise<void> {
     this.say("");
+    this.#search.clear();
     this.#dialog.showModal();
     await this.refresh();
     if (place === "add") this.#reference.focus();
@@ -197,6 +198,7 @@ export class ModelsDialog {
     } catch (error) {
       this.#ensembles.replaceChildren(el("p", { role: "alert" }, typed(error).message));
     }
+    this.#search.show();
   }
 
   /** Text on what happens to a chosen model. */

@@ -80,8 +80,12 @@ export function runRecord(run: Run): RunRecord {
 
 /** Offers a file for download. */
 export function saveFile(name: string, contents: string, type: string): void {
+  saveBlob(name, new Blob([contents], { type }));
+}
+
+export function saveBlob(name: string, blob: Blob): void {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([contents], { type }));
+  link.href = URL.createObjectURL(blob);
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);

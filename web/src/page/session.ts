@@ -71,6 +71,8 @@ export class Session {
   readonly #drafts = new Latest<{ id: string; draft: Draft }>(({ id, draft }) =>
     this.keeper.saveDraft(id, draft),
   );
+  /** First question of the conversation, if it was just taken out of it. */
+  #firstBefore: string | undefined;
   #changing = Promise.resolve();
   #id = newId();
   exchanges: Exchange[] = [];
@@ -130,6 +132,7 @@ export class Session {
   #leave(id: string): void {
     this.#events.onLeave();
     this.#id = id;
+    this.#firstBefore = undefined;
     this.exchanges = [];
     this.#host.replaceChildren();
   }
@@ -156,6 +159,8 @@ export class Session {
     const exchange = this.#exchange(turn, false);
     this.#place(exchange);
     this.goOn(exchange, question);
+    if (this.#firstBefore !== undefined) this.#retitle(this.#firstBefore, turn.question);
+    this.#firstBefore = undefined;
     this.#remember();
     return exchange;
   }
@@ -188,6 +193,8 @@ export class Session {
     const id = this.#id;
     const before = this.exchanges;
     const gone = before.slice(before.indexOf(from));
+    const first = from === before[0] ? from.question : undefined;
+    this.#firstBefore = first;
     const deleted = this.#remove(gone);
     this.#events.onShown();
     const bringBack = (): void => {
@@ -198,10 +205,18 @@ export class Session {
       void Promise.all([deleted, this.#remove(since)])
         .then(() => this.keeper.saveTurns(turns))
         .then(() => this.#events.onChange());
+      const [instead] = since;
+      if (first !== undefined && instead) this.#retitle(instead.question, first);
+      this.#firstBefore = undefined;
       for (const each of gone) this.#place(each);
       this.#events.onShown();
     };
     return { count: gone.length, bringBack };
+  }
+
+  /** The conversation has another first question, which its title follows. */
+  #retitle(before: string, now: string): void {
+    void this.keeper.followQuestion(this.#id, before, now).then(() => this.#events.onChange());
   }
 
   /** Removes exchanges, here and from what is kept; what is still to come of them is not kept. */

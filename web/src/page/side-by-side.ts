@@ -1,4 +1,4 @@
-/** The ensemble's answer beside each member's own, in cards; members answer in turn. */
+/** The ensemble's answer beside members' own, in cards; members answer in turn. */
 import type { Conclave, ConclaveEvent } from "../library/conclave.ts";
 import { showMarkdown } from "../library/markdown/show.ts";
 import { isFatal, type ConclaveError } from "../protocol/errors.ts";
@@ -30,20 +30,20 @@ export class SideBySide {
   /** Hidden while members answer: the page's Stop ends that. */
   readonly #close: HTMLButtonElement;
 
-  /** `exchange` is complete. */
-  constructor(exchange: Exchange, onClose: () => void) {
+  /** `exchange` is complete; `asked`: indices of its members to answer alone. */
+  constructor(exchange: Exchange, asked: readonly number[], onClose: () => void) {
     const { context, begun, rounds } = exchange;
     const { messages, members, voices } = context;
     this.#asked = {
       messages,
-      members,
+      members: asked.map((index) => members[index] ?? ""),
       ...(begun && {
         settings: begun.settings,
         sampling: begun.sampling,
         thinking: begun.thinking,
       }),
     };
-    this.#cards = members.map((name, index) => card(name, voice(voices[index] ?? index)));
+    this.#cards = asked.map((index) => card(members[index] ?? "", voice(voices[index] ?? index)));
     const together = card("Together", "together");
     const colour = ({ drafters, winner, writers }: RoundEvent): string =>
       writers.length > 1 ? "alike" : voice(voices[drafters[winner] ?? 0] ?? 0);
@@ -107,12 +107,14 @@ export class SideBySide {
     const finished = this.#cards.filter(({ root }) => root.dataset["state"] === "ended").length;
     const now = this.#cards.findIndex((card) => !card.over);
     const all = plural(this.#cards.length, "member");
-    const text =
-      over || now < 0
-        ? finished === this.#cards.length
-          ? "Every member has answered alone, under the same settings."
-          : `${finished} of ${all} have finished alone.`
-        : `${this.#asked.members[now]} answers alone, ${now + 1} of ${all}.`;
+    const [only, ...others] = this.#asked.members;
+    const one = others.length === 0;
+    let text = `${this.#asked.members[now]} answers alone${one ? "" : `, ${now + 1} of ${all}`}.`;
+    if (over || now < 0) {
+      text = one ? `${only} has not finished alone.` : `${finished} of ${all} have finished alone.`;
+      if (finished === this.#cards.length)
+        text = `${one ? only : "Every member"} has answered alone, under the same settings.`;
+    }
     if (this.#state.textContent !== text) this.#state.textContent = text;
   }
 }

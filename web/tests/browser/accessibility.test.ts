@@ -26,8 +26,17 @@ for (const colorScheme of ["light", "dark"] as const) {
       .locator("details.settings")
       .evaluate((details: HTMLDetailsElement) => (details.open = true));
     await withoutFaults(visitor, "after an answer, with a round laid open and the settings");
+    await page.getByRole("button", { name: /^Ask .+ alone$/ }).click();
+    await visitor.state("ready");
+    await withoutFaults(visitor, "with the strongest member's answer beside it");
     await visitor.models();
     await withoutFaults(visitor, "with the dialog open");
+    const search = page.getByRole("searchbox", { name: "Search models by name" });
+    await search.fill("smollm2");
+    await withoutFaults(visitor, "with models found by name");
+    await search.fill("nonesuch");
+    await withoutFaults(visitor, "with no model found");
+    await search.fill("");
     await page.keyboard.press("Escape");
     await page
       .locator("#attach-file")

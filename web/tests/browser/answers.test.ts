@@ -3,6 +3,7 @@
  * round under way.
  */
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { OpenAiServer } from "../../src/testing/openai-server.ts";
 import { faults } from "../axe.ts";
@@ -267,6 +268,90 @@ test("a question is edited and asked again, an answer regenerated, and the earli
   assert.equal(await visitor.text(), second);
   visitor.clean();
   await visitor.leave();
+});
+
+test("a conversation's title follows its first question, unless the visitor named it", async () => {
+  const visitor = await stand.arrive();
+  const { page } = visitor;
+  const titles = page.locator(".conversation-title");
+  const titled = async (title: string): Promise<void> => {
+    await page.locator("#conversations").click();
+    await titles.filter({ hasText: title }).waitFor();
+    assert.deepEqual(await titles.allTextContents(), [title]);
+    await page.keyboard.press("Escape");
+  };
+  const edit = async (index: number, question: string): Promise<void> => {
+    await page
+      .getByRole("button", { name: "Edit the question and ask again" })
+      .nth(index)
+      .press("Enter");
+    await page.getByRole("textbox", { name: "The question, edited" }).fill(question);
+    await page.keyboard.press("Enter");
+    await visitor.state("ready");
+  };
+  await visitor.answer("What is 2 + 3?");
+  await visitor.answer("What is 5 + 4?");
+  await edit(1, "What is 5 + 5?");
+  await titled("What is 2 + 3?");
+  await edit(0, "What is 20 + 30?");
+  await titled("What is 20 + 30?");
+  await page.getByRole("button", { name: "Bring back" }).click();
+  await titled("What is 2 + 3?");
+  await page.reload();
+  await visitor.state("ready");
+  await edit(0, "What is 1 + 1?");
+  await titled("What is 1 + 1?");
+
+  await page.locator("#conversations").click();
+  await page.getByRole("button", { name: /^Rename/ }).click();
+  await page.getByLabel("Title", { exact: true }).fill("Sums");
+  await page.keyboard.press("Enter");
+  await titles.filter({ hasText: "Sums" }).waitFor();
+  await page.keyboard.press("Escape");
+  await edit(0, "What is 4 + 4?");
+  await titled("Sums");
+  await visitor.leaveClean();
+});
+
+test("an answer is saved as a picture in its writers' colours", async () => {
+  const visitor = await stand.arrive({ colorScheme: "light" });
+  const { page } = visitor;
+  await visitor.answer("What is 347 + 586?");
+  const voices = await page.locator(".legend .name").evaluateAll((names) =>
+    names.map((name) => {
+      const hex = getComputedStyle(name).getPropertyValue("--voice").trim();
+      return [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16));
+    }),
+  );
+  assert.ok(voices.length >= 3);
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("button", { name: "Save as picture" }).press("Enter"),
+  ]);
+  assert.equal(download.suggestedFilename(), "conclave-answer.png");
+  const png = await readFile(await download.path());
+  const found = await page.evaluate(
+    async ({ base64, voices }) => {
+      const bytes = Uint8Array.from(atob(base64), (each) => each.charCodeAt(0));
+      const bitmap = await createImageBitmap(new Blob([bytes], { type: "image/png" }));
+      const canvas = new OffscreenCanvas(bitmap.width, bitmap.height);
+      const context = canvas.getContext("2d")!;
+      context.drawImage(bitmap, 0, 0);
+      const { data } = context.getImageData(0, 0, bitmap.width, bitmap.height);
+      const count = ([r, g, b]: number[]): number => {
+        let pixels = 0;
+        for (let at = 0; at < data.length; at += 4)
+          if (data[at] === r && data[at + 1] === g && data[at + 2] === b) pixels++;
+        return pixels;
+      };
+      return { width: bitmap.width, height: bitmap.height, pixels: voices.map(count) };
+    },
+    { base64: png.toString("base64"), voices },
+  );
+  assert.equal(found.width, 1440);
+  assert.ok(found.height > 300 && found.height < 3000, String(found.height));
+  for (const pixels of found.pixels) assert.ok(pixels > 20, found.pixels.join(", "));
+  await visitor.leaveClean();
 });
 
 test("drafts are shown as they arrive, then the votes, then one is kept", async () => {

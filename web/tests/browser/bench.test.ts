@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Report } from "../../src/bench/report.ts";
+import { faults } from "../axe.ts";
 import { stage } from "./stage.ts";
 import type { Visitor } from "./visitor.ts";
 
@@ -79,6 +80,34 @@ test("a run on random weights ends in tables and a report", { timeout: patience 
   const saved = visitor.page.waitForEvent("download");
   await visitor.page.locator("#download").click();
   assert.match((await saved).suggestedFilename(), /^conclave-bench-.*\.json$/);
+  await visitor.leaveClean();
+});
+
+test("one sentence tells the speed to anyone, and is copied by one press", {
+  timeout: patience,
+}, async () => {
+  const visitor = await visit(
+    "models=tiny:Q4_0&backend=cpu&ensembles=1&drafting=all&prefixes=64&segmentTokens=6&repeats=3&start",
+  );
+  const { page } = visitor;
+  const { workloads } = await reportOf(visitor, "done");
+  const { low, median, high } = workloads[0]!.members[0]!.draftStep.ms!;
+  const told = (await page.locator("#headline-text").textContent()) ?? "";
+  const [, words] = /^tiny: ([\d.,]+) words a second on this machine's CPU$/.exec(told) ?? [];
+  const rate = Number(words?.replaceAll(",", ""));
+  assert.ok(
+    Math.abs((rate * median) / 750 - 1) < 0.06,
+    `${told}: three words are four steps of ${median} ms (${low}–${high})`,
+  );
+  assert.match(
+    (await page.locator("#headline-note").textContent()) ?? "",
+    /^Measured: [\d.,]+ tokens a second \([\d.,]+–[\d.,]+\) after 64 tokens, in Q4_0\./,
+  );
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  await page.getByRole("button", { name: "Copy the sentence" }).press("Enter");
+  await page.getByRole("button", { name: "Copied" }).waitFor();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), told);
+  assert.deepEqual(await page.evaluate(faults, "./axe/axe.min.js"), []);
   await visitor.leaveClean();
 });
 

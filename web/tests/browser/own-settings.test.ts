@@ -119,6 +119,45 @@ test("the page can be installed: its manifest names icons of its own that are th
   await visitor.leave();
 });
 
+test("the first visit's way to real models is in view, clear of the question box", async () => {
+  for (const [width, height] of [
+    [1280, 900],
+    [1440, 900],
+    [390, 844],
+    [320, 640],
+  ] as const) {
+    const visitor = await stand.arrive({ viewport: { width, height } });
+    const { page } = visitor;
+    await page.getByRole("region", { name: "A recorded answer" }).waitFor();
+    const [choose, composer] = await Promise.all(
+      ["#choose", "#composer"].map((part) => page.locator(part).boundingBox()),
+    );
+    assert.ok(
+      choose && composer && choose.y > 0 && choose.y + choose.height <= composer.y,
+      `${width} × ${height}: ${JSON.stringify([choose, composer])}`,
+    );
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth), 0);
+    await visitor.leaveClean();
+  }
+});
+
+test("a link to the page has a preview, whose picture is there as large as it says", async () => {
+  const html = await readFile(`${dist}index.html`, "utf8");
+  const meta = (name: string): string =>
+    new RegExp(`<meta (?:property|name)="${name}" content="([^"]+)">`).exec(html)?.[1] ?? "";
+  for (const name of ["og:title", "og:description", "og:image:alt", "twitter:card"])
+    assert.notEqual(meta(name), "", name);
+  const home = meta("og:url");
+  const image = meta("og:image");
+  assert.ok(home !== "" && image.startsWith(home), image);
+  const png = await readFile(dist + image.slice(home.length));
+  assert.equal(png.toString("latin1", 1, 4), "PNG");
+  assert.deepEqual([png.readUInt32BE(16), png.readUInt32BE(20)].map(String), [
+    meta("og:image:width"),
+    meta("og:image:height"),
+  ]);
+});
+
 test("a recorded answer plays at the first visit, can be skipped, and stands still where motion is unwanted", async () => {
   const visitor = await Visitor.arrive(stand.browser, stand.site, { loaded: false });
   const { page } = visitor;

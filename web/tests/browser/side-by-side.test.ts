@@ -90,6 +90,55 @@ test("each member answers alone beside the ensemble, and the conversation knows 
   await visitor.leaveClean();
 });
 
+test("one press asks the strongest member alone, beside the ensemble, with both times", async () => {
+  const visitor = await stand.arrive({ search: "?debug" });
+  const { page } = visitor;
+  await visitor.set("seed", "5");
+  const together = await visitor.answer(story);
+  const strongest = await page.evaluate(async (content) => {
+    const { conclave } = window as unknown as { conclave: Conclave };
+    for await (const event of conclave.ask([{ role: "user", content }])) {
+      if (event.type !== "begin") continue;
+      const strengths = event.strengths.map((strength) => strength ?? 0);
+      return event.members[strengths.indexOf(Math.max(...strengths))] ?? "";
+    }
+    return "";
+  }, story);
+  const ask = page.getByRole("button", { name: `Ask ${strongest} alone` });
+  await ask.press("Enter");
+  await visitor.state("ready");
+  const view = page.getByRole("region", { name: "Side by side" });
+  assert.equal(
+    await view.getByRole("status").textContent(),
+    `${strongest} has answered alone, under the same settings.`,
+  );
+  assert.deepEqual(await view.locator("h4").allTextContents(), ["Together", strongest]);
+  const [first, second] = await view.locator(".alone-answer").allTextContents();
+  assert.equal(first, together);
+  for (const told of await view.locator(".facts").allTextContents())
+    assert.match(told, /^finished · \d+ tokens? in [\d.]+ (ms|s)$/);
+  const [left, right] = await Promise.all(
+    [0, 1].map((index) => view.locator(".alone").nth(index).boundingBox()),
+  );
+  assert.ok(left && right && left.y === right.y && left.x < right.x, "beside each other");
+  await view.getByRole("button", { name: "Close" }).press("Enter");
+  assert.equal(
+    await page.evaluate(() => document.activeElement?.textContent),
+    `Ask ${strongest} alone`,
+    "its button has the focus again",
+  );
+
+  // The same as in its card when all are asked.
+  await page.getByRole("button", { name: "Side by side" }).press("Enter");
+  await visitor.state("ready");
+  assert.equal(
+    await view.locator(".alone", { hasText: strongest }).locator(".alone-answer").textContent(),
+    second,
+  );
+  assert.equal(await page.locator(".exchange").count(), 1);
+  await visitor.leaveClean();
+});
+
 test("one stop ends all: who is unfinished says so, and who was not asked", async () => {
   await putBeforeWorker(stand.site, "paced-worker.ts");
   const visitor = await stand.arrive({

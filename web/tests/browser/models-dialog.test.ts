@@ -1,0 +1,106 @@
+/** The dialog for choosing models: search, fit before anything loads, and picked files too large. */
+import assert from "node:assert/strict";
+import { mkdtemp, open, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { faults } from "../axe.ts";
+import { stage } from "./stage.ts";
+
+const stand = stage("none");
+let folder = "";
+before(async () => void (folder = await mkdtemp(join(tmpdir(), "conclave-dialog-"))));
+after(() => rm(folder, { recursive: true, force: true }));
+
+test("models are searched by name, by the keyboard alone, on a phone in one column", async () => {
+  const visitor = await stand.arrive({ viewport: { width: 390, height: 844 } });
+  const { page } = visitor;
+  await visitor.models();
+  const dialog = page.locator("#models-dialog");
+  const labels = dialog.locator(".pick-list label:visible");
+  const all = await dialog.locator(".pick-list label").count();
+  const search = page.getByRole("searchbox", { name: "Search models by name" });
+  const found = dialog.locator(".search-line").getByRole("status");
+  await page.keyboard.press("Tab");
+  assert.equal(
+    await search.evaluate((input) => input === document.activeElement),
+    true,
+    "it comes first after the way out",
+  );
+  await page.keyboard.type("0.5b QWEN");
+  assert.match((await found.textContent()) ?? "", /^\d models?, \d ensembles?, 0 stored\.$/);
+  const names = await labels.allTextContents();
+  assert.ok(names.length > 0 && names.length < all, names.join(", "));
+  for (const name of names) assert.match(name, /qwen.*0\.5b/i);
+  for (const card of await dialog.locator(".ensemble:visible").allTextContents())
+    assert.match(card, /qwen.*0\.5b/i);
+  assert.equal(
+    await dialog.evaluate(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth),
+    false,
+    "nothing is wider than the screen",
+  );
+  const lefts = await labels.evaluateAll((each) =>
+    each.map((one) => one.getBoundingClientRect().x),
+  );
+  assert.equal(new Set(lefts).size, 1, "one column");
+  await page.keyboard.type(" nonesuch");
+  assert.match((await found.textContent()) ?? "", /^No model here has such a name/);
+  assert.equal(await labels.count(), 0);
+  await search.fill("");
+  assert.equal(await found.textContent(), "");
+  assert.equal(await labels.count(), all);
+
+  // It stays while the lists are built anew, and begins empty when the dialog opens again.
+  await search.fill("smollm2");
+  const few = await labels.count();
+  await page.locator("#context-tokens").selectOption("1024");
+  await page.waitForTimeout(200);
+  assert.equal(await labels.count(), few);
+  await dialog.getByRole("button", { name: "Close" }).press("Enter");
+  await visitor.models();
+  assert.equal(await search.inputValue(), "");
+  await page.mouse.click(195, 5);
+  await visitor.leaveClean();
+});
+
+test("each model says whether it fits before anything loads", async () => {
+  const visitor = await stand.arrive();
+  const { page } = visitor;
+  await visitor.models();
+  const dialog = page.locator("#models-dialog");
+  for (const entry of [".pick-list li", ".ensemble-members li"]) {
+    const models = dialog.locator(entry);
+    const badges = await models.locator(".badge").allTextContents();
+    assert.equal(badges.length, await models.count(), entry);
+    for (const badge of badges) assert.match(badge, /^(fits|may be too large|too large here)$/);
+    assert.ok(badges.includes("fits"), entry);
+  }
+  await visitor.leaveClean();
+});
+
+test("a picked file that is too large says so, and loads only when pressed", async () => {
+  const path = join(folder, "Giant.gguf");
+  const file = await open(path, "w");
+  await file.truncate(5e9); // Takes no place on the disk.
+  await file.close();
+  const visitor = await stand.arrive();
+  const { page } = visitor;
+  await visitor.pick([path]);
+  const notice = page.locator(".notice.warning");
+  assert.match(
+    (await notice.locator("p").first().textContent()) ?? "",
+    /^Giant is too large here\. Too large for the CPU path/,
+  );
+  assert.deepEqual(await page.evaluate(faults, "./axe/axe.min.js"), []);
+  const card = page.locator(".member", { hasText: "Giant" });
+  assert.equal(await card.count(), 0);
+  await visitor.state("ready");
+  await notice.getByRole("button", { name: "Load Giant nevertheless" }).press("Enter");
+  assert.equal(await notice.count(), 0);
+  await card.and(page.locator('[data-state="failed"]')).waitFor();
+  assert.match(
+    (await card.getByRole("alert").textContent()) ?? "",
+    /^Giant needs 5\.0\sGB of memory/,
+  );
+  await visitor.leave();
+});
