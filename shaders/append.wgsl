@@ -1,8 +1,8 @@
 // Norm and rotary embedding of queries and keys, and the append of keys and values to the cache,
 // from one row of q, k and v for each token. An item is one head of one token: of a query, a key or
-// a value. `shared/cache/write_*.wgsl` writes a head of the cache: as it is, or as fractions of its
-// largest number, 16 bits each (against f16 four bits more where it counts), followed by that
-// number. Queries go to their own buffer, since a norm of all heads is read by each of them.
+// a value. `shared/cache/write_*.wgsl` writes a head of the cache: as it is, or as fractions of the
+// largest of eight numbers, 16 bits each (against f16 four bits more where it counts), followed by
+// these largest. Queries go to their own buffer, since a norm of all heads is read by each of them.
 struct Params {
     heads: u32,
     kv_heads: u32,     // 0: queries alone, and nothing is appended
@@ -147,13 +147,8 @@ fn make(at: vec3<u32>, across: u32, local: u32) {
     let words = words_of_head();
     let kv_head = (which - params.heads) % params.kv_heads;
     let into = (place.y * params.kv_heads + kv_head) * words;
-    var peak = 0.0;
-    for (var i = local; i < width; i += THREADS) {
-        peak = max(peak, abs(stored(head, i)));
-    }
-    let unit = most_of_all(peak, local);
     for (var i = local; i < words; i += THREADS) {
-        let word = word_of_head(i, head, unit);
+        let word = word_of_head(i, head);
         if (is_value) {
             values[into + i] = word;
         } else {

@@ -1,8 +1,9 @@
 // The gated short convolution (LFM2): C · conv(B · x) for a token's B, C and x, over its own B · x
 // and those of the tokens before it, first in its own candidate, then in the prefix. An item is one
 // group of channels of one token, which also writes its B · x to the cache. Tokens of this pass are
-// computed from B and x: their rows may not be written yet. `shared/cache/write_*.wgsl` and
-// `number_*.wgsl` write and read a group, as a head of the cache.
+// computed from B and x, since their rows may not be written yet, and rounded as these: a token is
+// the same in whichever pass it ran. `shared/cache/write_*.wgsl` and `number_*.wgsl` write and read
+// a group, as a head of the cache.
 struct Params {
     groups: u32,
     width: u32,     // channels of a group
@@ -48,7 +49,7 @@ fn seen(place: vec4<u32>, back: u32, which: u32, i: u32) -> f32 {
     // The rows of a pass are consecutive.
     let first = tokens[0].y;
     if (row >= first) {
-        return stored(head_of(row - first, which), i);
+        return kept(head_of(row - first, which), i);
     }
     if (row >= params.capacity) {
         return 0.0;
@@ -78,13 +79,8 @@ fn make(at: vec3<u32>, across: u32, local: u32) {
     if (place.y >= params.capacity) {
         return;
     }
-    var peak = 0.0;
-    for (var i = local; i < width; i += THREADS) {
-        peak = max(peak, abs(stored(head, i)));
-    }
-    let unit = most_of_all(peak, local);
     let words = words_of_head();
     for (var i = local; i < words; i += THREADS) {
-        cache[(place.y * params.groups + which) * words + i] = word_of_head(i, head, unit);
+        cache[(place.y * params.groups + which) * words + i] = word_of_head(i, head);
     }
 }

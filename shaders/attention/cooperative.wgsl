@@ -55,7 +55,8 @@ fn main(
             let at = row * line + column_of_head;
             var dots = vec4<f32>(0.0);
             for (var i = 0u; i < quads; i++) {
-                let k = key_quad(at, i);
+                let units = key_units(at, i);
+                let k = key_quad(at, i) * select(units.x, units.y, i % 4u > 1u);
                 dots += vec4<f32>(
                     dot(query[i], k),
                     dot(query[quads + i], k),
@@ -64,7 +65,7 @@ fn main(
                 );
             }
             seen = seen_by(share, row);
-            score = select(score, capped(dots * key_unit(at)), seen);
+            score = select(score, capped(dots), seen);
         }
         scores[local] = score;
         workgroupBarrier();
@@ -85,7 +86,8 @@ fn main(
             let limit = min(WORKGROUP, share.to_key - tile);
             for (var i = part; i < limit; i += parts) {
                 let at = row_of(share, tile + i) * line + column_of_head;
-                let v = value_quad(at, lane) * value_unit(at);
+                let units = value_units(at, lane);
+                let v = value_quad(at, lane) * select(units.x, units.y, lane % 4u > 1u);
                 let chance = chances[i];
                 total += chance;
                 sum0 += chance.x * v;

@@ -3,7 +3,6 @@ const THREADS: u32 = 64u;  // of an item
 const ITEMS: u32 = 1u;     // of a workgroup
 
 var<workgroup> sums: array<f32, THREADS>;
-var<workgroup> peaks: array<f32, THREADS>;
 
 // The sum over all threads of the item; once a kernel. Every thread sums all of it: one barrier
 // instead of seven.
@@ -15,17 +14,6 @@ fn sum_of_all(own: f32, local: u32) -> f32 {
         all += sums[i];
     }
     return all;
-}
-
-// The largest over all threads of the item; once a kernel.
-fn most_of_all(own: f32, local: u32) -> f32 {
-    peaks[local] = own;
-    workgroupBarrier();
-    var most = peaks[0];
-    for (var i = 1u; i < THREADS; i++) {
-        most = max(most, peaks[i]);
-    }
-    return most;
 }
 
 @compute @workgroup_size(64)

@@ -7,10 +7,6 @@ fn sum_of_all(own: f32, local: u32) -> f32 {
     return own;
 }
 
-fn most_of_all(own: f32, local: u32) -> f32 {
-    return own;
-}
-
 @compute @workgroup_size(8)
 fn main(
     @builtin(workgroup_id) group: vec3<u32>,

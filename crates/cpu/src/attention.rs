@@ -186,7 +186,8 @@ where
         let rows = (end - begin) * LANES;
 
         self.scratch.clear();
-        self.scratch.resize(T * rows, 0.0);
+        self.scratch.resize(2 * T * rows, 0.0);
+        let (all, scaled) = self.scratch.split_at_mut(T * rows);
         self.parts.clear();
         for at in at {
             K::parts(&self.queries[at..][..width], &mut self.parts);
@@ -197,24 +198,38 @@ where
             let keys = self.planes.keys(cache.shape(), head, eight);
             let sums = K::products::<L, T>(l, keys, queries);
             for (t, sums) in sums.into_iter().enumerate() {
-                let to = &mut self.scratch[t * rows + (eight - begin) * LANES..];
+                let to = &mut all[t * rows + (eight - begin) * LANES..];
                 if let Some(to) = to.first_chunk_mut() {
-                    l.store(l.mul(sums, l.load(cache.key_scales(head, eight))), to);
+                    l.store(sums, to);
                 }
             }
         }
+        let seen = seen.map(|seen| seen.from(begin * LANES));
         let mut factors = [0.0; T];
-        let scores = self.scratch.chunks_exact_mut(rows.max(1));
-        let scales = &cache.value_scales(head)[begin * LANES..][..rows];
-        for ((scores, seen), factor) in scores.zip(seen).zip(&mut factors) {
-            *factor = self
-                .attention
-                .softmax(l, scores, begin * LANES, seen, scales);
+        let scores = all.chunks_exact_mut(rows.max(1));
+        for ((scores, seen), factor) in scores.zip(&seen).zip(&mut factors) {
+            *factor = self.attention.softmax(l, scores, seen);
         }
-        let weights = std::array::from_fn(|t| &self.scratch[t * rows..][..rows]);
         for eight in 0..width.div_ceil(LANES) {
             let values = self.planes.values(cache.shape(), head, eight);
             let values = &values[begin * LANES..][..rows];
+            let weights = match self.planes.value_scales(cache.shape(), head, eight) {
+                [] => &*all,
+                scales => {
+                    let from = all.chunks_exact(rows.max(1));
+                    let to = scaled.chunks_exact_mut(rows.max(1));
+                    for ((from, to), seen) in from.zip(to).zip(&seen) {
+                        let eights = to.as_chunks_mut().0.iter_mut().zip(from.as_chunks().0);
+                        for ((to, from), scales) in eights.zip(&scales[begin..]) {
+                            l.store(l.mul(l.load(from), l.load_bf16(scales)), to);
+                        }
+                        // A broken row's scale is NaN, also for those that do not see it.
+                        seen.hide_others(to);
+                    }
+                    &*scaled
+                }
+            };
+            let weights = std::array::from_fn(|t| &weights[t * rows..][..rows]);
             let sums = <[K::Number; LANES]>::products::<L, T>(l, values, weights);
             for (t, sums) in sums.into_iter().enumerate() {
                 let mut lanes = [0.0; LANES];
@@ -228,34 +243,39 @@ where
 }
 
 impl Attention {
-    /// Turns the scores of the rows from `first` on into factors of their values: softmax weights
-    /// times `scales`, zero for invisible rows. Returns the factor still to be applied to the sum.
+    /// Turns scores into softmax weights, zero for invisible rows. Returns the factor still to be
+    /// applied to the sum of weighted values.
     #[inline(always)]
-    fn softmax<L: Lanes>(
-        self,
-        l: L,
-        scores: &mut [f32],
-        first: usize,
-        seen: &Seen,
-        scales: &[f32],
-    ) -> f32 {
-        let here =
-            |range: &Range<usize>| range.start.max(first) - first..range.end.max(first) - first;
-        let seen = [here(&seen.prefix), here(&seen.own)];
-        let mut top = f32::NEG_INFINITY;
-        for range in &seen {
-            let largest = scale(l, &mut scores[range.clone()], self.scale, self.softcap);
-            top = top.max(largest);
-        }
-        let mut sum = 0.0;
-        for range in &seen {
-            let scales = &scales[range.clone()];
-            sum += powers(l, &mut scores[range.clone()], top, Some(scales));
-        }
-        let [prefix, own] = seen;
-        scores[..prefix.start].fill(0.0);
-        scores[prefix.end..own.start].fill(0.0);
-        scores[own.end..].fill(0.0);
+    fn softmax<L: Lanes>(self, l: L, scores: &mut [f32], seen: &Seen) -> f32 {
+        let Seen { prefix, own } = seen;
+        // Together, as in a text of their own: a sum's rounding depends on the lane of each number,
+        // and must not depend on where a prefix ends and where its candidate's rows lie.
+        scores.copy_within(own.clone(), prefix.end);
+        let together = prefix.start..prefix.end + own.len();
+        let top = scale(l, &mut scores[together.clone()], self.scale, self.softcap);
+        let sum = powers(l, &mut scores[together.clone()], top);
+        scores.copy_within(prefix.end..together.end, own.start);
+        seen.hide_others(scores);
         1.0 / sum
+    }
+}
+
+impl Seen {
+    /// The same, counting rows from `first`.
+    #[inline(always)]
+    fn from(&self, first: usize) -> Self {
+        let from = |rows: &Range<usize>| rows.start.max(first) - first..rows.end.max(first) - first;
+        Self {
+            prefix: from(&self.prefix),
+            own: from(&self.own),
+        }
+    }
+
+    /// Zeroes the weights of invisible rows.
+    #[inline(always)]
+    fn hide_others(&self, weights: &mut [f32]) {
+        weights[..self.prefix.start].fill(0.0);
+        weights[self.prefix.end..self.own.start].fill(0.0);
+        weights[self.own.end..].fill(0.0);
     }
 }

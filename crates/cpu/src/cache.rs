@@ -1,26 +1,27 @@
 //! The KV cache of one block, packed like matrices: the keys as a matrix of rows, the values as the
 //! transposed one.
 //!
-//! A row of a head is 16-bit integers that share a scale, with an eighth of f16's error for large
-//! numbers, which scores consist of. Queries are rounded too, so that scores are integer products.
-//! The weights of values are not: rounding eight together would depend on neighbouring rows, and a
-//! candidate in line must give what it gives alone. Where rounding is ruled out, the cache is f32.
+//! Numbers are 16-bit integers, each eight of a head's row with a scale: keys have dimensions that
+//! exceed the others by hundreds, and one scale for a whole head lost 8e-3 of the largest logit of a
+//! model. Scales are rounded up to BF16, so that no number exceeds its integers. Queries are rounded
+//! too, so that scores are integer products. The weights of values are not: rounding eight together
+//! would depend on neighbouring rows, and a candidate in line must give what it gives alone. Where
+//! rounding is ruled out, the cache is f32.
 
 use crate::carry::Carry;
-use crate::input::{I16x4, nearest, step_of};
+use crate::input::{I16x4, nearest, step_of_half};
 use crate::lanes::LANES;
-use crate::packed::{F32x8, I16x8, I16x8x4};
+use crate::packed::{F32x8, I16x8, I16x8x8};
 use crate::tile::Tile;
+
+/// Numbers of a row that share a scale.
+const GROUP: usize = LANES;
 
 /// Keys and values of one block.
 #[derive(Debug, Clone)]
 pub struct Cache {
     shape: Shape,
     numbers: Numbers,
-    /// Scales of each head's key rows, `[heads, groups · 8]`.
-    key_scales: Vec<f32>,
-    /// The same for values.
-    value_scales: Vec<f32>,
 }
 
 /// Layout of keys and values.
@@ -36,7 +37,7 @@ pub(crate) struct Shape {
 #[derive(Debug, Clone)]
 pub(crate) enum Numbers {
     /// Integers times a scale.
-    Integers(Planes<I16x8x4, I16x8>),
+    Integers(Planes<I16x8x8, I16x8>),
     /// Unrounded.
     Floats(Planes<F32x8, F32x8>),
 }
@@ -48,6 +49,9 @@ pub(crate) struct Planes<K, V> {
     keys: Vec<K>,
     /// `[heads, width / 8, groups · 8]`, a lane for each of eight dimensions; zeros beyond `width`.
     values: Vec<V>,
+    /// BF16 scale of each of `values`, a lane for each of eight rows: `[heads, width / 8, groups]`;
+    /// empty where numbers are not rounded.
+    value_scales: Vec<[u16; LANES]>,
 }
 
 /// Blocks of keys.
@@ -58,26 +62,55 @@ pub(crate) trait Keys: Tile + Copy {
     const COLS: usize;
     /// All zeros.
     const NONE: Self;
+    /// Whether each eight numbers of a row have a scale.
+    const SCALED: bool;
 
     /// The number at a lane and a column.
     fn number(&mut self, lane: usize, col: usize) -> &mut Self::Number;
+
+    /// The BF16 scale of a lane, where there are scales.
+    fn scale(&mut self, lane: usize) -> Option<&mut u16>;
+
+    /// Rounds up to eight numbers; returns their BF16 scale.
+    fn round(numbers: &[f32], to: &mut [Self::Number; GROUP]) -> u16;
 
     /// Appends a query in the form of products' input.
     fn parts(query: &[f32], to: &mut Vec<Self::InputBlock>);
 }
 
-impl Keys for I16x8x4 {
+impl Keys for I16x8x8 {
     type Number = i16;
-    const COLS: usize = 4;
-    const NONE: Self = [[0; 2 * LANES]; 2];
+    const COLS: usize = GROUP;
+    const NONE: Self = Self {
+        scales: [0; LANES],
+        pairs: [[0; 2 * LANES]; GROUP / 2],
+    };
+    const SCALED: bool = true;
 
     #[inline(always)]
     fn number(&mut self, lane: usize, col: usize) -> &mut i16 {
-        &mut self[col / 2][2 * lane + col % 2]
+        &mut self.pairs[col / 2][2 * lane + col % 2]
     }
 
-    fn parts(query: &[f32], to: &mut Vec<I16x4>) {
-        to.extend(query.chunks(4).map(I16x4::round));
+    #[inline(always)]
+    fn scale(&mut self, lane: usize) -> Option<&mut u16> {
+        Some(&mut self.scales[lane])
+    }
+
+    #[inline(always)]
+    fn round(numbers: &[f32], to: &mut [i16; GROUP]) -> u16 {
+        let (scale, inverse) = step_of_half(numbers);
+        for (to, number) in to.iter_mut().zip(numbers) {
+            *to = nearest(number * inverse) as i16;
+        }
+        scale
+    }
+
+    fn parts(query: &[f32], to: &mut Vec<[I16x4; 2]>) {
+        to.extend(query.chunks(GROUP).map(|eight| {
+            let (first, second) = eight.split_at(eight.len().min(GROUP / 2));
+            [first, second].map(I16x4::round)
+        }));
     }
 }
 
@@ -85,10 +118,22 @@ impl Keys for F32x8 {
     type Number = f32;
     const COLS: usize = 1;
     const NONE: Self = [0.0; LANES];
+    const SCALED: bool = false;
 
     #[inline(always)]
     fn number(&mut self, lane: usize, _: usize) -> &mut f32 {
         &mut self[lane]
+    }
+
+    #[inline(always)]
+    fn scale(&mut self, _: usize) -> Option<&mut u16> {
+        None
+    }
+
+    #[inline(always)]
+    fn round(numbers: &[f32], to: &mut [f32; GROUP]) -> u16 {
+        to[..numbers.len()].copy_from_slice(numbers);
+        0
     }
 
     fn parts(query: &[f32], to: &mut Vec<f32>) {
@@ -112,8 +157,6 @@ impl Cache {
             } else {
                 Numbers::Integers(Planes::new(shape))
             },
-            key_scales: vec![1.0; heads * shape.rows()],
-            value_scales: vec![1.0; heads * shape.rows()],
         }
     }
 
@@ -134,11 +177,10 @@ impl Cache {
 
     /// Bytes of memory.
     pub fn bytes(&self) -> usize {
-        let numbers = match &self.numbers {
+        match &self.numbers {
             Numbers::Integers(planes) => planes.bytes(),
             Numbers::Floats(planes) => planes.bytes(),
-        };
-        numbers + size_of_val(&self.key_scales[..]) + size_of_val(&self.value_scales[..])
+        }
     }
 
     /// Bytes of memory that [`new`](Self::new) takes.
@@ -157,20 +199,8 @@ impl Cache {
         let heads = key.chunks_exact(width).zip(value.chunks_exact(width));
         for (head, (key, value)) in heads.enumerate().take(shape.heads) {
             match &mut self.numbers {
-                Numbers::Floats(planes) => {
-                    planes.write(shape, head, row, |dimension| {
-                        (key[dimension], value[dimension])
-                    });
-                }
-                Numbers::Integers(planes) => {
-                    let [(key_scale, k), (value_scale, v)] = [key, value].map(step_of);
-                    self.key_scales[head * shape.rows() + row] = key_scale;
-                    self.value_scales[head * shape.rows() + row] = value_scale;
-                    planes.write(shape, head, row, |dimension| {
-                        let (key, value) = (k * key[dimension], v * value[dimension]);
-                        (nearest(key) as i16, nearest(value) as i16)
-                    });
-                }
+                Numbers::Floats(planes) => planes.write(shape, head, row, key, value),
+                Numbers::Integers(planes) => planes.write(shape, head, row, key, value),
             }
         }
     }
@@ -183,18 +213,13 @@ impl Cache {
             Numbers::Integers(planes) => planes.move_rows(shape, from, to, count),
             Numbers::Floats(planes) => planes.move_rows(shape, from, to, count),
         }
-        for at in (0..shape.heads).map(|head| head * shape.rows()) {
-            for scales in [&mut self.key_scales, &mut self.value_scales] {
-                scales.copy_within(at + from..at + from + count, at + to);
-            }
-        }
     }
 
     /// Bytes of a row.
     pub fn row_bytes(heads: usize, width: usize, exact: bool) -> usize {
         let of_head = match exact {
             true => size_of::<f32>() * width,
-            false => size_of::<i16>() * width + size_of::<f32>(),
+            false => size_of::<i16>() * (width + width.div_ceil(GROUP)),
         };
         2 * heads * of_head
     }
@@ -206,12 +231,7 @@ impl Cache {
         for head in 0..shape.heads {
             match &mut self.numbers {
                 Numbers::Floats(planes) => planes.carry(shape, head, rows, carry),
-                Numbers::Integers(planes) => {
-                    for scales in [&mut self.key_scales, &mut self.value_scales] {
-                        carry.numbers(&mut scales[head * shape.rows()..][..rows]);
-                    }
-                    planes.carry(shape, head, rows, carry);
-                }
+                Numbers::Integers(planes) => planes.carry(shape, head, rows, carry),
             }
         }
     }
@@ -223,18 +243,6 @@ impl Cache {
     pub(crate) fn numbers(&self) -> &Numbers {
         &self.numbers
     }
-
-    /// Scales of the keys `8 · group ..` of a head.
-    #[inline(always)]
-    pub(crate) fn key_scales(&self, head: usize, group: usize) -> &[f32; LANES] {
-        &self.key_scales.as_chunks().0[head * self.shape.groups + group]
-    }
-
-    /// Scale of each row of a head's values, `[rows]`.
-    #[inline(always)]
-    pub(crate) fn value_scales(&self, head: usize) -> &[f32] {
-        &self.value_scales[head * self.rows()..][..self.rows()]
-    }
 }
 
 impl Shape {
@@ -243,48 +251,78 @@ impl Shape {
         self.groups * LANES
     }
 
+    /// Groups of dimensions that share a scale.
+    #[inline(always)]
+    fn eights(self) -> usize {
+        self.width.div_ceil(GROUP)
+    }
+
     /// Index of the dimensions `8 · eight ..` of a head's values.
     #[inline(always)]
     fn values(self, head: usize, eight: usize) -> usize {
-        (head * self.width.div_ceil(LANES) + eight) * self.rows()
+        (head * self.eights() + eight) * self.rows()
     }
 }
 
 impl<K: Keys> Planes<K, [K::Number; LANES]> {
     fn new(s: Shape) -> Self {
         let keys = s.heads * s.groups * s.width.div_ceil(K::COLS);
-        let values = s.heads * s.width.div_ceil(LANES) * s.rows();
+        let values = s.heads * s.eights() * s.rows();
+        let scales = if K::SCALED { values / LANES } else { 0 };
         Self {
             keys: vec![K::NONE; keys],
             values: vec![[K::Number::default(); LANES]; values],
+            value_scales: vec![[0; LANES]; scales],
         }
     }
 
     fn bytes(&self) -> usize {
-        size_of_val(&self.keys[..]) + size_of_val(&self.values[..])
+        size_of_val(&self.keys[..])
+            + size_of_val(&self.values[..])
+            + size_of_val(&self.value_scales[..])
+    }
+
+    fn block(&mut self, s: Shape, head: usize, row: usize, dimension: usize) -> &mut K {
+        let at = (head * s.groups + row / LANES) * s.width.div_ceil(K::COLS);
+        &mut self.keys[at + dimension / K::COLS]
     }
 
     fn key(&mut self, s: Shape, head: usize, row: usize, dimension: usize) -> &mut K::Number {
-        let at = (head * s.groups + row / LANES) * s.width.div_ceil(K::COLS);
-        self.keys[at + dimension / K::COLS].number(row % LANES, dimension % K::COLS)
+        let block = self.block(s, head, row, dimension);
+        block.number(row % LANES, dimension % K::COLS)
     }
 
     fn value(&mut self, s: Shape, head: usize, row: usize, dimension: usize) -> &mut K::Number {
         &mut self.values[s.values(head, dimension / LANES) + row][dimension % LANES]
     }
 
-    /// Writes key and value of one row of a head; `numbers` returns both for a dimension.
-    fn write(
-        &mut self,
-        s: Shape,
-        head: usize,
-        row: usize,
-        numbers: impl Fn(usize) -> (K::Number, K::Number),
-    ) {
-        for dimension in 0..s.width {
-            let (key, value) = numbers(dimension);
-            *self.key(s, head, row, dimension) = key;
-            *self.value(s, head, row, dimension) = value;
+    /// The scales of the dimensions `8 · eight ..` of a row's key and value.
+    fn scales(&mut self, s: Shape, head: usize, row: usize, eight: usize) -> Option<[&mut u16; 2]> {
+        let at = (s.values(head, eight) + row) / LANES;
+        let key_at = (head * s.groups + row / LANES) * s.width.div_ceil(K::COLS);
+        let key = self.keys.get_mut(key_at + eight * GROUP / K::COLS)?;
+        let values = self.value_scales.get_mut(at)?;
+        Some([key.scale(row % LANES)?, &mut values[row % LANES]])
+    }
+
+    /// Writes key and value of one row of a head.
+    fn write(&mut self, s: Shape, head: usize, row: usize, key: &[f32], value: &[f32]) {
+        let eights = key.chunks(GROUP).zip(value.chunks(GROUP));
+        for (eight, (key, value)) in eights.enumerate() {
+            let mut rounded = [[K::Number::default(); GROUP]; 2];
+            let [keys, values] = &mut rounded;
+            let rounding = [K::round(key, keys), K::round(value, values)];
+            for i in 0..key.len() {
+                let [key, value] = rounded.map(|numbers| numbers[i]);
+                *self.key(s, head, row, GROUP * eight + i) = key;
+                *self.value(s, head, row, GROUP * eight + i) = value;
+            }
+            if let Some(scales) = self.scales(s, head, row, eight) {
+                scales
+                    .into_iter()
+                    .zip(rounding)
+                    .for_each(|(to, scale)| *to = scale);
+            }
         }
     }
 
@@ -297,6 +335,15 @@ impl<K: Keys> Planes<K, [K::Number; LANES]> {
                     let value = *self.value(s, head, from, dimension);
                     *self.value(s, head, to, dimension) = value;
                 }
+                for eight in 0..s.eights() {
+                    let moved = self
+                        .scales(s, head, from, eight)
+                        .map(|two| two.map(|one| *one));
+                    let into = self.scales(s, head, to, eight);
+                    for (moved, into) in moved.iter().flatten().zip(into.into_iter().flatten()) {
+                        *into = *moved;
+                    }
+                }
             }
         }
     }
@@ -306,6 +353,11 @@ impl<K: Keys> Planes<K, [K::Number; LANES]> {
             for dimension in 0..s.width {
                 carry.numbers(std::slice::from_mut(self.key(s, head, row, dimension)));
                 carry.numbers(std::slice::from_mut(self.value(s, head, row, dimension)));
+            }
+            for eight in 0..s.eights() {
+                for scale in self.scales(s, head, row, eight).into_iter().flatten() {
+                    carry.numbers(std::slice::from_mut(scale));
+                }
             }
         }
     }
@@ -321,5 +373,12 @@ impl<K: Keys> Planes<K, [K::Number; LANES]> {
     #[inline(always)]
     pub fn values(&self, s: Shape, head: usize, eight: usize) -> &[[K::Number; LANES]] {
         &self.values[s.values(head, eight)..][..s.rows()]
+    }
+
+    /// Their scales, BF16; empty where there are none.
+    #[inline(always)]
+    pub fn value_scales(&self, s: Shape, head: usize, eight: usize) -> &[[u16; LANES]] {
+        let at = s.values(head, eight) / LANES;
+        self.value_scales.get(at..at + s.groups).unwrap_or_default()
     }
 }

@@ -156,6 +156,17 @@ pub(crate) fn step_of(values: &[f32]) -> (f32, f32) {
     step::<32767>(largest(values))
 }
 
+/// [`step_of`], rounded up to BF16, whose bits are returned: 2⁻⁷ more at most.
+#[inline(always)]
+pub(crate) fn step_of_half(values: &[f32]) -> (u16, f32) {
+    let (step, inverse) = step_of(values);
+    if !step.is_normal() {
+        return ((step.to_bits() >> 16) as u16, inverse);
+    }
+    let half = step.to_bits().div_ceil(1 << 16);
+    (half as u16, 1.0 / f32::from_bits(half << 16))
+}
+
 /// The nearest integer to a number of at most 2²²; arbitrary for NaN.
 #[inline(always)]
 pub(crate) fn nearest(number: f32) -> i32 {

@@ -30,8 +30,14 @@ pub(crate) struct Bf16x8(pub [u16; LANES]);
 /// One column of i16, as the cache keeps values.
 pub(crate) type I16x8 = [i16; LANES];
 
-/// I16x4 columns of i16, as the cache keeps keys: two of each row at a time.
-pub(crate) type I16x8x4 = [[i16; 2 * LANES]; 2];
+/// Eight columns of i16, as the cache keeps keys, with a scale of each row.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct I16x8x8 {
+    /// BF16.
+    pub scales: [u16; LANES],
+    /// Two columns of each row at a time.
+    pub pairs: [[i16; 2 * LANES]; 4],
+}
 
 /// One column of f32.
 pub(crate) type F32x8 = [f32; LANES];

@@ -159,7 +159,7 @@ impl Work for Fold<'_> {
         if let Some(found) = self.of_target.and_then(|at| self.logits.get(at)) {
             *logit = *found;
         }
-        *sum = *sum * (*top - new).exp() + powers(l, self.logits, new, None);
+        *sum = *sum * (*top - new).exp() + powers(l, self.logits, new);
         *top = new;
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::input::I16x4;
 use crate::lanes::Lanes;
-use crate::packed::{Bf16x8, F16x8, F32x8, I16x8, I16x8x4};
+use crate::packed::{Bf16x8, F16x8, F32x8, I16x8, I16x8x8};
 
 /// Maximum number of input rows multiplied at once.
 pub(crate) const MAX_ROWS: usize = 4;
@@ -84,31 +84,38 @@ impl Tile for F32x8 {
     }
 }
 
-impl Tile for I16x8x4 {
-    type InputBlock = I16x4;
+impl Tile for I16x8x8 {
+    type InputBlock = [I16x4; 2];
 
     #[inline(always)]
     fn products<L: Lanes, const T: usize>(
         l: L,
         rows: &[Self],
-        input: [&[I16x4]; T],
+        input: [&[[I16x4; 2]]; T],
     ) -> [L::Floats; T] {
         let mut sums = [l.floats(0.0); T];
-        let mut fours: [&[I16x4]; T] = [&[]; T];
+        let mut eights: [&[[I16x4; 2]]; T] = [&[]; T];
         for t in 0..T {
-            fours[t] = &input[t][..rows.len()];
+            eights[t] = &input[t][..rows.len()];
         }
         for (i, block) in rows.iter().enumerate() {
-            let mut dots = [l.ints(0); T];
-            for (pair, words) in block.iter().enumerate() {
-                let words = l.load_words(words);
+            let mut parts = [l.floats(0.0); T];
+            for (four, pairs) in block.pairs.as_chunks::<2>().0.iter().enumerate() {
+                let mut dots = [l.ints(0); T];
+                for (pair, words) in pairs.iter().enumerate() {
+                    let words = l.load_words(words);
+                    for t in 0..T {
+                        dots[t] = l.dot(dots[t], words, l.pair(eights[t][i][four].pairs[pair]));
+                    }
+                }
                 for t in 0..T {
-                    dots[t] = l.dot(dots[t], words, l.pair(fours[t][i].pairs[pair]));
+                    let scale = l.floats(eights[t][i][four].scale);
+                    parts[t] = l.mul_add(parts[t], l.to_floats(dots[t]), scale);
                 }
             }
+            let scales = l.load_bf16(&block.scales);
             for t in 0..T {
-                let scale = l.floats(fours[t][i].scale);
-                sums[t] = l.mul_add(sums[t], l.to_floats(dots[t]), scale);
+                sums[t] = l.mul_add(sums[t], parts[t], scales);
             }
         }
         sums

@@ -47,12 +47,11 @@ fn logprobs(choice: &Value) -> Vec<f64> {
     logprobs.iter().filter_map(Value::as_f64).collect()
 }
 
-/// Tolerance between two ways through the same weights: on the CPU a pass of another length rounds
-/// differently.
+/// The same logits: only their sums of powers are rounded differently, here in f64.
 fn assert_close(found: &[f64], wanted: &[f64]) {
     assert_eq!(found.len(), wanted.len());
     for (found, wanted) in found.iter().zip(wanted) {
-        assert!((found - wanted).abs() < 2e-3, "{found} for {wanted}");
+        assert!((found - wanted).abs() < 1e-5, "{found} for {wanted}");
     }
 }
 
@@ -109,6 +108,37 @@ fn candidates_behind_one_text_are_judged_as_each_alone() {
         &logprobs(&judged(&stage, json!(longer), "Ada")[0]),
         &expected("Ada", &longer),
     );
+}
+
+/// To the bit: alone; after a text that begins alike, so that a part of it is there; after an answer
+/// in rounds, whose candidates were verified in line; and after its own beginning was continued.
+#[test]
+fn a_text_is_as_probable_whatever_was_asked_before() {
+    let text = "What is 12 + 30? Let me add: first 12 + 8 = 20, then 20 + 22 = 42. The sum is 42.";
+    for model in ["conclave", "Juno", "Quill"] {
+        let echoed = |stage: &Stage| judged(stage, json!(text), model)[0]["logprobs"].clone();
+        let alone = echoed(&Stage::new());
+        let stage = Stage::new();
+        judged(&stage, json!(format!("{} is it 9?", &text[..30])), model);
+        assert_eq!(
+            echoed(&stage),
+            alone,
+            "{model}, after a text that begins alike"
+        );
+        let begun = Stage::new();
+        for length in [17, 29, 55] {
+            let body = json!({ "model": model, "prompt": &text[..length], "max_tokens": 20,
+                "temperature": 0 });
+            begun.complete(&body);
+            begun.chat("What is 5 + 5?", json!({}));
+            begun.complete(&body);
+            // Another text, so that no result is cached.
+            judged(&begun, json!("Another."), model);
+            begun.complete(&body);
+            assert_eq!(echoed(&begun), alone, "{model}, after {length} letters");
+            judged(&begun, json!("Another."), model);
+        }
+    }
 }
 
 #[test]

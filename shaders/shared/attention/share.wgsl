@@ -25,10 +25,11 @@ struct Params {
 const QUERIES: u32 = 4u;
 const LOWEST: f32 = -3.0e38;
 
-// The rows visible to a query: [seen, prefix) and [begin, row].
+// The rows visible to a query: [seen, prefix) and [begin, row], of a candidate from `start` on.
 struct Sight {
     seen: u32,
     prefix: u32,
+    start: u32,
     begin: u32,
     row: u32,
 }
@@ -49,7 +50,7 @@ fn sight(token: u32) -> Sight {
             begin = row + 1u - params.window;
         }
     }
-    return Sight(seen, prefix, begin, row);
+    return Sight(seen, prefix, start, begin, row);
 }
 
 fn sees(s: Sight, row: u32) -> bool {

@@ -11,16 +11,16 @@ fn key_quad(at: u32, i: u32) -> vec4<f32> {
     return keys[at + i];
 }
 
-// Factor on a product with the quads of a key.
-fn key_unit(at: u32) -> f32 {
-    return 1.0;
-}
-
 fn value_quad(at: u32, i: u32) -> vec4<f32> {
     return values[at + i];
 }
 
-// Factor on the quads of a value.
-fn value_unit(at: u32) -> f32 {
-    return 1.0;
+// Factors on the quads of a key.
+fn key_units(at: u32, i: u32) -> vec2<f32> {
+    return vec2<f32>(1.0);
+}
+
+// The same of a value.
+fn value_units(at: u32, i: u32) -> vec2<f32> {
+    return vec2<f32>(1.0);
 }

@@ -1,14 +1,14 @@
 
-@group(0) @binding(1) var<storage, read> keys: array<vec2<u32>>;  // [capacity, kv_heads, quads + 1]
-// [capacity, kv_heads, quads + 1]
+// [capacity, kv_heads, quads and pairs of units]
+@group(0) @binding(1) var<storage, read> keys: array<vec2<u32>>;
 @group(0) @binding(2) var<storage, read> values: array<vec2<u32>>;
 
 // Elements of a head in the caches.
 fn elements_of_head() -> u32 {
-    return params.quads + 1u;
+    return params.quads + (params.quads + 7u) / 8u;
 }
 
-// In units of the head's largest number.
+// In units of the largest of eight numbers.
 fn shares(pairs: vec2<u32>) -> vec4<f32> {
     return vec4<f32>(unpack2x16snorm(pairs.x), unpack2x16snorm(pairs.y));
 }
@@ -17,16 +17,22 @@ fn key_quad(at: u32, i: u32) -> vec4<f32> {
     return shares(keys[at + i]);
 }
 
-// Factor on a product with the quads of a key.
-fn key_unit(at: u32) -> f32 {
-    return bitcast<f32>(keys[at + params.quads].x);
-}
-
 fn value_quad(at: u32, i: u32) -> vec4<f32> {
     return shares(values[at + i]);
 }
 
-// Factor on the quads of a value.
-fn value_unit(at: u32) -> f32 {
-    return bitcast<f32>(values[at + params.quads].x);
+// Of four quads, the units of the first two and of the others, in a word of these.
+fn units(words: vec2<u32>, i: u32) -> vec2<f32> {
+    let word = select(words.x, words.y, i / 4u % 2u == 1u);
+    return bitcast<vec2<f32>>(vec2<u32>(word << 16u, word & 0xffff0000u));
+}
+
+// Factors on the quads of a key: of i / 4 · 4 and the next, and of the two after those.
+fn key_units(at: u32, i: u32) -> vec2<f32> {
+    return units(keys[at + params.quads + i / 8u], i);
+}
+
+// The same of a value.
+fn value_units(at: u32, i: u32) -> vec2<f32> {
+    return units(values[at + params.quads + i / 8u], i);
 }

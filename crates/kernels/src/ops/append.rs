@@ -44,8 +44,8 @@ pub struct Heads {
     pub width: usize,
     /// Rows of each cache.
     pub capacity: usize,
-    /// Caches hold f32. Otherwise a head is 16-bit fractions of its largest number, then that
-    /// number and a zero.
+    /// Caches hold f32. Otherwise a head is 16-bit fractions of the largest of each eight numbers,
+    /// then these largest, rounded up to BF16, two a word, and zeros up to an even number of words.
     pub exact: bool,
 }
 
@@ -65,7 +65,7 @@ impl Heads {
         if self.exact {
             self.width
         } else {
-            self.width / 2 + 2
+            self.width / 2 + 2 * self.width.div_ceil(32)
         }
     }
 
@@ -86,12 +86,19 @@ impl Heads {
         }
         let share = |v: f32| u32::from((v.clamp(-1.0, 1.0) * 32767.0 + 0.5).floor() as i16 as u16);
         let heads = numbers.chunks_exact(self.width).flat_map(|head| {
-            let unit = head.iter().fold(0.0_f32, |unit, v| unit.max(v.abs()));
-            let inverse = if unit > 1.0e-37 { 1.0 / unit } else { 0.0 };
-            let pairs = head.chunks_exact(2);
-            let words =
-                pairs.map(move |pair| share(pair[0] * inverse) | share(pair[1] * inverse) << 16);
-            words.chain([unit.to_bits(), 0])
+            let (mut words, mut units) = (Vec::new(), vec![0; self.words() - self.width / 2]);
+            for (i, eight) in head.chunks(8).enumerate() {
+                let largest = eight.iter().fold(0.0_f32, |most, v| most.max(v.abs()));
+                let half = largest.to_bits().div_ceil(1 << 16);
+                units[i / 2] |= half << (i % 2 * 16);
+                let unit = f32::from_bits(half << 16);
+                let inverse = if unit > 1.0e-37 { 1.0 / unit } else { 0.0 };
+                let pairs = eight.chunks_exact(2);
+                words.extend(
+                    pairs.map(|pair| share(pair[0] * inverse) | share(pair[1] * inverse) << 16),
+                );
+            }
+            words.into_iter().chain(units)
         });
         heads.collect()
     }
@@ -102,12 +109,16 @@ impl Heads {
             return words.iter().map(|&word| f32::from_bits(word)).collect();
         }
         let half = self.width / 2;
-        let heads = words.chunks_exact(half + 2).flat_map(|head| {
-            let unit = f32::from_bits(head[half]);
-            let number =
-                move |bits: u32| (f32::from(bits as u16 as i16) / 32767.0).max(-1.0) * unit;
-            let pairs = head[..half].iter();
-            pairs.flat_map(move |&word| [number(word), number(word >> 16)])
+        let heads = words.chunks_exact(self.words()).flat_map(|head| {
+            let (pairs, units) = head.split_at(half);
+            pairs.iter().enumerate().flat_map(|(i, &pair)| {
+                let unit = units[i / 8] >> (i / 4 % 2 * 16) << 16;
+                let number = move |bits: u32| {
+                    let share = (f32::from(bits as u16 as i16) / 32767.0).max(-1.0);
+                    share * f32::from_bits(unit)
+                };
+                [number(pair), number(pair >> 16)]
+            })
         });
         heads.collect()
     }

@@ -13,7 +13,7 @@ pub(crate) const EXACT: &str = wgsl!("shared/cache/read_exact.wgsl");
 const NARROW: &str = wgsl!("shared/attention/narrow.wgsl");
 const WIDE: &str = wgsl!("shared/attention/wide.wgsl");
 const COMBINE: &str = wgsl!("attention_combine.wgsl");
-pub(crate) const JOIN: &str = wgsl!("shared/attention/join.wgsl");
+const JOIN: &str = wgsl!("shared/attention/join.wgsl");
 
 /// Widest head of the narrow kernels.
 const NARROW_WIDTH: usize = 4 * number_in(NARROW, "MAX_QUADS: u32 = ") as usize;
@@ -87,7 +87,7 @@ fn attention_chunks(serial: bool, tokens: usize, heads: Heads, keys: usize) -> u
     let groups = heads.kv_heads * (tokens * share).div_ceil(QUERIES);
     let wanted = WORKGROUPS.div_ceil(groups.max(1));
     match serial {
-        true => serial::attention::chunks(wanted, heads, keys),
+        true => serial::attention::chunks(heads),
         false if keys < DIVIDED => 1,
         false => wanted.min(keys / CHUNK).max(1),
     }
@@ -130,7 +130,10 @@ pub fn attention_room(tokens: usize, heads: Heads) -> usize {
     let passes = (1..=tokens).flat_map(|tokens| {
         [false, true].map(|serial| {
             let chunks = attention_chunks(serial, tokens, heads, heads.capacity);
-            attention_partials(tokens, heads, chunks)
+            match serial {
+                true => serial::attention::partials(tokens, heads, chunks),
+                false => attention_partials(tokens, heads, chunks),
+            }
         })
     });
     passes.max().unwrap_or(attention_partials(0, heads, 1))
@@ -204,7 +207,11 @@ pub(crate) fn attention_by(gpu: &Gpu, serial: bool, of: Attention<'_>) -> Result
     places.holds(m * 4, name, "places")?;
     rows.counts.holds(2, name, "counts")?;
     out.holds(queries, name, "out")?;
-    let partial = attention_partials(m, heads, chunks);
+    let partial = match serial {
+        true if chunks > 1 => serial::attention::partials(m, heads, chunks),
+        true => 0,
+        false => attention_partials(m, heads, chunks),
+    };
     partials.holds(partial, name, "partials")?;
     let buffers = [
         Use::Read(q),

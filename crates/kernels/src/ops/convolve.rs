@@ -159,7 +159,7 @@ pub fn convolve_cpu(
         let seen = (0..count).map(|tap| {
             let row = place.before((count - 1 - tap) as u32)?;
             match row.checked_sub(first) {
-                Some(token) => Some(products[token].clone()),
+                Some(token) => Some(heads.unpack(&heads.pack(&products[token]))),
                 None if row < channels.capacity => {
                     Some(heads.unpack(&cache[row * words..][..words]))
                 }

@@ -187,7 +187,7 @@ fn family(name: &str) -> String {
 /// The choices that replace a kernel broken here.
 fn without(name: &str, place: &str, usual: Choices) -> Option<Choices> {
     let mut safe = usual;
-    if name == "attention_combine" || place.starts_with("joined") {
+    if name == "attention_combine" || place.starts_with("whole") {
         safe.chunks = false;
     } else if name.contains("_serial") || name.ends_with("_few") {
         safe.serial = false;

@@ -3,18 +3,15 @@
 use conclave_gpu::{Shader, grid, number_in};
 
 use crate::Heads;
-use crate::ops::attention::{EXACT, JOIN, Params, SHARE, SHORT};
+use crate::ops::attention::{EXACT, Params, SHARE, SHORT};
 
 const WGSL: &str = wgsl!("attention/serial.wgsl");
 
 /// For 16-bit caches, and for exact ones.
 pub(crate) static SHADERS: [Shader; 2] = [
-    Shader::new::<Params>("attention_serial", &[WGSL, SHARE, SHORT, JOIN]),
-    Shader::new::<Params>("attention_exact_serial", &[WGSL, SHARE, EXACT, JOIN]),
+    Shader::new::<Params>("attention_serial", &[WGSL, SHARE, SHORT]),
+    Shader::new::<Params>("attention_exact_serial", &[WGSL, SHARE, EXACT]),
 ];
-
-/// Least keys of a chunk: fewer than elsewhere, since chunks are joined at once.
-const CHUNK: usize = 64;
 
 /// Most loop iterations of a thread: after 65,535 lavapipe ends all loops.
 const MAX_ITERATIONS: usize = 65_000;
@@ -32,8 +29,8 @@ fn shares(heads: Heads) -> usize {
 }
 
 /// Most iterations of a thread, counting the last check of each loop. A tile of four keys takes
-/// one, and three loops of four quads an iteration; begin, end and join take six for each number of
-/// a head.
+/// one, and three loops of four quads an iteration; begin, end and join take six for each number
+/// of a head.
 fn iterations(heads: Heads, chunks: usize) -> usize {
     let tiles = heads.capacity.div_ceil(chunks).div_ceil(4);
     tiles * (1 + 3 * (1 + heads.width.div_ceil(16))) + 6 * heads.width + 100
@@ -45,11 +42,15 @@ pub(crate) fn fits(heads: Heads, chunks: usize) -> bool {
     shares(heads).is_multiple_of(chunks) && iterations(heads, chunks) <= MAX_ITERATIONS
 }
 
-/// Number of chunks for `keys` keys where `wanted` would do: at most those that lie side by side in
-/// a workgroup.
-pub(crate) fn chunks(wanted: usize, heads: Heads, keys: usize) -> usize {
-    let most = wanted.min(shares(heads)).min(keys / CHUNK);
-    1 << most.max(1).ilog2()
+/// Number of chunks: always as many as lie side by side in a workgroup, since sums of other numbers
+/// of them differ, and a token's would depend on the pass it is in.
+pub(crate) fn chunks(heads: Heads) -> usize {
+    shares(heads)
+}
+
+/// Numbers that `partials` needs: highest score and sum of each chunk.
+pub(crate) fn partials(tokens: usize, heads: Heads, chunks: usize) -> usize {
+    4 * tokens * heads.heads * chunks
 }
 
 /// Workgroups for `count` shares.

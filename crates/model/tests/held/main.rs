@@ -13,6 +13,7 @@ mod recurrent;
 mod saved;
 mod second;
 mod session;
+mod ways;
 
 use std::sync::OnceLock;
 

@@ -60,10 +60,14 @@ pub(super) const FAULTS: &[(&str, &str, &str)] = &[
     ("attention", "* params.scale", "* (params.scale * 1.01)"),
     (
         "attention_serial",
-        "(params.scale *",
-        "(1.01 * params.scale *",
+        "position < part.prefix",
+        "position <= part.prefix",
     ),
-    ("attention_exact_serial", "key.w > key.z", "key.w >= key.z"),
+    (
+        "attention_exact_serial",
+        "score(share, part, position.w",
+        "score(share, part, there.w",
+    ),
     (
         "attention",
         "place.x - params.window + 1u",
@@ -94,11 +98,15 @@ pub(super) const FAULTS: &[(&str, &str, &str)] = &[
         "i < quads; i += WORKGROUP",
         "i < min(quads, WORKGROUP); i += WORKGROUP",
     ),
-    ("attention_serial", "joined(into", "1.01 * joined(into"),
+    (
+        "attention_serial",
+        "whole / weight",
+        "1.01 * whole / weight",
+    ),
     (
         "attention_exact_serial",
-        "joined(into",
-        "1.01 * joined(into",
+        "whole / weight",
+        "1.01 * whole / weight",
     ),
     ("keep_rows", "i < count", "i + 1u < count"),
     ("keep_rows", "= values[at];", "= keys[at];"),

@@ -1,0 +1,175 @@
+//! The same tokens are as probable whatever came before: to the bit on the CPU, and within 1e-5 nats
+//! on a GPU. A software GPU's are the same too; elsewhere products of few rows and of many may sum
+//! in another order.
+
+use conclave_model::{Sampler, Sampling, Session};
+
+use crate::backends;
+use crate::session::{session, session_of};
+
+/// Tokens before those that are judged, and all of them: more than a chunk of any backend.
+const READ: usize = 155;
+const WHOLE: usize = 211;
+
+/// Tokens of a draft, and of the prompt before the first.
+const DRAFTED: usize = 10;
+const PROMPT: usize = 21;
+
+/// Difference in nats that is allowed on a GPU.
+const TOLERANCE: f32 = 1e-5;
+
+/// A way to a state of the session before it reads the text.
+type Way = fn(&mut Session, &[u32]);
+
+const WAYS: [(&str, Way); 9] = [
+    ("afresh", |_, _| ()),
+    ("token by token", |session, text| in_steps(session, text, 1)),
+    ("in sevens", |session, text| in_steps(session, text, 7)),
+    ("after 97", |session, text| in_steps(session, text, 97)),
+    ("after another text that begins alike", |session, text| {
+        let other = [&text[..43], &other(text, 43, 90)].concat();
+        pollster::block_on(session.prefill(&other)).unwrap();
+    }),
+    ("from a saved prefix", |session, text| {
+        pollster::block_on(session.prefill(&text[..66])).unwrap();
+        let saved = pollster::block_on(session.save(61)).unwrap().unwrap();
+        session.release();
+        session.restore(&saved).unwrap();
+    }),
+    ("verified in line and kept", |session, text| {
+        pollster::block_on(session.prefill(&text[..38])).unwrap();
+        for begin in [38, 51, 64] {
+            let candidates = [
+                other(text, begin, 5),
+                text[begin..begin + 13].to_vec(),
+                other(text, begin, 9),
+            ];
+            pollster::block_on(session.verify(&candidates, false)).unwrap();
+            pollster::block_on(session.keep(1, 13)).unwrap();
+        }
+    }),
+    ("drafted", |session, text| {
+        drafted(session, text, |session, own| {
+            pollster::block_on(session.go_on(&own)).unwrap();
+        });
+    }),
+    ("drafted, verified and kept", |session, text| {
+        drafted(session, text, |session, own| {
+            let count = own.len();
+            let candidates = [other(text, 60, 6), own];
+            pollster::block_on(session.verify(&candidates, true)).unwrap();
+            pollster::block_on(session.keep(1, count)).unwrap();
+        });
+    }),
+];
+
+fn in_steps(session: &mut Session, text: &[u32], of: usize) {
+    for end in (0..=READ).step_by(of).skip(1) {
+        pollster::block_on(session.prefill(&text[..end])).unwrap();
+    }
+}
+
+/// Drafts the text's beginning again, each draft made part of it by `keep`.
+fn drafted(session: &mut Session, text: &[u32], keep: impl Fn(&mut Session, Vec<u32>)) {
+    pollster::block_on(session.prefill(&text[..PROMPT])).unwrap();
+    for begin in (PROMPT..).step_by(DRAFTED).take(4) {
+        let own = draft(session, DRAFTED);
+        assert_eq!(
+            own,
+            text[begin..begin + DRAFTED],
+            "a greedy draft is repeated"
+        );
+        keep(session, own);
+    }
+}
+
+fn draft(session: &mut Session, limit: usize) -> Vec<u32> {
+    let mut sampler = Sampler::new(Sampling::greedy(), 0);
+    let draft = session.draft(limit, &mut sampler, &[]);
+    pollster::block_on(draft).unwrap().tokens
+}
+
+/// A text that consists of a session's own drafts, after its beginning.
+fn text(session: &mut Session) -> Vec<u32> {
+    let mut text: Vec<u32> = (0..PROMPT as u32).map(|i| (7 + 5 * i * i) % 59).collect();
+    pollster::block_on(session.prefill(&text)).unwrap();
+    while text.len() < WHOLE {
+        let own = draft(session, DRAFTED.min(WHOLE - text.len()));
+        pollster::block_on(session.go_on(&own)).unwrap();
+        text.extend(own);
+    }
+    text
+}
+
+/// As many tokens other than the text's.
+fn other(text: &[u32], from: usize, count: usize) -> Vec<u32> {
+    let tokens = text[from..from + count].iter();
+    tokens.map(|id| (id + 1) % 59).collect()
+}
+
+fn judged(session: &mut Session, text: &[u32], way: Way) -> Vec<f32> {
+    session.release();
+    way(session, text);
+    pollster::block_on(session.prefill(&text[..READ])).unwrap();
+    pollster::block_on(session.read_judged(&text[READ..])).unwrap()
+}
+
+/// A member of the page, whose weights are quantised.
+fn bundled(name: &str) -> Vec<(String, Vec<u8>)> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../web/members");
+    let bytes = std::fs::read(format!("{folder}/{name}.gguf")).unwrap();
+    vec![("model.gguf".to_owned(), bytes)]
+}
+
+#[test]
+fn tokens_are_as_probable_whatever_came_before() {
+    for (backend_name, backend) in backends() {
+        for model in [
+            "ada",
+            "juno",
+            "quill",
+            "llama-gguf",
+            // Windows and wide heads; convolutions; recurrences; experts.
+            "gemma2-gguf",
+            "gemma4-gguf",
+            "lfm2-gguf",
+            "qwen3_5-gguf",
+            "granite4-h-gguf",
+            "lfm2_moe-gguf",
+        ] {
+            let mut session = match model.contains('-') {
+                true => session(model, backend.as_ref(), 256),
+                false => session_of(bundled(model), backend.as_ref(), 256),
+            };
+            let text = text(&mut session);
+            let wanted = judged(&mut session, &text, WAYS[0].1);
+            let same = |found: &[f32], way: &str| {
+                assert_eq!(found.len(), wanted.len());
+                let far = found.iter().zip(&wanted).map(|(a, b)| (a - b).abs());
+                let far = far.fold(0.0, f32::max);
+                let most = if backend_name == "cpu" {
+                    0.0
+                } else {
+                    TOLERANCE
+                };
+                assert!(
+                    far <= most,
+                    "{model} on {backend_name}, {way}: {far:e} nats"
+                );
+            };
+            for (way, run) in WAYS {
+                same(&judged(&mut session, &text, run), way);
+            }
+            // Each token as a candidate among others.
+            pollster::block_on(session.prefill(&text[..READ])).unwrap();
+            let mut in_line = Vec::new();
+            for id in &text[READ..] {
+                let candidates = [other(&text, 20, 9), vec![*id, 3], vec![*id]];
+                let scores = pollster::block_on(session.verify(&candidates, true)).unwrap();
+                in_line.push(scores[2].mean_logprob.unwrap() as f32);
+                pollster::block_on(session.keep(2, 1)).unwrap();
+            }
+            same(&in_line, "in line one by one");
+        }
+    }
+}
