@@ -4,6 +4,7 @@
 """
 
 import json
+import math
 import os
 import sys
 import unittest
@@ -117,6 +118,26 @@ class Served(unittest.TestCase):
         called = CLIENT.responses.create(**asked, tools=[tool], tool_choice="required", parallel_tool_calls=False)
         (call,) = called.output
         self.assertIn(json.loads(call.arguments)["colour"], ("red", "green"))
+
+    def test_texts_and_tokens_are_embedded(self):
+        asked = {"model": "Ada", "input": ["A cat sat on the mat.", "What is 3 + 4?"]}
+        # Without a format the client asks for base 64, and decodes it.
+        packed, plain = (CLIENT.embeddings.create(**asked, **more) for more in ({}, {"encoding_format": "float"}))
+        self.assertEqual([one.index for one in packed.data], [0, 1])
+        self.assertNotEqual(packed.data[0].embedding, packed.data[1].embedding)
+        self.assertGreater(packed.usage.prompt_tokens, 0)
+        for one, other in zip(packed.data, plain.data):
+            self.assertAlmostEqual(math.hypot(*one.embedding), 1, places=4)
+            self.assertEqual(len(one.embedding), len(other.embedding))
+            self.assertTrue(all(abs(a - b) < 1e-6 for a, b in zip(one.embedding, other.embedding)))
+        cut = CLIENT.embeddings.create(**asked, dimensions=16).data[0].embedding
+        first = plain.data[0].embedding[:16]
+        self.assertTrue(all(abs(a - b / math.hypot(*first)) < 1e-5 for a, b in zip(cut, first, strict=True)))
+        tokens = CLIENT.embeddings.create(model="Ada", input=[[5, 6, 7], [5, 6]])
+        self.assertEqual((len(tokens.data), tokens.usage.prompt_tokens), (2, 5))
+        with self.assertRaises(openai.BadRequestError) as refused:
+            CLIENT.embeddings.create(**{**asked, "model": "conclave"})
+        self.assertEqual(refused.exception.param, "model")
 
     def test_a_member_alone_tells_probabilities(self):
         answer = CLIENT.chat.completions.create(**{**ASKED, "model": "Ada"}, logprobs=True, top_logprobs=2)

@@ -20,4 +20,7 @@ command = [
     *("--request-timeout", "60"),
     *("--seed", "1"),
 ]
-sys.exit(subprocess.run(command, check=False).returncode)
+result = subprocess.run(command, check=False).returncode
+# In the format of Node's runner.
+print(f"# pass {int(result == 0)}\n# fail {int(result != 0)}", flush=True)
+sys.exit(result)

@@ -107,13 +107,18 @@ impl BurnDecoder {
         there.then_some(()).ok_or(NO_STATE)
     }
 
+    /// Normed hidden states of these slots, `[slots, hidden]`.
+    fn normed(&self, slots: &[usize]) -> Tensor<2> {
+        let norm = self.weights.output(&self.config).norm;
+        let ids: Vec<i32> = slots.iter().map(|&slot| slot as i32).collect();
+        let states = self.states.clone().select(0, self.burn.ints(ids));
+        rms_norm(states, norm.weight, norm.epsilon)
+    }
+
     /// Logits of the states in these slots, `[slots, vocabulary]`.
     fn logits_of(&self, slots: &[usize]) -> Tensor<2> {
         let output = self.weights.output(&self.config);
-        let ids: Vec<i32> = slots.iter().map(|&slot| slot as i32).collect();
-        let states = self.states.clone().select(0, self.burn.ints(ids));
-        let states = rms_norm(states, output.norm.weight, output.norm.epsilon);
-        let logits = output.weight.product(states);
+        let logits = output.weight.product(self.normed(slots));
         let logits = match output.bias {
             Some(bias) => logits + bias.clone().unsqueeze(),
             None => logits,
@@ -158,6 +163,14 @@ impl Decoder for BurnDecoder {
         Box::pin(async move {
             let flat = self.read(self.logits_of(slots)).await?;
             let rows = flat.chunks(self.config.vocabulary);
+            Ok(rows.map(<[f32]>::to_vec).collect())
+        })
+    }
+
+    fn hidden<'a>(&'a mut self, slots: &'a [usize]) -> Wait<'a, Vec<Vec<f32>>> {
+        Box::pin(async move {
+            let flat = self.read(self.normed(slots)).await?;
+            let rows = flat.chunks(self.config.hidden);
             Ok(rows.map(<[f32]>::to_vec).collect())
         })
     }

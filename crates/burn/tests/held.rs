@@ -6,6 +6,8 @@
 mod beyond_f16;
 #[path = "../../model/tests/held/broken.rs"]
 mod broken;
+#[path = "../../model/tests/held/embedding.rs"]
+mod embedding;
 #[path = "../../model/tests/held/goes_on.rs"]
 mod goes_on;
 #[path = "../../model/tests/held/in_line.rs"]

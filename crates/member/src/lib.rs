@@ -13,6 +13,7 @@
 //! | read a system prompt once for all visits | [`Member::system_key`], [`Member::give_system`], [`Member::take_prefix`] |
 //! | answer alone instead | [`Member::write`] |
 //! | continue a bare text instead of a conversation, or score one | [`Member::begin_text_while`], [`Member::judge_text`] |
+//! | embed a text | [`Member::embed`] |
 //!
 //! Candidates cross between members as text: each verifier reads them in its own tokens.
 //!
@@ -49,5 +50,5 @@ pub use conclave_ensemble::{Draft, VerifiedScore};
 pub use conclave_text::{Message, Tool, ToolCall, instructions, written_out};
 pub use constraint::Constraint;
 pub use error::MemberError;
-pub use member::{Begun, ChosenToken, Judged, JudgedToken, Member};
+pub use member::{Begun, ChosenToken, Embedding, Judged, JudgedToken, Member, Passage};
 pub use thinking::{Thinking, Thought};

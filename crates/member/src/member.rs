@@ -16,12 +16,14 @@ use crate::thinking::{Marks, Thinking};
 mod bare;
 mod chosen;
 mod constrained;
+mod embedding;
 mod prefixes;
 mod second;
 mod thought;
 
 pub use bare::{Judged, JudgedToken};
 pub use chosen::ChosenToken;
+pub use embedding::{Embedding, Passage};
 
 /// Tokens of its own answer drawn between checks for the answer's end; with texts that end an
 /// answer, the draw after which these show.

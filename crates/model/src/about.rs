@@ -10,6 +10,7 @@ use crate::family::Family;
 use crate::keys::{Key, Keys};
 use crate::memory::{Memory, check_heads};
 use crate::plan::{Plan, VectorPart, embedding, plan};
+use crate::pooling::Pooling;
 use crate::slots::SLOTS;
 
 /// How to load a model.
@@ -46,6 +47,8 @@ pub struct About {
     pub formats: Vec<FormatInMemory>,
     /// Tokens of context the model is loaded with.
     pub context: usize,
+    /// Its states that make an embedding.
+    pub pooling: Pooling,
     /// Use of a GPU's memory.
     pub memory: Memory,
     /// Use of the machine's memory where the CPU runs it.
@@ -125,6 +128,7 @@ pub(crate) fn describe(
         not_on_gpu: check_heads(&config).err().map(|error| error.to_string()),
         formats,
         context,
+        pooling: Pooling::read(&keys)?,
         config,
     };
     Ok((about, plan))

@@ -132,6 +132,12 @@ pub trait Decoder: Debug + Moves {
     /// The device's, for all that ran since the last wait.
     fn logits<'a>(&'a mut self, slots: &'a [usize]) -> Wait<'a, Vec<Vec<f32>>>;
 
+    /// States `[slots][hidden]` after the tokens in these slots, by the final norm.
+    ///
+    /// # Errors
+    /// As [`logits`](Self::logits).
+    fn hidden<'a>(&'a mut self, slots: &'a [usize]) -> Wait<'a, Vec<Vec<f32>>>;
+
     /// Scores of `targets[i]` under the logits after the token in `slots[i]`: raw logits by one row
     /// of the output matrix each, `logprobs` by all of it.
     ///

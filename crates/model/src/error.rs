@@ -108,6 +108,9 @@ pub enum ModelError {
         /// The vocabulary's size.
         vocabulary: usize,
     },
+    /// A text without a token has no state.
+    #[error("the text has no token; write a word at least")]
+    NoToken,
     /// The logits hold no finite number: the weights or the device are broken.
     #[error(
         "the model's logits are not finite numbers; the weights are damaged or the device \

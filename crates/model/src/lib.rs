@@ -10,6 +10,7 @@
 //! | know what it is, before loading | [`about()`] → [`About`]: [`Config`], formats, [`Memory`] |
 //! | run a prompt, draft, verify in line, keep the winner | [`Session`] |
 //! | keep a prefix apart, and go on from it later | [`Session::save`] → [`Saved`], [`Session::restore`] |
+//! | embed a text as one vector | [`Session::embedding`] |
 //! | choose the next token | [`Sampler`] |
 //! | choose where it runs | a [`Backend`]: a [`Launcher`](conclave_kernels::Launcher) (our WGSL kernels), the [`Cpu`] (our products), or another crate's |
 //!
@@ -36,6 +37,7 @@ pub mod model;
 pub mod operations;
 pub mod pass;
 mod plan;
+mod pooling;
 pub mod prefill;
 pub mod reading;
 pub mod rope;
@@ -58,6 +60,7 @@ pub use mask::{Allowed, Mask};
 pub use memory::Memory;
 pub use model::Model;
 pub use pass::{Pass, TargetScore};
+pub use pooling::Pooling;
 pub use prefill::CPU_CHUNK;
 pub use sampling::{Sampler, Sampling};
 pub use saved::Saved;

@@ -216,6 +216,15 @@ impl Model {
         self.decoder.logits(slots).await
     }
 
+    /// [`Decoder::hidden`].
+    ///
+    /// # Errors
+    /// As [`keep_state`](Self::keep_state).
+    pub async fn hidden(&mut self, slots: &[usize]) -> Result<Vec<Vec<f32>>, ModelError> {
+        slots.iter().try_for_each(|&slot| check_slots(slot, 1))?;
+        self.decoder.hidden(slots).await
+    }
+
     /// Scores of `targets[i]` under the logits after the token in `slots[i]`; the whole output
     /// matrix is run for `logprobs` only.
     ///

@@ -8,6 +8,7 @@
 //! candidate again, from the nearest state ([`crate::states`]).
 
 mod drafting;
+mod embedding;
 mod second;
 
 use serde::Serialize;

@@ -3,8 +3,8 @@
 
 use conclave_ensemble::{Candidate, Failure, Settings};
 use conclave_member::{
-    Begun, ChosenToken, Draft, Judged, JudgedToken, Member, MemberError, Message, Thinking,
-    Thought, Tool, VerifiedScore, instructions, written_out,
+    Begun, ChosenToken, Draft, Embedding, Judged, JudgedToken, Member, MemberError, Message,
+    Passage, Thinking, Thought, Tool, VerifiedScore, instructions, written_out,
 };
 use conclave_model::{ModelError, Sampling};
 use conclave_remote::{ChatMessage, Drafted, Drawing, Remote, RemoteError};
@@ -152,6 +152,14 @@ pub trait TakePart {
         ))
     }
 
+    /// Embeds a text.
+    ///
+    /// # Errors
+    /// Those of running the model; [`MoveError::Unknown`] for a member without hidden states.
+    async fn embed(&mut self, _passage: &Passage) -> Result<Embedding, MoveError> {
+        Err(MoveError::Unknown("embed a text"))
+    }
+
     /// Thinks before it answers, if it can and may; `go_on` gets the new text and returns whether
     /// to continue.
     ///
@@ -273,6 +281,10 @@ impl TakePart for Member {
 
     async fn chosen(&mut self, most: usize) -> Result<Vec<ChosenToken>, MoveError> {
         Ok(self.chosen(most).await?)
+    }
+
+    async fn embed(&mut self, passage: &Passage) -> Result<Embedding, MoveError> {
+        Ok(self.embed(passage).await?)
     }
 
     async fn think_while(
@@ -516,6 +528,10 @@ impl TakePart for AnyMember {
 
     async fn chosen(&mut self, most: usize) -> Result<Vec<ChosenToken>, MoveError> {
         its!(self, member => TakePart::chosen(&mut **member, most).await)
+    }
+
+    async fn embed(&mut self, passage: &Passage) -> Result<Embedding, MoveError> {
+        its!(self, member => TakePart::embed(&mut **member, passage).await)
     }
 
     async fn think_while(

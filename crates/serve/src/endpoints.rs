@@ -29,10 +29,11 @@ impl Endpoint {
     }
 }
 
-pub(crate) const ENDPOINTS: [Endpoint; 9] = [
+pub(crate) const ENDPOINTS: [Endpoint; 10] = [
     Endpoint::new("POST", "/v1/chat/completions", "Answer a conversation"),
     Endpoint::new("POST", "/v1/completions", "Continue texts, or judge them"),
     Endpoint::new("POST", "/v1/responses", "Answer a list of items"),
+    Endpoint::new("POST", "/v1/embeddings", "Embed texts by one member"),
     Endpoint::new("POST", "/apply-template", "Render a conversation"),
     Endpoint::new("GET", "/v1/models", "List the ensemble and its members"),
     Endpoint::new("GET", "/v1/models/{name}", "Describe one of them"),

@@ -3,6 +3,7 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use conclave_member::MemberError;
+use conclave_model::ModelError;
 use conclave_rounds::{AnswerError, MoveError};
 use serde_json::{Value, json};
 
@@ -122,6 +123,10 @@ impl From<MoveError> for ApiError {
             MoveError::Local(MemberError::Text(_)) | MoveError::Unknown(_) => {
                 Self::invalid(message)
             }
+            // Tokens that a client wrote itself.
+            MoveError::Local(MemberError::Model(
+                ModelError::Token { .. } | ModelError::NoToken,
+            )) => Self::option("input", message),
             _ => Self::internal(message),
         }
     }

@@ -23,6 +23,7 @@ mod calls;
 mod chat;
 mod completions;
 mod connections;
+mod embeddings;
 mod endpoints;
 mod error;
 mod metrics;

@@ -3,11 +3,13 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::embeddings::MOST_TEXTS;
 use crate::endpoints::{ENDPOINTS, Endpoint};
 use crate::options::MOST_CHOICES;
 
-/// Returns the document; `key` says whether the server has one.
-pub(crate) fn document(key: bool) -> Value {
+/// Returns the document of a server with these models, the ensemble's first; `key` says whether it
+/// has one.
+pub(crate) fn document(models: &[String], key: bool) -> Value {
     let mut paths = Map::new();
     for endpoint in ENDPOINTS {
         let operations = paths.entry(endpoint.path).or_insert_with(|| json!({}));
@@ -28,7 +30,7 @@ pub(crate) fn document(key: bool) -> Value {
         "paths": paths,
         "components": {
             "securitySchemes": { "key": { "type": "http", "scheme": "bearer" } },
-            "schemas": schemas(),
+            "schemas": schemas(models),
         },
     })
 }
@@ -40,6 +42,7 @@ fn operation(endpoint: Endpoint) -> Value {
         "/v1/chat/completions" => (Some("ChatRequest"), "ChatReply"),
         "/v1/completions" => (Some("TextRequest"), "TextReply"),
         "/v1/responses" => (Some("ResponseRequest"), "ResponseReply"),
+        "/v1/embeddings" => (Some("EmbeddingRequest"), "EmbeddingReply"),
         "/apply-template" => (Some("RenderRequest"), "RenderReply"),
         "/v1/models" => (None, "Models"),
         "/v1/models/{name}" => (None, "Model"),
@@ -80,9 +83,9 @@ fn object(required: &[&str], properties: Value) -> Value {
 }
 
 /// Adds the options of every endpoint that answers.
-fn answering(required: &[&str], own: Value) -> Value {
+fn answering(models: &[String], required: &[&str], own: Value) -> Value {
     let mut properties = json!({
-        "model": { "type": "string", "description": "`conclave` for all members, or a member's name" },
+        "model": { "enum": models, "description": "`conclave` for all members, or a member's name" },
         "temperature": { "type": "number", "minimum": 0, "maximum": 2 },
         "top_p": { "type": "number", "minimum": 0, "maximum": 1 },
         "top_k": { "type": "integer", "minimum": -1 },
@@ -96,7 +99,8 @@ fn answering(required: &[&str], own: Value) -> Value {
     object(required, properties)
 }
 
-fn schemas() -> Value {
+fn schemas(models: &[String]) -> Value {
+    let answering = |required: &[&str], own: Value| answering(models, required, own);
     let flag = json!({ "type": "boolean" });
     let text = json!({ "type": "string" });
     let count = json!({ "type": "integer", "minimum": 0 });
@@ -118,11 +122,13 @@ fn schemas() -> Value {
     let response_tools = json!({ "type": "array", "maxItems": 128, "items": object(&["type", "name"], json!({
         "type": { "const": "function" }, "name": name, "description": text, "parameters": any, "strict": flag,
     })) });
-    let usage = |names: [&str; 3]| {
-        let fields = names.map(|name| (name.to_owned(), count.clone()));
-        object(&names, Value::Object(fields.into_iter().collect()))
+    let passage = json!({ "type": "string", "minLength": 1 });
+    let ids = json!({ "type": "array", "minItems": 1, "items": { "type": "integer", "minimum": 0, "maximum": u32::MAX } });
+    let usage = |names: &[&str]| {
+        let fields = names.iter().map(|name| ((*name).to_owned(), count.clone()));
+        object(names, Value::Object(fields.collect()))
     };
-    let used = usage(["prompt_tokens", "completion_tokens", "total_tokens"]);
+    let used = usage(&["prompt_tokens", "completion_tokens", "total_tokens"]);
     let reply = |object_name: &str, choice: Value| {
         object(
             &["id", "object", "created", "model", "choices", "usage"],
@@ -158,8 +164,8 @@ fn schemas() -> Value {
         }))),
         "TextRequest": answering(&["prompt"], json!({
             "prompt": { "anyOf": [
-                { "type": "string", "minLength": 1 },
-                { "type": "array", "minItems": 1, "maxItems": MOST_CHOICES, "items": { "type": "string", "minLength": 1 } },
+                passage,
+                { "type": "array", "minItems": 1, "maxItems": MOST_CHOICES, "items": passage },
             ] },
             "max_tokens": count, "n": answers, "stop": stop, "echo": flag,
             "logprobs": { "type": "integer", "minimum": 0, "maximum": 1 },
@@ -181,10 +187,31 @@ fn schemas() -> Value {
                 "output": { "type": "array", "items": object(&["id", "type", "status"], json!({
                     "id": text, "type": { "enum": ["message", "function_call"] }, "status": text,
                 })) },
-                "usage": usage(["input_tokens", "output_tokens", "total_tokens"]), "conclave": any,
+                "usage": usage(&["input_tokens", "output_tokens", "total_tokens"]), "conclave": any,
             }),
         ),
-        "RenderRequest": object(&["messages"], json!({ "messages": messages, "model": text, "tools": tools })),
+        "EmbeddingRequest": object(&["input", "model"], json!({
+            "model": { "enum": models.get(1..).unwrap_or_default(), "description": "A member's name" },
+            "input": { "anyOf": [
+                passage,
+                { "type": "array", "minItems": 1, "maxItems": MOST_TEXTS, "items": passage },
+                ids,
+                { "type": "array", "minItems": 1, "maxItems": MOST_TEXTS, "items": ids },
+            ] },
+            "encoding_format": { "enum": ["float", "base64"] }, "dimensions": limit,
+            "user": { "type": "string", "maxLength": 64 },
+        })),
+        "EmbeddingReply": object(&["object", "data", "model", "usage"], json!({
+            "object": { "const": "list" }, "model": text,
+            "data": { "type": "array", "minItems": 1, "items": object(&["object", "index", "embedding"], json!({
+                "object": { "const": "embedding" }, "index": count,
+                "embedding": { "anyOf": [{ "type": "array", "items": { "type": "number" } }, text] },
+            })) },
+            "usage": usage(&["prompt_tokens", "total_tokens"]),
+        })),
+        "RenderRequest": object(&["messages"], json!({
+            "messages": messages, "model": { "enum": models }, "tools": tools,
+        })),
         "RenderReply": object(&["prompt"], json!({ "prompt": text })),
         "Model": object(&["id", "object", "created", "owned_by"], json!({
             "id": text, "object": { "const": "model" }, "created": count, "owned_by": text,
@@ -210,7 +237,7 @@ mod tests {
 
     use super::*;
     use crate::options::Options;
-    use crate::{chat, completions, responses};
+    use crate::{chat, completions, embeddings, responses};
 
     /// An example of a value of a schema.
     fn example(name: &str, schema: &Value) -> Value {
@@ -234,8 +261,8 @@ mod tests {
 
     #[test]
     fn every_option_of_the_document_is_honoured() {
-        let schemas = schemas();
         let models = ["conclave".to_owned()];
+        let schemas = schemas(&models);
         for (request, needed) in [
             ("ChatRequest", "messages"),
             ("TextRequest", "prompt"),
@@ -261,6 +288,25 @@ mod tests {
                     _ => Options::request(bytes.as_bytes(), &models, sampling, responses::read),
                 };
                 assert!(read.is_ok(), "{request}: {body}: {:?}", read.err());
+            }
+        }
+    }
+
+    #[test]
+    fn every_option_of_an_embedding_is_honoured() {
+        let models = ["conclave", "Ada"].map(str::to_owned);
+        let schemas = schemas(&models);
+        let properties = schemas["EmbeddingRequest"]["properties"]
+            .as_object()
+            .unwrap();
+        assert_eq!(properties.len(), 5);
+        for (name, schema) in properties {
+            let values = schema["enum"].as_array().cloned();
+            for value in values.unwrap_or_else(|| vec![example(name, schema)]) {
+                let mut body = json!({ "input": "Well?" });
+                body[name] = value;
+                let read = embeddings::read(body.to_string().as_bytes(), &models);
+                assert!(read.is_ok(), "{body}: {:?}", read.err());
             }
         }
     }

@@ -192,11 +192,7 @@ impl Options {
         let thinking = self.thinking()?;
         let choices = choices.and_then(|number| usize::try_from(number).ok());
         let stream = self.flag("stream")?;
-        let user = self.text("user")?.unwrap_or_default();
-        if user.len() > LONGEST_USER {
-            let message = format!("`user` has {LONGEST_USER} bytes at most.");
-            return Err(ApiError::option("user", message));
-        }
+        let user = self.user()?;
         Ok(Common {
             model,
             member,
@@ -208,6 +204,16 @@ impl Options {
             include_usage: self.stream_options(stream)?,
             user,
         })
+    }
+
+    /// Takes the `user`, empty by default.
+    pub fn user(&mut self) -> Result<String, ApiError> {
+        let user = self.text("user")?.unwrap_or_default();
+        if user.len() > LONGEST_USER {
+            let message = format!("`user` has {LONGEST_USER} bytes at most.");
+            return Err(ApiError::option("user", message));
+        }
+        Ok(user)
     }
 
     /// Returns the limits of one answer.

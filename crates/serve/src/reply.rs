@@ -200,7 +200,7 @@ pub(crate) async fn whole(
     let (mut content, mut segments) = (String::new(), Vec::new());
     while let Some(event) = events.recv().await {
         match event {
-            Event::Begun { .. } | Event::Rendered(_) => {}
+            Event::Begun { .. } | Event::Rendered(_) | Event::Embedded(_) => {}
             Event::Text { text, vote, .. } => {
                 content.push_str(&text);
                 segments.extend(vote.map(|vote| vote.segment(&text)));
@@ -329,7 +329,7 @@ impl Chunks {
                     _ => Vec::new(),
                 }
             }
-            Some(Event::Rendered(_)) => Vec::new(),
+            Some(Event::Rendered(_) | Event::Embedded(_)) => Vec::new(),
             Some(Event::Text { choice, text, vote }) => {
                 let pieces = self.reader.push(&text);
                 let mut chunks = self.chunks(choice, pieces);

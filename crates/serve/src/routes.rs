@@ -14,7 +14,6 @@ use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use conclave_model::Sampling;
-use conclave_rounds::Limits;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
@@ -27,10 +26,9 @@ use crate::options::{Common, MOST_CHOICES, Options};
 use crate::queue::Queue;
 use crate::record::{Record, recorded};
 use crate::reply::{self, Chunks, Head, Kind};
-
 use crate::turns::Client;
 use crate::work::{Event, Job, Task};
-use crate::{chat, completions, openapi, responses, streaming};
+use crate::{chat, completions, embeddings, openapi, responses, streaming};
 
 /// Maximum bytes of a body, more than the largest context holds.
 const MOST_BYTES: usize = 4 << 20;
@@ -59,6 +57,7 @@ pub(crate) fn router(shared: Arc<Shared>, access: Arc<Access>) -> Router {
         .route("/v1/chat/completions", post(chat_completions))
         .route("/v1/completions", post(text_completions))
         .route("/v1/responses", post(create_response))
+        .route("/v1/embeddings", post(embed))
         .route("/apply-template", post(apply_template))
         .route("/v1/models", get(models))
         .route("/v1/models/{name}", get(model))
@@ -158,6 +157,22 @@ async fn text_completions(
     shared.answer(Kind::Text, from, record, read).await
 }
 
+async fn embed(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(from): ConnectInfo<SocketAddr>,
+    Extension(record): Extension<Arc<Record>>,
+    headers: HeaderMap,
+    body: Asked,
+) -> Result<Response, ApiError> {
+    let asked = embeddings::read(&json_in(&headers, body)?, &shared.models)?;
+    let (sender, events) = unbounded_channel();
+    let task = Task::Embed(asked.passages);
+    let job = Job::plain(Some(asked.member), task, sender, record);
+    shared.queue.push(&Client::new(from, asked.user), job)?;
+    let reply = embeddings::whole(asked.model, asked.shape, events).await?;
+    Ok(Json(reply).into_response())
+}
+
 /// Renders a conversation as the member does that judges texts, at the path of llama.cpp's server;
 /// the result can be continued at `/v1/completions`.
 async fn apply_template(
@@ -169,21 +184,11 @@ async fn apply_template(
 ) -> Result<Json<Value>, ApiError> {
     let (member, thinking, task) = chat::read_to_render(&json_in(&headers, body)?, &shared.models)?;
     let (sender, mut events) = unbounded_channel();
-    let client = Client {
-        address: from.ip().to_canonical(),
-        user: String::new(),
-    };
     let job = Job {
-        member,
-        task,
-        sampling: shared.sampling,
         thinking,
-        limits: Limits::default(),
-        choices: 1,
-        events: sender,
-        record,
+        ..Job::plain(member, task, sender, record)
     };
-    shared.queue.push(&client, job)?;
+    shared.queue.push(&Client::new(from, String::new()), job)?;
     match events.recv().await {
         Some(Event::Rendered(prompt)) => Ok(Json(json!({ "prompt": prompt }))),
         Some(Event::Failed(error)) => Err(error),
@@ -263,10 +268,7 @@ impl Shared {
         let (sender, events) = unbounded_channel();
         let calls = task.tools().map(|tools| Arc::new(tools.calls.clone()));
         let limits = Options::limits(&common, tokens);
-        let client = Client {
-            address: from.ip().to_canonical(),
-            user: common.user,
-        };
+        let client = Client::new(from, common.user);
         let job = Job {
             member: common.member,
             task,
@@ -329,7 +331,7 @@ async fn metrics(State(shared): State<Arc<Shared>>) -> Result<Response, ApiError
 }
 
 async fn openapi_document(State(shared): State<Arc<Shared>>) -> Json<Value> {
-    Json(openapi::document(shared.keyed))
+    Json(openapi::document(&shared.models, shared.keyed))
 }
 
 async fn nothing_here(method: Method, uri: axum::http::Uri) -> ApiError {

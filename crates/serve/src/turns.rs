@@ -4,7 +4,7 @@
 //! gains nothing.
 
 use std::collections::VecDeque;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Identity of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +12,16 @@ pub(crate) struct Client {
     pub address: IpAddr,
     /// `user` of the request, or empty.
     pub user: String,
+}
+
+impl Client {
+    /// Creates the identity of a request's sender.
+    pub fn new(from: SocketAddr, user: String) -> Self {
+        Self {
+            address: from.ip().to_canonical(),
+            user,
+        }
+    }
 }
 
 /// Reason why an item is rejected.

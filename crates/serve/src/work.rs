@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use conclave_ensemble::Settings;
-use conclave_member::{ChosenToken, Judged, JudgedToken, Message, Thinking};
+use conclave_member::{ChosenToken, Judged, JudgedToken, Message, Passage, Thinking};
 use conclave_model::Sampling;
 use conclave_rounds::{
-    Answer, Ask, Form, Left, Lexicon, Limits, MoveError, Question, Round, STOPPED, Shape, TakePart,
-    Watch, answer, check_schema,
+    Answer, Ask, Form, Lexicon, Limits, MoveError, Question, Round, STOPPED, Shape, TakePart,
+    answer, check_schema,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
@@ -21,6 +21,11 @@ use crate::queue::Queue;
 use crate::record::Record;
 use crate::server::Ensemble;
 use crate::tools::Toolbox;
+
+mod embedding;
+mod sink;
+
+use sink::{EventSink, begin};
 
 /// A parsed request.
 #[derive(Debug)]
@@ -40,6 +45,25 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    /// Creates a job that draws no token, for one member or the first that can do it.
+    pub fn plain(
+        member: Option<usize>,
+        task: Task,
+        events: UnboundedSender<Event>,
+        record: Arc<Record>,
+    ) -> Self {
+        Self {
+            member,
+            task,
+            sampling: Sampling::default(),
+            thinking: None,
+            limits: Limits::default(),
+            choices: 1,
+            events,
+            record,
+        }
+    }
+
     /// Returns whether the client is still connected.
     pub fn is_wanted(&self) -> bool {
         !self.events.is_closed()
@@ -62,6 +86,8 @@ pub(crate) enum Task {
         /// Log-probabilities are returned.
         judge: bool,
     },
+    /// Embeds texts.
+    Embed(Vec<Passage>),
 }
 
 /// A conversation to answer.
@@ -111,7 +137,7 @@ impl Task {
         match self {
             Self::Chat(chat) => chat.tools.as_ref(),
             Self::Render { tools, .. } => tools.as_ref(),
-            Self::Texts { .. } => None,
+            Self::Texts { .. } | Self::Embed(_) => None,
         }
     }
 
@@ -125,6 +151,7 @@ impl Task {
         match self {
             Self::Chat(_) | Self::Render { .. } => 1,
             Self::Texts { texts, .. } => texts.len(),
+            Self::Embed(passages) => passages.len(),
         }
     }
 }
@@ -154,6 +181,8 @@ pub(crate) enum Event {
         missing: Vec<Missing>,
     },
     Rendered(String),
+    /// The embedding of the next text.
+    Embedded(Vec<f32>),
     /// All choices have ended.
     End(Usage),
     Failed(ApiError),
@@ -322,6 +351,7 @@ impl<M: TakePart> Run<'_, M> {
                 self.tell(Event::Rendered(prompt));
                 Ok(Usage::default())
             }
+            Task::Embed(passages) => self.embed(passages).await,
             Task::Texts { texts, echo, judge } => {
                 let mut usage = Usage::default();
                 for (place, text) in texts.iter().enumerate() {
@@ -506,78 +536,4 @@ impl<M: TakePart> Run<'_, M> {
 /// count up by one.
 fn seed_of(seed: u64, choice: usize) -> u64 {
     seed.wrapping_add((choice as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))
-}
-
-/// Sends the beginning of a choice and the echoed text.
-fn begin(events: &UnboundedSender<Event>, choice: usize, echoed: &str) {
-    let _ = events.send(Event::Begun { choice });
-    if !echoed.is_empty() {
-        let _ = events.send(Event::Text {
-            choice,
-            text: echoed.to_owned(),
-            vote: None,
-        });
-    }
-}
-
-/// Sends an answer's events to its client.
-struct EventSink<'a> {
-    choice: usize,
-    /// Text sent before the answer.
-    echoed: &'a str,
-    /// Names of the members asked.
-    names: &'a [String],
-    begun: bool,
-    /// Bytes of text sent.
-    bytes: usize,
-    /// Members that left or abstained.
-    missing: Vec<Missing>,
-    /// The last segment's vote.
-    last: Option<Vote>,
-    ending: &'a AtomicBool,
-    events: &'a UnboundedSender<Event>,
-    record: &'a Record,
-}
-
-impl EventSink<'_> {
-    fn miss(&mut self, member: usize, error: &str, left: bool) {
-        let missing = Missing {
-            member: self.names[member].clone(),
-            error: error.to_owned(),
-            left,
-        };
-        self.record.missed(&missing);
-        self.missing.push(missing);
-    }
-}
-
-impl Watch for EventSink<'_> {
-    fn round(&mut self, round: &Round, text: &str) {
-        if !self.begun {
-            self.begun = true;
-            begin(self.events, self.choice, self.echoed);
-        }
-        for late in &round.abstained {
-            let name = &self.names[late.member];
-            if self.missing.iter().all(|known| known.member != *name) {
-                self.miss(late.member, &late.error, false);
-            }
-        }
-        self.bytes += text.len();
-        let vote = Vote::from_round(round, self.names);
-        self.last = Some(vote.clone());
-        let _ = self.events.send(Event::Text {
-            choice: self.choice,
-            text: text.to_owned(),
-            vote: Some(vote),
-        });
-    }
-
-    fn left(&mut self, _member: &str, left: &Left) {
-        self.miss(left.member, &left.error, true);
-    }
-
-    fn go_on(&mut self) -> bool {
-        !self.events.is_closed() && !self.ending.load(Ordering::Relaxed)
-    }
 }

@@ -147,7 +147,7 @@ fn what_is_no_request_is_told_so() {
             "{told}"
         );
     }
-    let (status, told) = stage.get("/v1/embeddings");
+    let (status, told) = stage.get("/v1/images");
     assert_eq!((status, &told["error"]["code"]), (404, &json!("not_found")));
     let (status, told) = stage.get(CHAT);
     assert_eq!(

@@ -39,7 +39,7 @@ pub(crate) fn build(files: &HuggingFace) -> Result<Tokenizer, TextError> {
     let (normaliser, pre_tokeniser) = (&file.normalizer.0, &file.pre_tokenizer.0);
     let byte_level = is_byte_level(pre_tokeniser) || is_byte_level(normaliser);
     let spelling = spelling(&file.decoder.0, byte_level)?;
-    let begin = first_added(&file.post_processor.0);
+    let (begin, end) = added_around(&file.post_processor.0);
     let mut vocabulary = Vocabulary::new(texts, kinds, Roles::default());
     let find = |text: Option<&str>| vocabulary.find_any(text?);
     let bos = find(named.get("bos_token").map(String::as_str)).or_else(|| find(begin));
@@ -90,7 +90,13 @@ pub(crate) fn build(files: &HuggingFace) -> Result<Tokenizer, TextError> {
     let add_bos = config
         .and_then(|config| config.get("add_bos_token")?.as_bool())
         .unwrap_or_else(|| begin.is_some() && begin == bos.and_then(|bos| vocabulary.text(bos)));
-    Tokenizer::new(words, spelling, add_bos, &manners)
+    let add_eos = config.and_then(|config| config.get("add_eos_token")?.as_bool());
+    let closing = match add_eos {
+        Some(add) => eos.filter(|_| add),
+        None => end.and_then(|text| vocabulary.find_any(text)),
+    };
+    let tokenizer = Tokenizer::new(words, spelling, add_bos, &manners)?;
+    Ok(tokenizer.closed_by(closing))
 }
 
 /// Tokens with a role in `tokenizer_config.json`, by the role's key. They are special tokens,
@@ -302,14 +308,19 @@ fn ids(value: &Value, tokens: usize) -> Vec<u32> {
         .collect()
 }
 
-/// Text of the token that a post-processor puts before a text.
-fn first_added(part: &Value) -> Option<&str> {
+/// Texts of the tokens that a post-processor puts before a text and after it.
+fn added_around(part: &Value) -> (Option<&str>, Option<&str>) {
     let processors = part.get("processors").and_then(Value::as_array);
-    if let Some(processors) = processors {
-        return processors.iter().find_map(first_added);
-    }
-    let first = part.get("single")?.get(0)?;
-    let id = first.get("SpecialToken")?.get("id")?.as_str()?;
+    let all = processors.map_or(std::slice::from_ref(part), Vec::as_slice);
+    let templates = || all.iter().filter_map(|one| Some((one, one.get("single")?)));
+    let first = templates().find_map(|(part, single)| special(part, single.get(0)?));
+    let last = templates().find_map(|(part, single)| special(part, single.as_array()?.last()?));
+    (first, last)
+}
+
+/// Text of a special token in a template of a post-processor.
+fn special<'a>(part: &'a Value, piece: &'a Value) -> Option<&'a str> {
+    let id = piece.get("SpecialToken")?.get("id")?.as_str()?;
     // The template's name of the token refers to its own table.
     let tokens = part
         .get("special_tokens")

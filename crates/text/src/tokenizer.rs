@@ -30,6 +30,8 @@ pub struct Tokenizer {
     /// Tokens that end an answer, ascending.
     ends: Vec<u32>,
     add_bos: bool,
+    /// Token that ends a text which stands alone.
+    closing: Option<u32>,
 }
 
 impl Tokenizer {
@@ -69,6 +71,8 @@ impl Tokenizer {
         let add_bos = metadata
             .opt_bool("tokenizer.ggml.add_bos_token")?
             .unwrap_or(add_bos);
+        let add_eos = metadata.opt_bool("tokenizer.ggml.add_eos_token")? == Some(true);
+        let closing = vocabulary.roles.eos.filter(|_| add_eos);
         // Converters omit that Phi 3's control tokens absorb the white space after them.
         let takes_space = spelling != Spelling::ByteLevel
             && metadata.opt_str("general.architecture")? == Some("phi3");
@@ -87,7 +91,8 @@ impl Tokenizer {
                 (id, manner)
             })
             .collect();
-        Self::new(words, spelling, add_bos, &manners)
+        let tokenizer = Self::new(words, spelling, add_bos, &manners)?;
+        Ok(tokenizer.closed_by(closing))
     }
 
     /// Builds the tokenizer of a Hugging Face folder: that of `tokenizer.json`, extended by the
@@ -147,7 +152,13 @@ impl Tokenizer {
             vocabulary,
             words,
             add_bos,
+            closing: None,
         })
+    }
+
+    /// Sets the token that ends a text which stands alone.
+    pub(crate) fn closed_by(self, closing: Option<u32>) -> Self {
+        Self { closing, ..self }
     }
 
     /// Ids of a text that continues another: no BOS, no space before it, and the text of a control
@@ -201,6 +212,18 @@ impl Tokenizer {
             }
             _ => {}
         }
+        Ok(ids)
+    }
+
+    /// Ids of a user's text that stands alone, as from transformers' `encode(text)` and llama.cpp's
+    /// embeddings: the text of a control token is text, and the model's first and last tokens are
+    /// added where its files say so.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode`].
+    pub fn encode_alone(&self, text: &str) -> Result<Vec<u32>, TextError> {
+        let mut ids = self.encode_prompt(&Prompt::trusted("").followed_by(text))?;
+        ids.extend(self.closing);
         Ok(ids)
     }
 

@@ -133,7 +133,8 @@ Example: cargo xtask test --only unit      the crates that need no GPU: seconds
          cargo xtask test --only kernels   the kernels, on lavapipe and on SwiftShader
          cargo xtask test --only serve     the server, and OpenAI's clients against it
          cargo xtask test --only browsers  the page in Firefox and WebKit, a published model in it
-         cargo xtask test --only real      published models against transformers and llama.cpp")]
+         cargo xtask test --only real      published models against transformers and llama.cpp
+         cargo xtask test --only long      the server for minutes, which a whole run leaves out")]
     Test {
         /// Run one part only
         #[arg(long, value_enum)]

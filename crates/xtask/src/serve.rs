@@ -1,5 +1,6 @@
 //! Tests of `conclave serve` with OpenAI's own clients for Node and Python, unmodified.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,28 +11,31 @@ use crate::process;
 use crate::workspace::Workspace;
 
 /// Key of the test server, which runs on this machine only, for some seconds.
-pub const KEY: &str = "the-key-of-the-tests";
+const KEY: &str = "the-key-of-the-tests";
 
-/// Environment variables that give the clients their server and its key.
-pub const SERVER: &str = "CONCLAVE_SERVER";
-pub const KEY_NAME: &str = "CONCLAVE_KEY";
+/// Environment variables that give the clients their server, its key and its process.
+const SERVER: &str = "CONCLAVE_SERVER";
+const KEY_NAME: &str = "CONCLAVE_KEY";
+const PROCESS: &str = "CONCLAVE_SERVER_ID";
 
 /// Server of an ensemble of the bundled members; killed when dropped.
 pub struct Server {
     program: Child,
     /// Base URL for clients.
-    pub url: String,
+    url: String,
 }
 
 impl Server {
-    /// Starts a built `conclave` on a free port.
+    /// Starts a built `conclave` on a free port; beside it lies its log, a line a request.
     pub fn start(conclave: &Path) -> Result<Self> {
+        let log = conclave.with_file_name("serve.log");
         let mut command = Command::new(conclave);
         command.args(["serve", "--device", "cpu", "--port", "0"]);
         command
             .env(KEY_NAME, KEY)
             .stdin(Stdio::null())
-            .stdout(Stdio::piped());
+            .stdout(Stdio::piped())
+            .stderr(File::create(&log)?);
         let mut program = command
             .spawn()
             .with_context(|| format!("{} did not start", conclave.display()))?;
@@ -45,9 +49,19 @@ impl Server {
         server.url = server.url.trim().to_owned();
         anyhow::ensure!(
             !server.url.is_empty(),
-            "conclave serve ended before it served"
+            "conclave serve ended before it served; {} has the reason",
+            log.display()
         );
         Ok(server)
+    }
+
+    /// Names this server to a command.
+    pub fn name_to<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        let process = self.program.id().to_string();
+        command
+            .env(SERVER, &self.url)
+            .env(KEY_NAME, KEY)
+            .env(PROCESS, process)
     }
 }
 

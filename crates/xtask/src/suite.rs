@@ -7,6 +7,8 @@ use std::time::Instant;
 use anyhow::Result;
 use clap::ValueEnum;
 
+mod long;
+
 use crate::counts::Counts;
 use crate::setup::{Vulkan, use_driver};
 use crate::table::{Stage, render};
@@ -61,6 +63,10 @@ pub enum Part {
     Remote,
     /// Published models against transformers and llama.cpp, natively and in Chromium
     Real,
+    /// The server for minutes, which a whole run leaves out: the AI SDK, LangChain and llm against
+    /// it, requests generated from its OpenAPI document, 64 clients at once for ten minutes
+    /// (CONCLAVE_SOAK seconds)
+    Long,
 }
 
 /// Sets up and runs a part of the tests, or all. Returns whether all passed.
@@ -72,7 +78,7 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
     // Everything is installed before anything runs: a missing package is reported in the first
     // minute.
     let in_pages = [Part::Browser, Part::Packages, Part::Browsers, Part::Real];
-    if wants(&[Part::Web, Part::Serve]) || wants(&in_pages) {
+    if wants(&[Part::Web, Part::Serve]) || wants(&in_pages) || only == Some(Part::Long) {
         setup::web(workspace)?;
     }
     let toolchain = match wants(&in_pages) {
@@ -135,6 +141,9 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
         suite.step("crates as they are published", || {
             packing::crates(workspace)
         });
+    }
+    if only == Some(Part::Long) {
+        suite.long();
     }
     if wants(&[Part::Web]) {
         suite.web("TypeScript check", "check", false);
@@ -285,8 +294,7 @@ impl Suite<'_> {
             ("OpenAI's client for Node", node),
             ("OpenAI's client for Python", script),
         ] {
-            command.env(serve::SERVER, &server.url);
-            self.tests(name, command.env(serve::KEY_NAME, serve::KEY));
+            self.tests(name, server.name_to(&mut command));
         }
     }
 

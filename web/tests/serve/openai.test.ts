@@ -274,6 +274,38 @@ test("a response is the client's, whole and by its events", async () => {
   );
 });
 
+test("texts are embedded, in the clients' base 64 and as numbers", async () => {
+  const input = ["A cat sat on the mat.", "What is 3 + 4?"];
+  const asked = { model: "Ada", input };
+  // Without a format the client asks for base 64, and decodes it.
+  const [packed, plain, cut] = await Promise.all([
+    client.embeddings.create(asked),
+    client.embeddings.create({ ...asked, encoding_format: "float" }),
+    client.embeddings.create({ ...asked, dimensions: 16 }),
+  ]);
+  assert.deepEqual(
+    plain.data.map(({ index }) => index),
+    [0, 1],
+  );
+  for (const [at, { embedding }] of plain.data.entries()) {
+    const length = Math.hypot(...embedding);
+    assert.ok(Math.abs(length - 1) < 1e-4, `${length}`);
+    assert.equal(packed.data[at]?.embedding.length, embedding.length);
+    assert.deepEqual(
+      Array.from(packed.data[at]?.embedding ?? [], Math.fround),
+      embedding.map(Math.fround),
+    );
+    const shorter = cut.data[at]?.embedding ?? [];
+    const first = embedding.slice(0, 16);
+    const expected = first.map((number) => number / Math.hypot(...first));
+    assert.equal(shorter.length, 16);
+    assert.ok(shorter.every((number, place) => Math.abs(number - (expected[place] ?? 0)) < 1e-5));
+  }
+  assert.notDeepEqual(plain.data[0]?.embedding, plain.data[1]?.embedding);
+  assert.ok(plain.usage.prompt_tokens > 0 && plain.usage.total_tokens > 0);
+  await assert.rejects(client.embeddings.create({ ...asked, model }), /one model/);
+});
+
 test("a response calls functions, and reads what they return", async () => {
   const { name, parameters } = paint.function;
   const asked = {

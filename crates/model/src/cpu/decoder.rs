@@ -270,6 +270,14 @@ impl Decoder for CpuDecoder {
         Box::pin(ready(self.threads.run(|| self.logits_of(slots))))
     }
 
+    fn hidden<'a>(&'a mut self, slots: &'a [usize]) -> Wait<'a, Vec<Vec<f32>>> {
+        let picked = self.pick(slots.iter().copied()).map(|()| {
+            let rows = self.scratch.normed.chunks_exact(self.config.hidden);
+            rows.map(<[f32]>::to_vec).collect()
+        });
+        Box::pin(ready(picked))
+    }
+
     fn scores<'a>(
         &'a mut self,
         slots: &'a [usize],

@@ -131,6 +131,20 @@ impl GpuDecoder {
         )?)
     }
 
+    /// The same for at most [`SCORED`] slots, which it writes to the device; the rows read.
+    fn picked(&self, slots: &[usize]) -> Result<Rows<'_>, ModelError> {
+        let (gpu, s) = (&self.gpu, &self.scratch);
+        let picks: Vec<u32> = slots.iter().map(|&slot| slot as u32).collect();
+        gpu.write(&s.picks.part(0, 4 * slots.len())?, &picks)?;
+        gpu.write(&s.portions.part(0, 4)?, &[slots.len() as u32])?;
+        let rows = Rows {
+            count: slots.len(),
+            counts: &s.portions,
+        };
+        self.pick(&s.picks, rows)?;
+        Ok(rows)
+    }
+
     /// Chunks that the keys of a pass are shared out in, where its tokens see up to `keys` rows.
     fn chunks(&self, tokens: usize, keys: usize) -> usize {
         let all = self.config.attentions();
@@ -341,14 +355,7 @@ impl Decoder for GpuDecoder {
             let mut all = Vec::with_capacity(slots.len());
             for slots in slots.chunks(at_once) {
                 let logits = gpu.allocate(4 * slots.len() * c.vocabulary)?;
-                let picks: Vec<u32> = slots.iter().map(|&slot| slot as u32).collect();
-                gpu.write(&s.picks.part(0, 4 * slots.len())?, &picks)?;
-                gpu.write(&s.portions.part(0, 4)?, &[slots.len() as u32])?;
-                let rows = Rows {
-                    count: slots.len(),
-                    counts: &s.portions,
-                };
-                self.pick(&s.picks, rows)?;
+                let rows = self.picked(slots)?;
                 let fused = Fused {
                     bias: output.bias,
                     ..Fused::default()
@@ -360,6 +367,21 @@ impl Decoder for GpuDecoder {
                     flat.iter_mut().for_each(|x| *x = cap * (*x / cap).tanh());
                 }
                 all.extend(flat.chunks(c.vocabulary).map(<[f32]>::to_vec));
+            }
+            Ok(all)
+        })
+    }
+
+    fn hidden<'a>(&'a mut self, slots: &'a [usize]) -> Wait<'a, Vec<Vec<f32>>> {
+        Box::pin(async move {
+            let (width, normed) = (self.config.hidden, &self.scratch.normed);
+            let mut all = Vec::with_capacity(slots.len());
+            for slots in slots.chunks(SCORED) {
+                self.picked(slots)?;
+                let part = normed.part(0, 4 * slots.len() * width)?;
+                for flat in self.gpu.read_f32(&[&part]).await? {
+                    all.extend(flat.chunks(width).map(<[f32]>::to_vec));
+                }
             }
             Ok(all)
         })

@@ -4,6 +4,7 @@
 mod beyond_f16;
 mod broken;
 mod draws;
+mod embedding;
 mod experts;
 mod goes_on;
 mod in_line;

@@ -102,7 +102,7 @@ impl Items {
                     self.push(&mut told, kind, json!({ "response": response }));
                 }
             }
-            Some(Event::Rendered(_)) => {}
+            Some(Event::Rendered(_) | Event::Embedded(_)) => {}
             Some(Event::Text { text, vote, .. }) => {
                 self.segments.extend(vote.map(|vote| vote.segment(&text)));
                 for piece in self.reader.push(&text) {
