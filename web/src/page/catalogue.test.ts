@@ -49,8 +49,8 @@ test("memory grows with the context, not beyond the model's own; on the CPU six 
   const olmo = models.get("OLMo 2 1B")!;
   const short = memoryOf(olmo, 1024, "webgpu");
   const long = memoryOf(olmo, 4096, "webgpu");
-  // 128 numbers of 16 bits a head, and 8 bytes for its unit.
-  assert.equal(long.kv - short.kv, 2 * 16 * 3072 * 16 * (128 * 2 + 8));
+  // 128 numbers of 16 bits a head, and a scale of 16 bits for each eight.
+  assert.equal(long.kv - short.kv, 2 * 16 * 3072 * 16 * (128 * 2 + 16 * 2));
   assert.equal(long.weights - short.weights, 4 * 3072 * 128, "the rotary table");
   assert.deepEqual(memoryOf(olmo, 1e6, "webgpu"), long);
   const cpu = memoryOf(olmo, 1024, "cpu");
