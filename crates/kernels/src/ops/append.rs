@@ -84,7 +84,11 @@ impl Heads {
         if self.exact {
             return numbers.iter().map(|v| v.to_bits()).collect();
         }
-        let share = |v: f32| u32::from((v.clamp(-1.0, 1.0) * 32767.0 + 0.5).floor() as i16 as u16);
+        // As drivers do: adding a half in f32 rounds some numbers near a half the other way.
+        let share = |v: f32| {
+            let steps = (v.clamp(-1.0, 1.0) * 32767.0).round_ties_even();
+            u32::from(steps as i16 as u16)
+        };
         let heads = numbers.chunks_exact(self.width).flat_map(|head| {
             let (mut words, mut units) = (Vec::new(), vec![0; self.words() - self.width / 2]);
             for (i, eight) in head.chunks(8).enumerate() {
