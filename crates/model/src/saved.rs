@@ -12,7 +12,7 @@ use crate::session::{Session, shared};
 use crate::states::{CHECKPOINTS, States};
 
 /// Its first bytes. The last character is the version.
-const MAGIC: [u8; 8] = *b"CLVPFIX1";
+const MAGIC: [u8; 8] = *b"CLVPFIX2";
 
 /// Words after it: fingerprint, digest of what follows, whether the long frequencies ran, tokens,
 /// states, bytes of the rows and of a state.
