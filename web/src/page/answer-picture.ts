@@ -7,7 +7,7 @@ export async function savePicture(exchange: HTMLElement, question: string): Prom
   const style = getComputedStyle(document.documentElement);
   const value = (name: string): string => style.getPropertyValue(name).trim();
   const soft = value("--soft");
-  const of = (element: Element): { colour: string; line: string } => {
+  const voiceOf = (element: Element): { colour: string; line: string } => {
     const own = getComputedStyle(element);
     return {
       colour: own.getPropertyValue("--voice").trim(),
@@ -17,13 +17,13 @@ export async function savePicture(exchange: HTMLElement, question: string): Prom
   // Blocks of the answer are lines of the picture.
   const answer = [...exchange.querySelectorAll(".answer > *")].flatMap((block, index) => [
     ...(index > 0 ? [{ text: "\n", colour: soft }] : []),
-    ...lines(block, of),
+    ...lines(block, voiceOf),
   ]);
   const legend = [...exchange.querySelectorAll(".legend")].flatMap((line) =>
     [...line.childNodes].map((node) => ({
       text: node.textContent ?? "",
       colour: soft,
-      ...(node instanceof Element && of(node)),
+      ...(node instanceof Element && voiceOf(node)),
     })),
   );
   const blob = await draw({
@@ -37,7 +37,7 @@ export async function savePicture(exchange: HTMLElement, question: string): Prom
 /** The words of a block, an item or row of a table to a line. */
 function lines(
   block: Element,
-  of: (segment: Element) => { colour: string; line: string },
+  voiceOf: (segment: Element) => { colour: string; line: string },
 ): { text: string; colour: string; line: string }[] {
   const found: { text: string; colour: string; line: string }[] = [];
   let last: Element | null = null;
@@ -46,7 +46,7 @@ function lines(
     const starts = row !== last && last !== null;
     const mark = row?.matches("li") && row !== last ? "• " : "";
     found.push({
-      ...of(segment),
+      ...voiceOf(segment),
       text: `${starts ? "\n" : ""}${mark}${segment.textContent ?? ""}`,
     });
     last = row;
