@@ -1,4 +1,4 @@
-/** What a picture of an answer shows, read from the page: its words, and their writers' style. */
+/** Reads an exchange from the page for a picture of it: its words, and their writers' style. */
 import { saveBlob } from "./run-record.ts";
 
 /** Saves a picture of an exchange on the page. */
