@@ -27,7 +27,7 @@ fn word_of_head(i: u32, head: Head) -> u32 {
         return fractions(head, 2u * i, bitcast<f32>(unit_of(head, i / 4u)));
     }
     let eight = 2u * (i - words);
-    return unit_of(head, eight) >> 16u | unit_of(head, eight + 1u);
+    return (unit_of(head, eight) >> 16u) | unit_of(head, eight + 1u);
 }
 
 // Number i as it is read from the cache.

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use conclave_ensemble::{Candidate, Settings};
-use conclave_member::{Member, Message};
+use conclave_member::{Member, Message, VerifiedScore};
 use conclave_model::{Cpu, LoadOptions, Sampling};
 use conclave_remote::{Abilities, Address, Key, Options, Remote, RemoteError, Server};
 use conclave_rounds::{
@@ -117,6 +117,17 @@ struct Apart {
     scores: f64,
     /// Number of drafts that differ.
     drafts: usize,
+    /// Largest difference, in nats, between the first words in which drafts differ.
+    words: f64,
+}
+
+/// The common beginning of two different drafts with the first word of each that differs.
+fn parting(drafts: [&str; 2]) -> [String; 2] {
+    let words = drafts.map(|draft| draft.split_inclusive(' ').collect::<Vec<_>>());
+    let alike = words[0].iter().zip(&words[1]).take_while(|(a, b)| a == b);
+    let alike = alike.count();
+    let word = |draft: &[&str]| draft[..draft.len().min(alike + 1)].concat();
+    words.map(|draft| word(&draft).trim_end().to_owned())
 }
 
 fn apart(here: &Path, served: &Llama, question: &str) -> Apart {
@@ -134,7 +145,16 @@ fn apart(here: &Path, served: &Llama, question: &str) -> Apart {
         begun.await.unwrap();
         for _ in 0..3 {
             let drafts = (here.draft(8).await.unwrap(), there.draft(8).await.unwrap());
-            apart.drafts += usize::from(drafts.0.text != drafts.1.text);
+            if drafts.0.text != drafts.1.text {
+                apart.drafts += 1;
+                let parted = parting([&drafts.0.text, &drafts.1.text]);
+                let parted = parted.map(|text| candidate(&text, false));
+                let scores = here.verify(&parted, &settings).await.unwrap();
+                let nats =
+                    |one: &VerifiedScore| one.score.mean_logprob.unwrap() * one.tokens as f64;
+                let margin = (nats(&scores[0]) - nats(&scores[1])).abs();
+                apart.words = apart.words.max(margin);
+            }
             let candidates = [
                 candidate(&drafts.0.text, drafts.0.ended),
                 candidate(" The answer is 432.", true),
@@ -197,7 +217,9 @@ fn the_published_model_here_and_there_scores_and_drafts_the_same() {
         let drafts: usize = all.iter().map(|one| one.drafts).sum();
         println!("{name}: scores {furthest:.1e} nats apart at most, {drafts} of 15 drafts differ");
         if let Some(held) = held {
-            assert!(furthest < held && drafts == 0, "{name}: {all:?}");
+            // Where two words are nearer than that, either may be the likelier one.
+            let tied = all.iter().all(|one| one.words < held);
+            assert!(furthest < held && tied && drafts <= 1, "{name}: {all:?}");
         }
     }
 }
