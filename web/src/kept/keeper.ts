@@ -4,7 +4,14 @@
  */
 import { openDatabase, type Database, type Draft } from "./database.ts";
 import { keepNothing, keepsNothing } from "./nothing.ts";
-import { matches, readable, titleOf, type KeptConversation, type KeptTurn } from "./records.ts";
+import {
+  compareTurns,
+  matches,
+  readable,
+  titleOf,
+  type KeptConversation,
+  type KeptTurn,
+} from "./records.ts";
 
 /** A conversation with all that belongs to it, for export and for undoing its deletion. */
 export interface WholeConversation {
@@ -66,7 +73,7 @@ export class Keeper {
       (await this.#read((database) =>
         database.getAllFromIndex("turns", "conversation", conversation),
       )) ?? [];
-    return turns.map(readable).sort((a, b) => a.at - b.at || (a.id < b.id ? -1 : 1));
+    return turns.map(readable).sort(compareTurns);
   }
 
   async whole(id: string): Promise<WholeConversation | undefined> {

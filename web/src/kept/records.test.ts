@@ -6,6 +6,7 @@ import { fromFirst } from "./database.ts";
 import {
   acceptedOf,
   asked,
+  compareTurns,
   isOver,
   matches,
   parseExported,
@@ -24,6 +25,16 @@ test("a kept turn is read whole; one of another version keeps its texts", () => 
     [turn.id, turn.conversation, "How many?", "Two of them.", []],
   );
   assert.ok(isOver(read), "nothing of it is continued");
+});
+
+test("turns of the same millisecond have one order, whoever sorts them", () => {
+  const turns = ["b", "a", "c"].map((id) => ({ id, at: id === "c" ? 1 : 2 }));
+  const sorted = ["c", "a", "b"];
+  for (const all of [turns, turns.toReversed()])
+    assert.deepEqual(
+      all.toSorted(compareTurns).map(({ id }) => id),
+      sorted,
+    );
 });
 
 test("an answer goes on from its segments until it has ended or failed", () => {

@@ -150,6 +150,14 @@ export function titleOf(question: string): string {
   return line.length > 60 ? `${line.slice(0, 59).trimEnd()}…` : line;
 }
 
+/** The order of turns: by time, and by id where two tabs asked in the same millisecond. */
+export function compareTurns(
+  a: Pick<KeptTurn, "at" | "id">,
+  b: Pick<KeptTurn, "at" | "id">,
+): number {
+  return a.at - b.at || (a.id < b.id ? -1 : Number(a.id > b.id));
+}
+
 /** Whether a text contains every word of a search, in either case. */
 export function hasWords(text: string, words: string): boolean {
   const all = text.toLocaleLowerCase();

@@ -4,6 +4,7 @@
  */
 import { hasOtherTab } from "./other-tabs.ts";
 import {
+  compareTurns,
   attachment,
   isOver,
   type Attachment,
@@ -291,7 +292,7 @@ export class Session {
   }
 
   #exchange(turn: KeptTurn, kept: boolean): Exchange {
-    const earlier = this.exchanges.filter((each) => (this.#turns.get(each)?.at ?? 0) < turn.at);
+    const earlier = this.exchanges.filter((each) => compareTurns(this.#turns.get(each)!, turn) < 0);
     const { onInspect, onSideBySide, onAgain, onContinue, noteOn } = this.#events;
     const around = {
       messages: conversationOf(earlier),
@@ -305,8 +306,8 @@ export class Session {
 
   /** Puts an exchange where its time belongs. */
   #place(exchange: Exchange): void {
-    const at = (each: Exchange): number => this.#turns.get(each)?.at ?? 0;
-    const next = this.exchanges.find((other) => at(other) > at(exchange));
+    const turn = this.#turns.get(exchange)!;
+    const next = this.exchanges.find((other) => compareTurns(this.#turns.get(other)!, turn) > 0);
     if (next) {
       this.exchanges.splice(this.exchanges.indexOf(next), 0, exchange);
       next.root.before(exchange.root);

@@ -243,6 +243,9 @@ test("two tabs on one conversation keep each other's turns and show them", async
   await second.page.locator(".conversation-title").first().click();
   await second.page.locator(".exchange").waitFor();
   assert.deepEqual((await shown(second)).questions, [sum]);
+  // Both ask in the same millisecond: the order of their turns is still one.
+  const now = new Date();
+  for (const tab of [first, second]) await tab.page.clock.setFixedTime(now);
   await Promise.all([first.ask(story), second.ask("What is 5 + 8?")]);
   await Promise.all([idle(first), idle(second)]);
   await first.page.locator(".exchange").nth(2).waitFor();
