@@ -144,9 +144,9 @@ impl Ballot {
     ///
     /// `shares`: `[verifiers][candidates]`; `weights`: `[verifiers]`.
     pub fn clear_unsupported(&self, totals: &mut [f64], shares: &[Vec<f64>], weights: &[f64]) {
-        for second in 1..self.drafters.len() {
-            let drafter = self.drafters[second];
-            if self.drafters[second - 1] != drafter {
+        for (first, drafters) in self.drafters.windows(2).enumerate() {
+            let (drafter, second) = (drafters[1], first + 1);
+            if drafters[0] != drafter {
                 continue;
             }
             let liked = |candidate: usize| -> f64 {
@@ -157,7 +157,7 @@ impl Ballot {
                     .map(|(_, (row, weight))| weight * row[candidate])
                     .sum()
             };
-            if liked(second) <= SUPPORT * liked(second - 1) {
+            if liked(second) <= SUPPORT * liked(first) {
                 totals[second] = 0.0;
             }
         }
