@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, FromRequest, Path, Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
@@ -88,17 +87,18 @@ pub(crate) fn router(shared: Arc<Shared>, access: Arc<Access>) -> Router {
     all.layer(cors)
 }
 
-/// Body of a request, or why it could not be read.
-struct Asked(Result<Bytes, BytesRejection>);
+/// Body of a request, of the right type and length.
+struct Asked(Bytes);
 
 impl FromRequest<Arc<Shared>> for Asked {
     type Rejection = ApiError;
 
     /// Limits the time: slow senders would occupy a connection.
     async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self, ApiError> {
+        let kind = request.headers().get(header::CONTENT_TYPE).cloned();
         let read = Bytes::from_request(request, shared);
         let read = tokio::time::timeout(shared.slowest, read).await;
-        read.map(Self).map_err(|_| {
+        let read = read.map_err(|_| {
             ApiError::refused(
                 StatusCode::REQUEST_TIMEOUT,
                 "request_too_slow",
@@ -107,6 +107,25 @@ impl FromRequest<Arc<Shared>> for Asked {
                     shared.slowest.as_secs()
                 ),
             )
+        })?;
+        let kind = kind.as_ref().and_then(|kind| kind.to_str().ok());
+        // Requests without preflight have other types.
+        let kind = kind.unwrap_or_default().split(';').next();
+        let json = kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"));
+        if !json {
+            return Err(ApiError::refused(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "unsupported_media_type",
+                "Send JSON, with `Content-Type: application/json`.",
+            ));
+        }
+        read.map(Self).map_err(|rejected| match rejected.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => ApiError::refused(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "request_too_large",
+                format!("A request has {MOST_BYTES} bytes at most."),
+            ),
+            status => ApiError::refused(status, "unreadable_body", rejected.body_text()),
         })
     }
 }
@@ -115,10 +134,8 @@ async fn chat_completions(
     State(shared): State<Arc<Shared>>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
     Extension(record): Extension<Arc<Record>>,
-    headers: HeaderMap,
-    body: Asked,
+    Asked(body): Asked,
 ) -> Result<Response, ApiError> {
-    let body = json_in(&headers, body)?;
     let read = Options::request(&body, &shared.models, shared.drawn(), chat::read)?;
     shared.answer(Kind::Chat, from, record, read).await
 }
@@ -127,10 +144,8 @@ async fn create_response(
     State(shared): State<Arc<Shared>>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
     Extension(record): Extension<Arc<Record>>,
-    headers: HeaderMap,
-    body: Asked,
+    Asked(body): Asked,
 ) -> Result<Response, ApiError> {
-    let body = json_in(&headers, body)?;
     let read = Options::request(&body, &shared.models, shared.drawn(), responses::read)?;
     if read.0.choices > 1 {
         let message = "A response is one answer. Leave `n` out, or ask /v1/chat/completions.";
@@ -149,10 +164,8 @@ async fn text_completions(
     State(shared): State<Arc<Shared>>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
     Extension(record): Extension<Arc<Record>>,
-    headers: HeaderMap,
-    body: Asked,
+    Asked(body): Asked,
 ) -> Result<Response, ApiError> {
-    let body = json_in(&headers, body)?;
     let read = Options::request(&body, &shared.models, shared.drawn(), completions::read)?;
     shared.answer(Kind::Text, from, record, read).await
 }
@@ -161,10 +174,9 @@ async fn embed(
     State(shared): State<Arc<Shared>>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
     Extension(record): Extension<Arc<Record>>,
-    headers: HeaderMap,
-    body: Asked,
+    Asked(body): Asked,
 ) -> Result<Response, ApiError> {
-    let asked = embeddings::read(&json_in(&headers, body)?, &shared.models)?;
+    let asked = embeddings::read(&body, &shared.models)?;
     let (sender, events) = unbounded_channel();
     let task = Task::Embed(asked.passages);
     let job = Job::plain(Some(asked.member), task, sender, record);
@@ -179,10 +191,9 @@ async fn apply_template(
     State(shared): State<Arc<Shared>>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
     Extension(record): Extension<Arc<Record>>,
-    headers: HeaderMap,
-    body: Asked,
+    Asked(body): Asked,
 ) -> Result<Json<Value>, ApiError> {
-    let (member, thinking, task) = chat::read_to_render(&json_in(&headers, body)?, &shared.models)?;
+    let (member, thinking, task) = chat::read_to_render(&body, &shared.models)?;
     let (sender, mut events) = unbounded_channel();
     let job = Job {
         thinking,
@@ -194,29 +205,6 @@ async fn apply_template(
         Some(Event::Failed(error)) => Err(error),
         _ => Err(ApiError::closing()),
     }
-}
-
-/// Returns the body if its type and length are right.
-fn json_in(headers: &HeaderMap, Asked(body): Asked) -> Result<Bytes, ApiError> {
-    let kind = headers.get(header::CONTENT_TYPE);
-    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    // Requests without preflight have other types.
-    let kind = kind.split(';').next().unwrap_or_default().trim();
-    if !kind.eq_ignore_ascii_case("application/json") {
-        return Err(ApiError::refused(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "unsupported_media_type",
-            "Send JSON, with `Content-Type: application/json`.",
-        ));
-    }
-    body.map_err(|rejected| match rejected.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => ApiError::refused(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "request_too_large",
-            format!("A request has {MOST_BYTES} bytes at most."),
-        ),
-        status => ApiError::refused(status, "unreadable_body", rejected.body_text()),
-    })
 }
 
 impl Shared {

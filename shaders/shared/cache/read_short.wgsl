@@ -21,7 +21,7 @@ fn value_quad(at: u32, i: u32) -> vec4<f32> {
     return shares(values[at + i]);
 }
 
-// Of four quads, the units of the first two and of the others, in a word of these.
+// Units of four quads: x of the first two, y of the last two. A word has both as BF16.
 fn units(words: vec2<u32>, i: u32) -> vec2<f32> {
     let word = select(words.x, words.y, i / 4u % 2u == 1u);
     return bitcast<vec2<f32>>(vec2<u32>(word << 16u, word & 0xffff0000u));

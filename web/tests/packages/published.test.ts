@@ -85,7 +85,7 @@ test(
     assert.match(await read("LICENSE-MIT"), /Permission is hereby granted/);
     assert.match(await read("LICENSE-APACHE"), /Apache License/);
     assert.match(await read("README.md"), /npm install/);
-    // Of each module and of the scripts, something that only it contains.
+    // Names that stand only in the licences of one module, or of the scripts.
     const licences = await read("licences.txt");
     for (const part of ["wgpu ", "burn ", "llguidance ", "@lezer/markdown"])
       assert.ok(licences.includes(part), part);
