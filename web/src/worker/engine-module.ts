@@ -41,10 +41,10 @@ export async function compileModule(
     const response = await fetch(address);
     if (!response.ok) throw new Error(`it answered ${response.status}`);
     const told = onFetched ? counted(response, onFetched) : response;
-    // Compiles while it downloads, if the host sends its type.
-    if (response.headers.get("content-type") === "application/wasm")
-      return await WebAssembly.compileStreaming(told);
-    return await WebAssembly.compile(await told.arrayBuffer());
+    // Not while it downloads: if a worker ends during that, as in a reload, Firefox 140 leaves a
+    // compiling thread of the process waiting for ever, and after a few of them no asynchronous
+    // compilation in this process ends. Hence not asynchronous either; only this worker waits.
+    return new WebAssembly.Module(await told.arrayBuffer());
   } catch (error) {
     const advice = `Check that the file is there, and that the policy it is served with allows it (connect-src, and script-src 'wasm-unsafe-eval'), then reload.`;
     throw new Download(

@@ -46,6 +46,8 @@ export class Site {
   readonly overrides = new Map<string, Buffer | string>();
   /** Those that are foreign pages, served without this page's policy. */
   readonly strangers = new Set<string>();
+  /** Files of which only the first half arrives, until the host closes. */
+  readonly halved = new Set<string>();
   /** Every requested file, in order, by its path in the folder. */
   readonly asked: string[] = [];
   /** The page's address, with a trailing slash. */
@@ -79,7 +81,8 @@ export class Site {
             "cache-control": "no-store",
             ...(this.#isolates ? isolation : {}),
           });
-          response.end(body);
+          if (this.halved.has(inside)) response.write(body.slice(0, body.length / 2));
+          else response.end(body);
         } catch {
           response.writeHead(404, { "content-security-policy": policy }).end();
         }

@@ -94,10 +94,15 @@ export class Tab {
         (error: unknown) => ({ value: undefined, error }),
       );
       if (value) return value;
-      if (Date.now() > enough)
-        throw new Error(`The page never came to ${String(task)} with ${JSON.stringify(given)}`, {
-          cause: error,
-        });
+      if (Date.now() > enough) {
+        const shown = await this.evaluate(() => document.body.innerText.slice(0, 600)).catch(
+          String,
+        );
+        throw new Error(
+          `The page never came to ${String(task)} with ${JSON.stringify(given)}; it shows ${shown}`,
+          { cause: error },
+        );
+      }
       await new Promise((resolve) => setTimeout(resolve, 30));
     }
   }

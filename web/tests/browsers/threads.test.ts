@@ -120,3 +120,28 @@ inEach(
     }
   },
 );
+
+inEach(
+  "a page that was left many times while its engine was fetched opens at the next visit",
+  async ({ tab, site }) => {
+    serve(site);
+    for (const build of ["", "-shared", "-relaxed", "-shared-relaxed"])
+      site.halved.add(`library/engine${build}.wasm`);
+    for (let visit = 1; visit <= 8; visit++) {
+      await tab.open(`${site.address}ask.html`);
+      await tab.until(() => "run" in globalThis);
+      await tab.evaluate(
+        () => void (globalThis as unknown as { run: (threads: number) => void }).run(1),
+      );
+      while (site.asked.filter((file) => site.halved.has(file)).length < visit)
+        await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    site.halved.clear();
+    await tab.open(`${site.address}ask.html`);
+    await tab.until(() => "run" in globalThis);
+    const { events } = await tab.evaluate(() =>
+      (globalThis as unknown as { run: (threads: number) => Promise<PageResult> }).run(1),
+    );
+    assert.ok(events.some(({ type }) => type === "round"));
+  },
+);
