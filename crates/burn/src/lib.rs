@@ -8,7 +8,20 @@
 //! and the masked attention that verifies in line. On a GPU they launch the WGSL of
 //! `conclave-kernels`, on flex they call `conclave-cpu`.
 //!
-//! [`Burn`] is a [`Backend`](conclave_model::Backend) like the others.
+//! [`Burn`] is a [`Backend`](conclave_model::Backend) like the others:
+//!
+//! ```
+//! use conclave_burn::Burn;
+//! use conclave_model::{LoadOptions, Model, ModelError};
+//! use conclave_weights::{Checkpoint, Source};
+//!
+//! # #[allow(dead_code)]
+//! /// Loads a model whose operations are burn's own, on the CPU.
+//! async fn load(checkpoint: &Checkpoint, source: &dyn Source) -> Result<Model, ModelError> {
+//!     let options = LoadOptions::with_context(2048);
+//!     Model::load(checkpoint, source, &Burn::flex(), options, &mut |_| ()).await
+//! }
+//! ```
 
 mod cache;
 mod cube;

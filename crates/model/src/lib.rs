@@ -15,6 +15,21 @@
 //! | choose where it runs | a [`Backend`]: a [`Launcher`](conclave_kernels::Launcher) (our WGSL kernels), the [`Cpu`] (our products), or another crate's |
 //!
 //! The crate knows tokens, not text, and nothing of other members.
+//!
+//! ```
+//! use conclave_model::{Cpu, LoadOptions, Model, Session};
+//! use conclave_weights::{Checkpoint, Disk};
+//!
+//! # #[allow(dead_code)]
+//! /// Logits of the token after `tokens`, `[vocabulary]`.
+//! async fn next(path: &str, tokens: &[u32]) -> Result<Vec<f32>, Box<dyn std::error::Error>> {
+//!     let source = Disk::open(path)?;
+//!     let checkpoint = Checkpoint::open(&source).await?;
+//!     let options = LoadOptions::with_context(2048);
+//!     let model = Model::load(&checkpoint, &source, &Cpu::ALONE, options, &mut |_| ()).await?;
+//!     Ok(Session::new(model).last_logits(tokens).await?)
+//! }
+//! ```
 
 mod about;
 pub mod cache;

@@ -10,6 +10,30 @@
 //! | constrain it to a JSON schema | [`check_schema`], [`Form`] |
 //! | let it call functions | [`Calls`], [`TakePart::set_tools`] |
 //! | add a kind of member other than a local model | [`TakePart`], [`AnyMember`] |
+//!
+//! ```
+//! use conclave_ensemble::Settings;
+//! use conclave_member::{Member, Message};
+//! use conclave_model::Sampling;
+//! use conclave_rounds::{AnswerError, Ask, Limits, Question, Watch, answer};
+//!
+//! struct Unwatched;
+//! impl Watch for Unwatched {}
+//!
+//! # #[allow(dead_code)]
+//! /// The members' answer to a question, as one.
+//! async fn as_one(members: &mut [Member], question: &str) -> Result<String, AnswerError> {
+//!     let conversation = [Message::new("user", question)];
+//!     let ask = Ask {
+//!         question: Question::Conversation(&conversation),
+//!         settings: &Settings::default(),
+//!         sampling: Sampling::greedy(),
+//!         limits: Limits::default(),
+//!         form: None,
+//!     };
+//!     Ok(answer(members, &ask, &mut Unwatched).await?.text)
+//! }
+//! ```
 
 mod answer;
 mod fitting;

@@ -1,8 +1,11 @@
-//! Packs the crates as a release uploads them, without building them again.
+//! Packs the crates as a release uploads them, and builds what was packed in a project of its own.
 
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 
 use crate::process;
 use crate::workspace::Workspace;
@@ -28,4 +31,68 @@ pub fn crates(workspace: &Workspace) -> Result<()> {
         pack.args(["--package", name]);
     }
     process::run(&mut pack)
+}
+
+/// Asks the bundled members through what was packed: by `examples/crate`, an empty project that
+/// depends on it, and by the tool.
+///
+/// A workspace of the unpacked crates stands for the registry. It has this one's profiles and
+/// versions of dependencies, so that only the crates themselves are compiled again.
+pub fn asked(workspace: &Workspace) -> Result<()> {
+    crates(workspace)?;
+    let folder = workspace.target.join("packed");
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(folder.join("as-one/src"))?;
+    let version = env!("CARGO_PKG_VERSION");
+    let manifest = fs::read_to_string(workspace.root.join("Cargo.toml"))?;
+    let profiles = manifest.find("\n[profile.").context("no profiles")?;
+    let mut patched = "[workspace]\nmembers = [\"*\"]\nresolver = \"3\"\n\n".to_owned();
+    patched += "[patch.crates-io]\n";
+    for name in workspace.published_crates() {
+        let packed = format!("package/{name}-{version}.crate");
+        let mut unpack = Command::new("tar");
+        unpack.arg("-xzf").arg(workspace.target.join(packed));
+        process::run(unpack.arg("-C").arg(&folder))?;
+        writeln!(patched, "{name} = {{ path = \"{name}-{version}\" }}")?;
+    }
+    fs::write(folder.join("Cargo.toml"), patched + &manifest[profiles..])?;
+    fs::copy(workspace.root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
+    let example = workspace.root.join("examples/crate");
+    let own = fs::read_to_string(example.join("Cargo.toml"))?;
+    let (own, _) = own
+        .split_once("\n# A project of its own")
+        .context("it ends otherwise")?;
+    fs::write(folder.join("as-one/Cargo.toml"), own)?;
+    fs::copy(
+        example.join("src/main.rs"),
+        folder.join("as-one/src/main.rs"),
+    )?;
+
+    let question = "What is 347 + 586?";
+    let members = ["ada", "quill", "juno"].map(|member| {
+        let file = format!("members/{member}.gguf");
+        workspace.web().join(file).into_os_string()
+    });
+    let mut example = run_in(&folder, workspace, "as-one");
+    answers(example.arg(question).args(members))?;
+    let mut tool = run_in(&folder, workspace, "conclave-cli");
+    answers(tool.args(["chat", "--device", "cpu", question]))
+}
+
+/// `cargo run` of a package of the workspace in `folder`.
+fn run_in(folder: &Path, workspace: &Workspace, package: &str) -> Command {
+    let mut command = Command::new(process::cargo());
+    command.args(["run", "--quiet", "--offline", "--package", package, "--"]);
+    command.current_dir(folder);
+    command.env("CARGO_TARGET_DIR", &workspace.target);
+    command
+}
+
+/// Checks that the command prints the sum.
+fn answers(command: &mut Command) -> Result<()> {
+    let answer = process::capture(command)?;
+    ensure!(answer.contains("933"), "it answered {answer:?}");
+    Ok(())
 }

@@ -65,7 +65,7 @@ pub enum Part {
     Real,
     /// The server for minutes, which a whole run leaves out: the AI SDK, LangChain and llm against
     /// it, requests generated from its OpenAPI document, 64 clients at once for ten minutes
-    /// (CONCLAVE_SOAK seconds)
+    /// (CONCLAVE_SOAK seconds); and the packed crates, built and asked in an empty project
     Long,
 }
 
@@ -144,6 +144,9 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
     }
     if only == Some(Part::Long) {
         suite.long();
+        suite.step("packed crates in an empty project", || {
+            packing::asked(workspace)
+        });
     }
     if wants(&[Part::Web]) {
         suite.web("TypeScript check", "check", false);
