@@ -57,7 +57,8 @@ pub enum Part {
     Browsers,
     /// Every Rust test, GPU ones on lavapipe and then GPU, kernels and model on SwiftShader
     Native,
-    /// The server: its own tests, and OpenAI's clients for Node and Python against it
+    /// The server: its own tests, and against it OpenAI's clients for Node and Python and recorded
+    /// requests of others
     Serve,
     /// Members behind llama.cpp's server, natively: the bundled ones, and a published model
     Remote,
@@ -65,7 +66,7 @@ pub enum Part {
     Real,
     /// The server for minutes, which a whole run leaves out: the AI SDK, LangChain and llm against
     /// it, requests generated from its OpenAPI document, 64 clients at once for ten minutes
-    /// (CONCLAVE_SOAK seconds)
+    /// (CONCLAVE_SOAK seconds), and as many of a chain of two
     Long,
 }
 
@@ -291,7 +292,7 @@ impl Suite<'_> {
         let mut script = Command::new(python);
         script.arg(workspace.root.join("tests/serve/openai_client.py"));
         for (name, mut command) in [
-            ("OpenAI's client for Node", node),
+            ("OpenAI's client for Node, and requests of others", node),
             ("OpenAI's client for Python", script),
         ] {
             self.tests(name, server.name_to(&mut command));
