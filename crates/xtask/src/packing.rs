@@ -1,7 +1,5 @@
 //! Packs the crates as a release uploads them, without building them again.
 
-use std::process::Command;
-
 use anyhow::Result;
 
 use crate::process;
@@ -11,7 +9,7 @@ use crate::workspace::Workspace;
 /// their versions of one another resolve.
 pub fn crates(workspace: &Workspace) -> Result<()> {
     let cargo = |arguments: &[&str]| {
-        let mut command = Command::new(process::cargo());
+        let mut command = process::cargo();
         command.args(arguments).current_dir(&workspace.root);
         command
     };

@@ -101,7 +101,7 @@ impl Drop for Server {
 /// Path of the tool as Cargo builds it for tests; builds it first if `build`.
 pub fn tool(workspace: &Workspace, build: bool) -> Result<PathBuf> {
     if build {
-        let mut cargo = Command::new(process::cargo());
+        let mut cargo = process::cargo();
         cargo.args(["build", "--package", "conclave-cli"]);
         process::run(cargo.current_dir(&workspace.root))?;
     }

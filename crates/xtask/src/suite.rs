@@ -122,7 +122,7 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
     }
 
     if only == Some(Part::Unit) {
-        let mut command = Command::new(process::cargo());
+        let mut command = process::cargo();
         command.args(["test", "--no-fail-fast"]);
         for name in workspace.pure_crates() {
             command.args(["--package", name]);
@@ -189,7 +189,7 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
 pub fn lint(workspace: &Workspace) -> Result<()> {
     let cargo = |arguments: &[&str]| {
         process::run(
-            Command::new(process::cargo())
+            process::cargo()
                 .args(arguments)
                 .current_dir(&workspace.root),
         )
@@ -271,7 +271,7 @@ impl Suite<'_> {
                     &["--package", "conclave-cli", "--test", "serve"],
                 ),
             ] {
-                let mut command = Command::new(process::cargo());
+                let mut command = process::cargo();
                 command.args(["test", "--no-fail-fast"]).args(arguments);
                 self.tests(name, command.current_dir(&self.workspace.root));
             }
@@ -311,7 +311,7 @@ impl Suite<'_> {
             Some(_) => &["--package", "conclave-rounds"],
             None => &["--workspace"],
         };
-        let mut command = Command::new(process::cargo());
+        let mut command = process::cargo();
         command.arg("test").args(selection);
         command.args(["--test", "remote", "--", "--ignored", "--show-output"]);
         if self.published.is_none() {
@@ -350,7 +350,7 @@ impl Suite<'_> {
                 self.programs("shaders", &kernels, &vulkan.lavapipe, &["shader", "wgsl"]);
             }
             _ => {
-                let mut command = Command::new(process::cargo());
+                let mut command = process::cargo();
                 command
                     .args(["test", "--workspace", "--no-fail-fast"])
                     .current_dir(&self.workspace.root);
