@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -74,7 +75,7 @@ def continued(recorder, home):
 
 
 class OpenWebUi:
-    """A running Open WebUI with one user."""
+    """An Open WebUI with one user."""
 
     def __init__(self, recorder, home):
         folder = TARGET / "clients" / f"open-webui-{OPEN_WEBUI}"
@@ -110,6 +111,9 @@ class OpenWebUi:
         program = [folder / "bin/open-webui", "serve", "--host", "127.0.0.1", "--port", str(port)]
         with open(home / "log", "w") as log:
             self.program = subprocess.Popen(program, env=environment, stdout=log, stderr=log, cwd=home)
+
+    def enter(self):
+        """Waits for the program, and signs up."""
         wait(lambda: self.ask("/health"), "Open WebUI does not start")
         new = {"name": "User", "email": "user@example.org", "password": uuid.uuid4().hex}
         self.token = self.ask("/api/v1/auths/signup", new)["token"]
@@ -120,7 +124,7 @@ class OpenWebUi:
         with urllib.request.urlopen(request, timeout=300) as answer:
             return json.loads(answer.read())
 
-    def chat(self, question, tasks, **options):
+    def chat(self, question, tasks):
         """Asks in a new chat, as the page does, and returns the answer's message."""
         user = {"id": str(uuid.uuid4()), "role": "user", "content": question, "parentId": None, "childrenIds": []}
         asked = {
@@ -132,11 +136,13 @@ class OpenWebUi:
             "id": str(uuid.uuid4()),
             "session_id": str(uuid.uuid4()),
             "background_tasks": dict.fromkeys(tasks, True),
-            **options,
         }
         chat = self.ask("/api/chat/completions", asked)["chat_id"]
-        messages = lambda: self.ask(f"/api/v1/chats/{chat}")["chat"]["history"]["messages"]
-        answer = lambda: next((one for one in messages().values() if one["role"] == "assistant" and one.get("done")), None)
+
+        def answer():
+            messages = self.ask(f"/api/v1/chats/{chat}")["chat"]["history"]["messages"].values()
+            return next((one for one in messages if one["role"] == "assistant" and one.get("done")), None)
+
         return wait(answer, "there is no answer")
 
 
@@ -145,6 +151,7 @@ def open_webui(recorder, home):
     recorder.named("models are listed")
     page = OpenWebUi(recorder, home)
     try:
+        page.enter()
         page.ask("/openai/verify", {"url": recorder.url, "key": KEY})
         models = [model["id"] for model in page.ask("/api/models")["data"]]
         assert models[:2] == ["conclave", "Ada"], models
@@ -167,8 +174,6 @@ def open_webui(recorder, home):
 
 
 def free_port():
-    import socket
-
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return one.getsockname()[1]
