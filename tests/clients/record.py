@@ -2,7 +2,7 @@
 
     cargo build -p conclave-cli && python3 tests/clients/record.py [continue] [open-webui]
 
-Installs the clients below target/clients on first use (600 MB and more), starts `conclave serve` with the bundled
+Installs the clients below target/clients on first use (1.4 GB), starts `conclave serve` with the bundled
 members, drives each client as its users do, checks that it shows the answers, and writes recorded/CLIENT.json.
 """
 
