@@ -1,8 +1,9 @@
 """Asks `conclave serve` by 64 clients at once, a third of whose streams they leave in the middle.
 
 CONCLAVE_SERVER and CONCLAVE_KEY name the server, as for openai_client.py, CONCLAVE_SERVER_ID its process, whose memory
-is read (on Linux), and CONCLAVE_SOAK the seconds, 600 if not given. Each client that stays gets a whole answer, the
-same as a single client got before; the server's memory does not grow, and no client that went holds a place.
+is read (on Linux), CONCLAVE_INNER and CONCLAVE_INNER_ID the server that it has as a member, if it has one, and
+CONCLAVE_SOAK the seconds, 600 if not given. Each client that stays gets a whole answer, the same as a single client got
+before; no server's memory grows, and no client that went holds a place of one. A line for each server:
 
     | clients, time | answers | left | lost | resident after a tenth | at the end |
 """
@@ -17,7 +18,8 @@ import threading
 import time
 import urllib.parse
 
-SERVER, KEY = urllib.parse.urlsplit(os.environ["CONCLAVE_SERVER"]), os.environ["CONCLAVE_KEY"]
+NAMES = [name for name in ("CONCLAVE_SERVER", "CONCLAVE_INNER") if name in os.environ]
+SERVERS, KEY = [urllib.parse.urlsplit(os.environ[name]) for name in NAMES], os.environ["CONCLAVE_KEY"]
 SECONDS, CLIENTS = float(os.environ.get("CONCLAVE_SOAK", "600")), 64
 # A server's memory after a tenth of the time and at the end: what may lie between, in bytes.
 GROWTH = 8 << 20
@@ -25,20 +27,24 @@ QUESTIONS = ["What is 347 + 85?", "Sort these words: pear, apple, fig.", "How ma
 PASSAGE = "A cat sat on the mat."
 
 
-def ask(path, body=None):
+def ask(path, body=None, server=SERVERS[0]):
     """A connection with the response to a request."""
-    connection = http.client.HTTPConnection(SERVER.hostname, SERVER.port, timeout=300)
+    connection = http.client.HTTPConnection(server.hostname, server.port, timeout=300)
     head = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
     connection.request("POST" if body else "GET", path, body and json.dumps(body), head)
     return connection, connection.getresponse()
 
 
-def read(path, body=None):
+def read(path, body=None, server=SERVERS[0]):
     """A response's status and text."""
-    connection, response = ask(path, body)
+    connection, response = ask(path, body, server)
     text = response.read().decode()
     connection.close()
     return response.status, text
+
+
+# The ensemble's first member, which embeds.
+MEMBER = json.loads(read("/v1/models")[1])["data"][1]["id"]
 
 
 def chat(question, stream):
@@ -66,10 +72,10 @@ def streamed(response):
     return None
 
 
-def resident():
-    """Bytes of the server's memory; 0 where they can't be told."""
+def resident(name):
+    """Bytes of a server's memory; 0 where they can't be told."""
     try:
-        with open(f"/proc/{os.environ['CONCLAVE_SERVER_ID']}/status", encoding="ascii") as status:
+        with open(f"/proc/{os.environ[f'{name}_ID']}/status", encoding="ascii") as status:
             return 1024 * int(re.search(r"VmRSS:\s+(\d+)", status.read())[1])
     except (KeyError, OSError):
         return 0
@@ -97,7 +103,7 @@ class Client(threading.Thread):
         stream = draw < 2 / 3
         embeds = draw > 0.9
         path = "/v1/embeddings" if embeds else "/v1/chat/completions"
-        body = {"model": "Ada", "input": PASSAGE} if embeds else chat(question, stream)
+        body = {"model": MEMBER, "input": PASSAGE} if embeds else chat(question, stream)
         connection, response = ask(path, body)
         if response.status == 429:
             self.busy += 1
@@ -134,19 +140,23 @@ def references():
         status, text = read("/v1/chat/completions", chat(question, False))
         assert status == 200, text
         wanted[question] = json.loads(text)["choices"][0]["message"]["content"]
-    _, text = read("/v1/embeddings", {"model": "Ada", "input": PASSAGE})
+    _, text = read("/v1/embeddings", {"model": MEMBER, "input": PASSAGE})
     return wanted | {PASSAGE: json.loads(text)["data"][0]["embedding"]}
 
 
-def place_held():
-    """The queue's load some seconds after the last client; None if it is empty."""
+def place_held(server):
+    """A queue's load some seconds after the last client; None if it is empty."""
     for _ in range(100):
-        _, text = read("/health")
+        _, text = read("/health", server=server)
         load = json.loads(text)
         if not load["busy"] and not load["waiting"]:
             return None
         time.sleep(0.1)
     return load
+
+
+def waits(server):
+    return "conclave_waiting 0\n" not in read("/metrics", server=server)[1]
 
 
 def main():
@@ -156,24 +166,24 @@ def main():
     for client in clients:
         client.start()
     time.sleep(SECONDS / 10)
-    early = resident()
+    early = [resident(name) for name in NAMES]
     for client in clients:
         client.join()
-    held = place_held()
-    late = resident()
-    status, metrics = read("/metrics")
+    held = [load for server in SERVERS if (load := place_held(server))]
+    late = [resident(name) for name in NAMES]
     lost = [one for client in clients for one in client.lost]
     answers, left, busy = (sum(getattr(client, name) for client in clients) for name in ("answers", "left", "busy"))
     checks = {
         "every client that stayed has its answer": not lost and answers >= CLIENTS,
         "some clients left": left > 0,
-        "memory does not grow": late <= early + GROWTH,
-        "no client that went holds a place": held is None and status == 200 and "conclave_waiting 0\n" in metrics,
+        "memory does not grow": all(last <= first + GROWTH for first, last in zip(early, late)),
+        "no client that went holds a place": not held and not any(map(waits, SERVERS)),
         "the next client has the same answers": references() == wanted,
     }
-    mib = [f"{bytes_ / (1 << 20):.1f} MiB" for bytes_ in (early, late)]
-    print("\n".join(sorted(set(lost))[:10] + ([f"the queue holds {held}"] if held else [])), file=sys.stderr)
-    print(f"| {CLIENTS} clients, {SECONDS:.0f} s | {answers} | {left} | {len(lost)} | {mib[0]} | {mib[1]} |")
+    print("\n".join(sorted(set(lost))[:10] + [f"a queue holds {load}" for load in held]), file=sys.stderr)
+    for first, last in zip(early, late):
+        mib = " | ".join(f"{bytes_ / (1 << 20):.1f} MiB" for bytes_ in (first, last))
+        print(f"| {CLIENTS} clients, {SECONDS:.0f} s | {answers} | {left} | {len(lost)} | {mib} |")
     print(f"{busy} requests were asked to come again")
     for name, passed in checks.items():
         print(f"{'ok' if passed else 'not ok'} - {name}")

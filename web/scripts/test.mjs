@@ -2,9 +2,9 @@
  * Bundles tests and runs them with Node's own runner: `unit` (beside the sources), or those of a
  * folder of web/tests against the build: `browser` (the page in Chromium), `packages` (the package
  * in the projects of examples/), `browsers` (the page in Firefox and WebKit), `published` (with
- * models fetched by `cargo xtask models`), `serve` (OpenAI's client against `conclave serve`, which
- * `cargo xtask test --only serve` starts), `clients` (other programs' libraries against it, by
- * `--only long`). Further arguments go to the runner. `screenshot FILE
+ * models fetched by `cargo xtask models`), `serve` (OpenAI's client and requests of others against
+ * `conclave serve`, which `cargo xtask test --only serve` starts), `clients` (other programs'
+ * libraries against it, by `--only long`). Further arguments go to the runner. `screenshot FILE
  * [QUESTION [SEED [MODEL …]]]` takes the README's picture of the built page, or one with other
  * members; `bench QUERY …` runs the built bench page, `write-model …` writes one of its random
  * models.

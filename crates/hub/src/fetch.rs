@@ -84,6 +84,7 @@ pub fn fetch(
         let (plan, resumed) = fetching.plan()?;
         if let Some((path, stored)) = &stored
             && stored.version == plan.version
+            && same_files(stored, &plan)
         {
             dir.discard()?;
             return Ok(path.clone());
@@ -184,7 +185,11 @@ impl Fetching<'_> {
 
     fn complete(&mut self, plan: &Plan) -> Result<PathBuf, HubError> {
         let files = files_in(&self.dir.part);
-        std::fs::create_dir_all(&files).map_err(HubError::disk(&files))?;
+        for file in &plan.files {
+            let path = files.join(&file.name);
+            let folder = path.parent().unwrap_or(&files);
+            std::fs::create_dir_all(folder).map_err(HubError::disk(folder))?;
+        }
         plan.write(&plan_in(&self.dir.part))?;
         self.adopt(plan, &files)?;
         for last in [false, true] {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 use crate::error::HubError;
 use crate::name;
-use crate::repository::Listed;
+use crate::repository::{Listed, template};
 
 /// Maximum size of a model, 16 TiB; a larger claim is an error of the server.
 const MAX_MODEL_BYTES: u64 = 1 << 44;
@@ -25,7 +25,7 @@ pub(crate) struct Plan {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Planned {
-    /// Name in the model's folder.
+    /// Name in the model's folder, or path there of a named template.
     pub(crate) name: String,
     /// URL, or path in the repository.
     pub(crate) from: String,
@@ -40,9 +40,13 @@ pub(crate) struct Planned {
 }
 
 impl Planned {
-    /// A repository's file, stored under the last component of its path.
+    /// A repository's file, stored under the last component of its path; a named template keeps its
+    /// folder, by which it is known.
     pub(crate) fn from_listed(listed: &Listed) -> Self {
-        let name = listed.path.rsplit('/').next().unwrap_or_default();
+        let name = match template(&listed.path) {
+            Some(_) => &listed.path,
+            None => listed.path.rsplit('/').next().unwrap_or_default(),
+        };
         Self {
             name: name.to_owned(),
             from: listed.path.clone(),
@@ -70,7 +74,8 @@ impl Plan {
         let mut total = 0_u64;
         let mut seen = std::collections::HashSet::new();
         for file in &self.files {
-            name::check(&file.name).map_err(|source| HubError::Name {
+            let name = template(&file.name).unwrap_or(&file.name);
+            name::check(name).map_err(|source| HubError::Name {
                 what: what.to_owned(),
                 source,
             })?;
@@ -135,8 +140,16 @@ mod tests {
     #[test]
     fn refuses_what_no_model_has() {
         assert!(plan(&[("a.gguf", 1)]).check("x").is_ok());
+        assert!(
+            plan(&[("additional_chat_templates/rag.jinja", 1)])
+                .check("x")
+                .is_ok()
+        );
         for files in [
             &[("../a.gguf", 1)][..],
+            &[("additional_chat_templates/../a.jinja", 1)],
+            &[("additional_chat_templates/a.gguf", 1)],
+            &[("other/a.jinja", 1)],
             &[("a.gguf", 1), ("A.gguf", 1)],
             &[("ü.gguf", 1), ("Ü.gguf", 1)],
             &[("a.gguf", u64::MAX), ("b.gguf", u64::MAX)],

@@ -28,6 +28,16 @@ const TOKENIZER: &str = "tokenizer.json";
 pub(crate) const WEIGHTS: &str = "model.safetensors";
 pub(crate) const INDEX: &str = "model.safetensors.index.json";
 
+/// Where a folder keeps named chat templates, and their ending.
+const MORE_TEMPLATES: &str = "additional_chat_templates/";
+const TEMPLATE: &str = ".jinja";
+
+/// Name of a template among a folder's named ones.
+pub(crate) fn template(path: &str) -> Option<&str> {
+    let name = path.strip_prefix(MORE_TEMPLATES)?;
+    (name.ends_with(TEMPLATE) && !name.contains('/')).then_some(name)
+}
+
 pub(crate) struct Listed {
     pub(crate) path: String,
     pub(crate) bytes: u64,
@@ -181,7 +191,12 @@ fn choose_folder<'a>(
     }
     // Empty optional files are skipped.
     let taken = |listed: &&Listed| listed.bytes > 0 || NEEDED.contains(&listed.path.as_str());
-    let mut chosen: Vec<&Listed> = FOLDER.into_iter().filter_map(find).filter(taken).collect();
+    let named = |listed: &&Listed| template(&listed.path).is_some();
+    let described = FOLDER.into_iter().filter_map(find);
+    let mut chosen: Vec<&Listed> = described
+        .chain(files.iter().filter(named))
+        .filter(taken)
+        .collect();
     if let Some(weights) = find(WEIGHTS) {
         chosen.push(weights);
         return Ok(chosen);

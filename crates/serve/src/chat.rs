@@ -117,7 +117,7 @@ fn messages(options: &mut Options) -> Result<(Vec<Message>, bool), ApiError> {
             };
             let marked = messages.last().is_some_and(is_marked);
             let messages = messages.into_iter().enumerate();
-            let messages = messages.map(|(at, one)| message(at, one));
+            let messages = messages.map(|(at, one)| message(&format!("messages[{at}]"), one));
             Ok((messages.collect::<Result<_, _>>()?, marked))
         }
         _ => {
@@ -127,15 +127,15 @@ fn messages(options: &mut Options) -> Result<(Vec<Message>, bool), ApiError> {
     }
 }
 
-/// Reads the message `messages[at]`.
-pub(crate) fn message(at: usize, message: Value) -> Result<Message, ApiError> {
-    let wrong = |message: String| ApiError::option("messages", message);
+/// Reads the message at `place` of the request.
+pub(crate) fn message(place: &str, message: Value) -> Result<Message, ApiError> {
+    let wrong = |message: String| ApiError::at(place, message);
     let Value::Object(mut fields) = message else {
-        return Err(wrong(format!("`messages[{at}]` has to be an object.")));
+        return Err(wrong(format!("`{place}` has to be an object.")));
     };
     let role = match fields.remove("role") {
         Some(Value::String(role)) => role,
-        _ => return Err(wrong(format!("`messages[{at}]` has no `role`."))),
+        _ => return Err(wrong(format!("`{place}` has no `role`."))),
     };
     let role = match role.as_str() {
         // Newer name of the system role.
@@ -143,45 +143,56 @@ pub(crate) fn message(at: usize, message: Value) -> Result<Message, ApiError> {
         "system" | "user" | "assistant" | "tool" => &role,
         other => {
             return Err(wrong(format!(
-                "The members know no role `{other}` as of `messages[{at}]`; there are system, developer, user, assistant and tool."
+                "The members know no role `{other}` as of `{place}`; there are system, developer, user, assistant and tool."
             )));
         }
     };
     let content = match fields.remove("content") {
-        Some(Value::String(text)) => text,
-        Some(Value::Array(parts)) => {
-            let parts = parts.into_iter().map(|one| part(at, one));
-            parts.collect::<Result<_, _>>()?
-        }
         // A refusal, or a message that only called tools.
         None | Some(Value::Null) if role == "assistant" => match fields.remove("refusal") {
             Some(Value::String(refusal)) => refusal,
             _ => String::new(),
         },
-        _ => return Err(wrong(format!("`messages[{at}]` has no `content` of text."))),
+        content => text(&format!("{place}.content"), content)?,
     };
     let lost =
         |(name, value): &(&String, &Value)| UNREADABLE.contains(&name.as_str()) && !is_empty(value);
     if let Some((name, _)) = fields.iter().find(lost) {
         return Err(wrong(format!(
-            "The members can't honour `messages[{at}].{name}`. Leave it out."
+            "The members can't honour `{place}.{name}`. Leave it out."
         )));
     }
-    let calls = tools::earlier_calls(&format!("messages[{at}]"), fields.remove("tool_calls"))?;
-    let mut text = |field: &str| match fields.remove(field) {
+    let calls = tools::earlier_calls(place, fields.remove("tool_calls"))?;
+    let mut word = |field: &str| match fields.remove(field) {
         Some(Value::String(text)) if !text.is_empty() => Some(text),
         _ => None,
     };
     Ok(Message {
-        name: text("name"),
-        tool_call_id: text("tool_call_id"),
+        name: word("name"),
+        tool_call_id: word("tool_call_id"),
         tool_calls: calls,
         ..Message::new(role, content)
     })
 }
 
+/// Reads a text, or a list of its parts.
+pub(crate) fn text(place: &str, content: Option<Value>) -> Result<String, ApiError> {
+    match content {
+        Some(Value::String(text)) => Ok(text),
+        Some(Value::Array(parts)) => {
+            let parts = parts.into_iter().enumerate();
+            let parts = parts.map(|(at, one)| part(&format!("{place}[{at}]"), one));
+            parts.collect()
+        }
+        _ => Err(ApiError::at(
+            place,
+            format!("`{place}` has to be a text or a list of texts."),
+        )),
+    }
+}
+
 /// Text of a content part; other kinds are an error.
-pub(crate) fn part(at: usize, part: Value) -> Result<String, ApiError> {
+fn part(place: &str, part: Value) -> Result<String, ApiError> {
     let mut fields = match part {
         Value::String(text) => return Ok(text),
         Value::Object(fields) => fields,
@@ -195,18 +206,18 @@ pub(crate) fn part(at: usize, part: Value) -> Result<String, ApiError> {
         Some(Some("thinking" | "redacted_thinking" | "reasoning")) => return Ok(String::new()),
         _ => {
             let message = format!(
-                "The members read text alone, and `messages[{at}]` has a part of type {}. Leave it out.",
+                "The members read text alone, and `{place}` is of type {}. Leave it out.",
                 kind.unwrap_or_default()
             );
-            return Err(ApiError::option("messages", message));
+            return Err(ApiError::at(place, message));
         }
     };
     match fields.remove(field) {
         Some(Value::String(text)) => Ok(text),
-        _ => {
-            let message = format!("A part of `messages[{at}]` has no `{field}`.");
-            Err(ApiError::option("messages", message))
-        }
+        _ => Err(ApiError::at(
+            place,
+            format!("`{place}` has no text as its `{field}`."),
+        )),
     }
 }
 
@@ -287,7 +298,7 @@ mod tests {
             (json!([{ "role": "user" }]), "content"),
             (
                 json!([{ "role": "user", "content": [{ "type": "image_url", "image_url": {} }] }]),
-                "image_url",
+                "`messages[0].content[0]` is of type \"image_url\"",
             ),
             (
                 json!([{ "role": "user", "content": "Well?", "images": ["…"] }]),
@@ -304,7 +315,10 @@ mod tests {
                 json!([{ "role": "user", "content": [{ "type": "text" }] }]),
                 "text",
             ),
-            (json!([{ "role": "user", "content": [5] }]), "text"),
+            (
+                json!([{ "role": "user", "content": ["Well?", 5] }]),
+                "`messages[0].content[1]`",
+            ),
         ] {
             let error = read_all(messages.clone()).expect_err(word);
             assert!(

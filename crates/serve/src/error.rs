@@ -46,6 +46,11 @@ impl ApiError {
         }
     }
 
+    /// 400: a part of an option, `messages[2].content[0]`, can't be honoured.
+    pub fn at(place: &str, message: impl Into<String>) -> Self {
+        Self::option(place.split('[').next().unwrap_or(place), message)
+    }
+
     /// 400: unsupported schema.
     pub fn format(reason: &dyn std::fmt::Display) -> Self {
         let message = format!("The members can't honour `response_format`: {reason}.");

@@ -156,20 +156,18 @@ fn text_format(options: &mut Options) -> Result<Option<Value>, ApiError> {
 fn conversation(items: Vec<Value>) -> Result<Vec<Message>, ApiError> {
     let mut messages: Vec<Message> = Vec::with_capacity(items.len());
     for (at, mut item) in items.into_iter().enumerate() {
-        let wrong = |message: String| ApiError::option("input", message);
+        let place = &format!("input[{at}]");
+        let wrong = |message: String| ApiError::at(place, message);
         let kind = item.get("type").and_then(Value::as_str);
         match kind.unwrap_or("message") {
-            "message" => {
-                let message = chat::message(at, item);
-                messages.push(message.map_err(|error| of_input(error, at))?);
-            }
+            "message" => messages.push(chat::message(place, item)?),
             // Earlier reasoning is not part of a prompt.
             "reasoning" => {}
             "function_call" => {
                 let id = item.get_mut("call_id").map(Value::take);
                 let call = tools::earlier_call(id, item).ok_or_else(|| {
                     wrong(format!(
-                        "`input[{at}]` has to have a `name` and `arguments`, the JSON text of an object."
+                        "`{place}` has to have a `name` and `arguments`, the JSON text of an object."
                     ))
                 })?;
                 match messages.last_mut().filter(|last| last.role == "assistant") {
@@ -181,15 +179,8 @@ fn conversation(items: Vec<Value>) -> Result<Vec<Message>, ApiError> {
                 }
             }
             "function_call_output" => {
-                let output = match item.get_mut("output").map(Value::take) {
-                    Some(Value::String(text)) => text,
-                    Some(Value::Array(parts)) => {
-                        let parts = parts.into_iter().map(|part| chat::part(at, part));
-                        let text: Result<String, ApiError> = parts.collect();
-                        text.map_err(|error| of_input(error, at))?
-                    }
-                    _ => return Err(wrong(format!("`input[{at}]` has no `output` of text."))),
-                };
+                let output = item.get_mut("output").map(Value::take);
+                let output = chat::text(&format!("{place}.output"), output)?;
                 let id = item.get("call_id").and_then(Value::as_str);
                 messages.push(Message {
                     tool_call_id: id.map(str::to_owned),
@@ -198,7 +189,7 @@ fn conversation(items: Vec<Value>) -> Result<Vec<Message>, ApiError> {
             }
             other => {
                 return Err(wrong(format!(
-                    "The members can't read `input[{at}]`, an item of type `{other}`. Leave it out."
+                    "The members can't read `{place}`, an item of type `{other}`. Leave it out."
                 )));
             }
         }
@@ -206,18 +197,6 @@ fn conversation(items: Vec<Value>) -> Result<Vec<Message>, ApiError> {
     match messages.is_empty() {
         true => Err(ApiError::option("input", "`input` has no message.")),
         false => Ok(messages),
-    }
-}
-
-/// An error of `messages[at]` as one of `input[at]`.
-fn of_input(error: ApiError, at: usize) -> ApiError {
-    let message = error
-        .message
-        .replace(&format!("messages[{at}]"), &format!("input[{at}]"));
-    ApiError {
-        param: Some("input".to_owned()),
-        message,
-        ..error
     }
 }
 
@@ -298,7 +277,12 @@ mod tests {
             (
                 json!({ "input": [{ "role": "user", "content": [{ "type": "input_image" }] }] }),
                 "input",
-                "input[0]",
+                "`input[0].content[0]`",
+            ),
+            (
+                json!({ "input": [{ "type": "function_call_output", "call_id": "x" }] }),
+                "input",
+                "`input[0].output`",
             ),
             (
                 json!({ "tools": [{ "type": "web_search" }] }),

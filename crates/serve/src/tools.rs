@@ -216,7 +216,7 @@ pub(crate) fn earlier_calls(place: &str, calls: Option<Value>) -> Result<Vec<Too
         Some(Value::Array(calls)) => calls,
         Some(_) => {
             let message = format!("`{place}.tool_calls` have to be a list.");
-            return Err(ApiError::option("messages", message));
+            return Err(ApiError::at(place, message));
         }
     };
     let calls = calls.into_iter().enumerate();
@@ -228,7 +228,7 @@ pub(crate) fn earlier_calls(place: &str, calls: Option<Value>) -> Result<Vec<Too
                 let message = format!(
                     "`{place}.tool_calls[{at}]` has to have a `function` with a `name` and `arguments`, the JSON text of an object."
                 );
-                ApiError::option("messages", message)
+                ApiError::at(place, message)
             })
         })
         .collect()

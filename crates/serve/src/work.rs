@@ -294,14 +294,17 @@ pub(crate) fn work<M: TakePart>(
                 Event::Failed(ApiError::internal(message))
             }
         };
+        let Job { record, events, .. } = job;
         match &last {
-            Event::End(usage) => job.record.used(*usage),
-            Event::Failed(error) => job.record.failed(&error.message),
+            Event::End(usage) => record.used(*usage),
+            Event::Failed(error) => record.failed(&error.message),
             _ => {}
         }
-        // Fails if the client has disconnected.
-        let _ = job.events.send(last);
+        // Logged, counted and no longer in progress before the client learns that it is over.
+        drop(record);
         queue.over(started.elapsed());
+        // Fails if the client has disconnected.
+        let _ = events.send(last);
     }
 }
 

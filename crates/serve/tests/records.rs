@@ -79,7 +79,6 @@ fn each_request_is_a_line_and_is_counted_once_it_is_over() {
     stage.get("/v1/models");
     stage.get("/v1/models/Ada");
     stage.get("/nowhere?secret=1");
-    stage.until("all are over", |(busy, waiting)| !busy && waiting == 0);
     let (status, metrics) = stage.get("/metrics");
     let metrics = metrics.as_str().unwrap().to_owned();
     assert_eq!(status, 200, "{metrics}");
@@ -144,6 +143,14 @@ fn each_request_is_a_line_and_is_counted_once_it_is_over() {
         logged[5].contains("path=/nowhere status=404"),
         "{logged:#?}"
     );
+    for more in 1..=100 {
+        stage.stream(
+            "/v1/chat/completions",
+            &asked(SUM, json!({ "max_tokens": 1 })),
+        );
+        assert_eq!(stage.health(), (false, 0));
+        assert_eq!(lines.all().len(), 6 + more);
+    }
 }
 
 #[test]

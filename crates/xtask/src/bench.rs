@@ -317,7 +317,7 @@ fn carry(workspace: &Workspace, options: &Options, folder: &Path) -> Result<()> 
         Some(path) => std::path::absolute(path)?,
         None => {
             process::run(
-                Command::new(process::cargo())
+                process::cargo()
                     .args(["build", "--release", "--package", "conclave-cli"])
                     .current_dir(&workspace.root),
             )?;

@@ -1,11 +1,15 @@
 //! Packs the crates as a release uploads them, and builds what was packed in a project of its own.
 
+<<<<<<< HEAD
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+=======
+use anyhow::Result;
+>>>>>>> serve
 
 use crate::process;
 use crate::workspace::Workspace;
@@ -14,7 +18,7 @@ use crate::workspace::Workspace;
 /// their versions of one another resolve.
 pub fn crates(workspace: &Workspace) -> Result<()> {
     let cargo = |arguments: &[&str]| {
-        let mut command = Command::new(process::cargo());
+        let mut command = process::cargo();
         command.args(arguments).current_dir(&workspace.root);
         command
     };

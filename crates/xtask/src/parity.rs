@@ -186,7 +186,7 @@ fn templates(workspace: &Workspace, python: &Path) -> Result<bool> {
         .arg("--out")
         .arg(&references);
     process::run(&mut command)?;
-    let status = Command::new(process::cargo())
+    let status = process::cargo()
         .args(["test", "--workspace", "--test", "published_templates", "--"])
         .args(["--ignored", "--nocapture"])
         .env("CONCLAVE_TEMPLATES", references)
@@ -199,7 +199,7 @@ fn templates(workspace: &Workspace, python: &Path) -> Result<bool> {
 /// burn a second time.
 pub fn built(workspace: &Workspace) -> Result<PathBuf> {
     process::run(
-        Command::new(process::cargo())
+        process::cargo()
             .args(["test", "--workspace", "--no-run"])
             .current_dir(&workspace.root),
     )?;

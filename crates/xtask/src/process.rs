@@ -1,6 +1,5 @@
 //! Runs other programs: silently, with their output shown, or shown and captured.
 
-use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,9 +7,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-/// The Cargo that runs this program, which preserves a `+toolchain`.
-pub fn cargo() -> OsString {
-    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+/// Command of the Cargo that runs this program, which preserves a `+toolchain`. Without the
+/// variables of this program's package: ring's build script depends on them, so that half of the
+/// workspace would be compiled again at each change between this program and plain Cargo.
+pub fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
+    command
 }
 
 /// Finds a program in `PATH`.

@@ -57,7 +57,8 @@ pub enum Part {
     Browsers,
     /// Every Rust test, GPU ones on lavapipe and then GPU, kernels and model on SwiftShader
     Native,
-    /// The server: its own tests, and OpenAI's clients for Node and Python against it
+    /// The server: its own tests, and against it OpenAI's clients for Node and Python and recorded
+    /// requests of others
     Serve,
     /// Members behind llama.cpp's server, natively: the bundled ones, and a published model
     Remote,
@@ -65,7 +66,8 @@ pub enum Part {
     Real,
     /// The server for minutes, which a whole run leaves out: the AI SDK, LangChain and llm against
     /// it, requests generated from its OpenAPI document, 64 clients at once for ten minutes
-    /// (CONCLAVE_SOAK seconds); and the packed crates, built and asked in an empty project
+    /// (CONCLAVE_SOAK seconds) and of a chain of two; and the packed crates, built and asked in an
+    /// empty project
     Long,
 }
 
@@ -121,7 +123,7 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
     }
 
     if only == Some(Part::Unit) {
-        let mut command = Command::new(process::cargo());
+        let mut command = process::cargo();
         command.args(["test", "--no-fail-fast"]);
         for name in workspace.pure_crates() {
             command.args(["--package", name]);
@@ -191,7 +193,7 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
 pub fn lint(workspace: &Workspace) -> Result<()> {
     let cargo = |arguments: &[&str]| {
         process::run(
-            Command::new(process::cargo())
+            process::cargo()
                 .args(arguments)
                 .current_dir(&workspace.root),
         )
@@ -273,7 +275,7 @@ impl Suite<'_> {
                     &["--package", "conclave-cli", "--test", "serve"],
                 ),
             ] {
-                let mut command = Command::new(process::cargo());
+                let mut command = process::cargo();
                 command.args(["test", "--no-fail-fast"]).args(arguments);
                 self.tests(name, command.current_dir(&self.workspace.root));
             }
@@ -294,7 +296,7 @@ impl Suite<'_> {
         let mut script = Command::new(python);
         script.arg(workspace.root.join("tests/serve/openai_client.py"));
         for (name, mut command) in [
-            ("OpenAI's client for Node", node),
+            ("OpenAI's client for Node, and requests of others", node),
             ("OpenAI's client for Python", script),
         ] {
             self.tests(name, server.name_to(&mut command));
@@ -313,7 +315,7 @@ impl Suite<'_> {
             Some(_) => &["--package", "conclave-rounds"],
             None => &["--workspace"],
         };
-        let mut command = Command::new(process::cargo());
+        let mut command = process::cargo();
         command.arg("test").args(selection);
         command.args(["--test", "remote", "--", "--ignored", "--show-output"]);
         if self.published.is_none() {
@@ -352,7 +354,7 @@ impl Suite<'_> {
                 self.programs("shaders", &kernels, &vulkan.lavapipe, &["shader", "wgsl"]);
             }
             _ => {
-                let mut command = Command::new(process::cargo());
+                let mut command = process::cargo();
                 command
                     .args(["test", "--workspace", "--no-fail-fast"])
                     .current_dir(&self.workspace.root);

@@ -1,7 +1,7 @@
 //! Compiled tests of the workspace, as programs that can run on another driver.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -20,7 +20,7 @@ pub struct TestProgram {
 
 /// Builds all tests of the workspace and returns their programs.
 pub fn built(workspace: &Workspace) -> Result<Vec<TestProgram>> {
-    let output = Command::new(process::cargo())
+    let output = process::cargo()
         .args(["test", "--workspace", "--no-run"])
         .arg("--message-format=json-render-diagnostics")
         .current_dir(&workspace.root)

@@ -127,7 +127,7 @@ impl Toolchain {
     pub fn build(&self, workspace: &Workspace) -> (Command, PathBuf) {
         match self {
             Self::Rustup => {
-                let mut command = Command::new(process::cargo());
+                let mut command = process::cargo();
                 command.args(["build", "--target", TARGET]);
                 (command, workspace.target.clone())
             }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, anyhow};
 use serde_json::Value;
@@ -37,7 +36,7 @@ impl Workspace {
     /// # Errors
     /// If Cargo can't read the workspace, with Cargo's message.
     pub fn find() -> Result<Self> {
-        let mut command = Command::new(process::cargo());
+        let mut command = process::cargo();
         command.args(["metadata", "--no-deps", "--format-version", "1"]);
         if let Some(folder) = std::env::var_os("CARGO_MANIFEST_DIR") {
             command.current_dir(folder);

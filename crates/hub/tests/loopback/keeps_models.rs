@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use crate::hub::{CHUNK, Hub, bytes};
 use conclave_hub::{Cache, HubError, Options, Progress, fetch};
-use serde_json::json;
+use serde_json::{Value, json};
 
 const MODEL: &str = "hf:owner/repo/model.gguf";
 const SIZE: usize = 20 * CHUNK as usize;
@@ -247,6 +248,41 @@ fn shards_come_with_their_index() {
     let path = hub.fetch("hf:owner/repo").0.unwrap();
     assert!(fs::read(path.join(names[1])).unwrap() == bytes(SIZE / 2, 2));
     assert!(hub.cache.list().unwrap()[0].verified);
+}
+
+#[test]
+fn named_templates_keep_their_folder_and_an_update_brings_them() {
+    let mut hub = Hub::start();
+    hub.put("owner/repo/config.json", b"{}");
+    hub.put("owner/repo/tokenizer.json", b"{}");
+    hub.put("owner/repo/model.safetensors", &bytes(SIZE, 1));
+    let templates = "owner/repo/additional_chat_templates";
+    hub.put(&format!("{templates}/tool_use.jinja"), b"tools");
+    hub.put(&format!("{templates}/notes.md"), b"no template");
+    hub.put(&format!("{templates}/deeper/rag.jinja"), b"no template");
+    hub.put("owner/repo/other/rag.jinja", b"no template");
+    let found = |path: &Path| {
+        let entries = fs::read_dir(path.join("additional_chat_templates")).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.collect::<Vec<_>>()
+    };
+    let path = hub.fetch("hf:owner/repo").0.unwrap();
+    assert_eq!(found(&path), ["tool_use.jinja"]);
+    let template = path.join("additional_chat_templates/tool_use.jinja");
+    assert_eq!(fs::read(&template).unwrap(), b"tools");
+    assert!(hub.cache.list().unwrap()[0].verified);
+    // An earlier version stored the same commit without them.
+    let plan = path.parent().unwrap().join("plan.json");
+    let mut written: Value = serde_json::from_slice(&fs::read(&plan).unwrap()).unwrap();
+    let files = written["files"].as_array_mut().unwrap();
+    files.retain(|file| !file["name"].as_str().unwrap().ends_with(".jinja"));
+    fs::write(&plan, written.to_string()).unwrap();
+    fs::remove_dir_all(template.parent().unwrap()).unwrap();
+    hub.options.update = true;
+    hub.forget_log();
+    assert_eq!(hub.fetch("hf:owner/repo").0.unwrap(), path);
+    assert_eq!(fs::read(&template).unwrap(), b"tools");
+    assert!(hub.sent() < 100, "the weights are taken over");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::Suite;
 use crate::{python, serve};
 
 /// Scripts below `tests`, in the folder whose requirements they need.
-const SCRIPTS: [(&str, &str, &str); 4] = [
+const SCRIPTS: [(&str, &str, &str); 3] = [
     ("LangChain", "clients", "langchain_client.py"),
     ("llm", "clients", "llm_client.py"),
     (
@@ -15,41 +15,54 @@ const SCRIPTS: [(&str, &str, &str); 4] = [
         "serve",
         "openapi.py",
     ),
-    ("64 clients at once", "serve", "soak.py"),
 ];
 
+/// Clients at once of a server, then of one that asks it in turn.
+const SOAKS: [&str; 2] = ["64 clients at once", "64 clients at once of a chain of two"];
+
 impl Suite<'_> {
-    /// Runs clients and scripts against one server of the bundled members.
+    /// Runs clients and scripts against one server of the bundled members, the last also against
+    /// one that has it as a member.
     pub(super) fn long(&mut self) {
         let workspace = self.workspace;
-        let mut server = None;
-        if !self.step("a server for long tests", || {
-            server = Some(serve::Server::start(&serve::tool(workspace, true)?)?);
+        let mut servers = None;
+        self.step("servers for long tests", || {
+            let tool = serve::tool(workspace, true)?;
+            let inner = serve::Server::start(&tool)?;
+            servers = Some((inner.chained(workspace, &tool)?, inner));
             Ok(())
-        }) {
+        });
+        let Some((outer, server)) = servers else {
             return;
-        }
-        let Some(server) = server else { return };
+        };
         let mut node = Command::new("npm");
         node.args(["run", "--silent", "test:clients"]);
         node.current_dir(workspace.web());
         self.tests("the AI SDK", server.name_to(&mut node));
         for (name, folder, script) in SCRIPTS {
-            let mut interpreter = None;
-            if !self.step(&format!("packages for {name}"), || {
-                interpreter = Some(python::ready(workspace, folder)?);
-                Ok(())
-            }) {
-                continue;
+            if let Some(mut command) = self.script(name, folder, script) {
+                self.tests(name, server.name_to(&mut command));
             }
-            let Some(interpreter) = interpreter else {
-                continue;
-            };
-            let mut command = Command::new(interpreter);
-            command.arg(workspace.root.join("tests").join(folder).join(script));
-            // Caches of failures are no sources.
-            command.current_dir(&workspace.target);
-            self.tests(name, server.name_to(&mut command));
         }
+        let [alone, chain] = SOAKS;
+        if let Some(mut command) = self.script(alone, "serve", "soak.py") {
+            self.tests(alone, server.name_to(&mut command));
+            self.tests(chain, outer.name_to(server.name_as_inner(&mut command)));
+        }
+    }
+
+    /// Command that runs a script, once its packages are there.
+    fn script(&mut self, name: &str, folder: &str, script: &str) -> Option<Command> {
+        let workspace = self.workspace;
+        let mut interpreter = None;
+        self.step(&format!("packages for {name}"), || {
+            interpreter = Some(python::ready(workspace, folder)?);
+            Ok(())
+        });
+        let mut command = Command::new(interpreter?);
+        command.arg(workspace.root.join("tests").join(folder).join(script));
+        // Caches of failures are no sources.
+        command.current_dir(&workspace.target);
+        Some(command)
     }
 }
