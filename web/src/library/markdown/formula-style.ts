@@ -7,7 +7,7 @@ math { font-family: "STIX Two Math", "Cambria Math", "Latin Modern Math", "Noto 
 math * { border-color: currentColor; }
 .formula-source { white-space: pre-wrap; }
 .formula-copy { position: absolute; inset-inline-start: -9999px; white-space: pre-line; }
-.formula.display { display: block; text-align: center; overflow-x: auto; overflow-y: hidden; padding-block: .25em; }
+.formula.display { display: block; text-decoration-line: none; text-align: center; overflow-x: auto; overflow-y: hidden; padding-block: .25em; }
 math[display=block] { display: block math; width: 100%; }
 mfrac > :nth-child(2), msqrt, mover > :first-child { math-shift: compact; }
 .tml-right { text-align: right; text-align: -webkit-right; }
