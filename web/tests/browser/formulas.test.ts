@@ -110,8 +110,8 @@ test("a hostile formula does nothing, and none takes long", async () => {
     "\\text{<img src=x onerror=document.title='taken'>}",
     "\\color{red;background:url(https://tracker.example)}x",
     "\\rule{10000em}{10000em}",
-    bomb + "\\a ".repeat(19) + "\\a",
-    "{ ".repeat(99) + "} ".repeat(98) + "}",
+    `${bomb}${"\\a ".repeat(19)}\\a`,
+    `${"{ ".repeat(99)}${"} ".repeat(98)}}`,
     `${"\\frac{ ".repeat(70)}1${" }{2}".repeat(70)}`,
     "\\def\\x{\\x\\x}\\x",
   ];

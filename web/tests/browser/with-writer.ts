@@ -1,5 +1,5 @@
 /** A visitor whose one member is on a server, and writes what a test lets it write. */
-import { OpenAiServer } from "../../src/testing/openai-server.ts";
+import type { OpenAiServer } from "../../src/testing/openai-server.ts";
 import type { Stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";
 
