@@ -42,6 +42,7 @@ const press = ({ tab }: Visit, label: string): Promise<void> =>
 const solved = JSON.stringify({
   format: "conclave conversation 1",
   title: "Roots",
+  created: 1,
   turns: [
     {
       ...{ id: "roots", at: 1, question: "Solve it!", members: [], cores: [], voices: [] },
@@ -121,6 +122,7 @@ for (const options of [{}, { dark: true }] satisfies Options[]) {
     await withoutFaults(visit, "after a deletion");
     await press(visit, "Roots");
     await tab.until(() => document.querySelectorAll(".answer math").length === 2);
+    await tab.evaluate(() => document.querySelector(".answer")?.scrollIntoView());
     await tab.picture(`${visit.browser} ${scheme} formulas`);
     const heights = await tab.evaluate(() =>
       [...document.querySelectorAll(".answer :is(mfrac, mi)")].map(
