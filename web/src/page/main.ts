@@ -1,6 +1,12 @@
 /** The page: opens the engine, loads the members, asks, and shows the events. */
 import type { BackendChoice } from "../protocol/backend.ts";
-import { Conclave, defaultContextTokens, typed, type Port } from "../library/conclave.ts";
+import {
+  Conclave,
+  defaultContextTokens,
+  typed,
+  type ConclaveError,
+  type Port,
+} from "../library/conclave.ts";
 import { readFragment, type Linked } from "../kept/link.ts";
 import { markStorage, Risks } from "../kept/risks.ts";
 import { livingTabs, tabName } from "../kept/this-tab.ts";
@@ -13,7 +19,7 @@ import { Composer } from "./composer.ts";
 import { ConversationsDialog } from "./conversations-dialog.ts";
 import { byId } from "./dom.ts";
 import { takeDrops } from "./drop.ts";
-import { tellReopened, tellSoftware, tellTabCost } from "./engine-notices.ts";
+import { tellReopened, tellSoftware, tellStartedAgain, tellTabCost } from "./engine-notices.ts";
 import { showEndings } from "./endings.ts";
 import { toysTitle } from "./ensembles-list.ts";
 import { ensembleKey, type KeyedMember } from "./ensemble-key.ts";
@@ -143,8 +149,7 @@ class Page {
           this.#share = share;
           this.#showWhyNot();
         },
-        onFatal: (error) =>
-          this.#notices.show("engine", "error", error.message, this.#reloadActions()),
+        onFatal: (error, loading) => void this.#failed(error, loading),
       },
       defaultContextTokens,
       {
@@ -392,6 +397,18 @@ class Page {
     if (this.#answers.state === "idle") return void this.#startOver();
     this.#moved = true;
     fail();
+  }
+
+  /**
+   * The engine has failed. One that stopped while it loaded a member is started again without it; an
+   * answer under way does that by itself.
+   */
+  async #failed(error: ConclaveError, loading?: Slot): Promise<void> {
+    if (error.kind !== "Engine" || !loading)
+      return this.#notices.show("engine", "error", error.message, this.#reloadActions());
+    if (this.#answers.state !== "idle") return;
+    await this.#startOver();
+    if (this.#conclave) tellStartedAgain(this.#notices, loading.source.name);
   }
 
   /** Closes the engine and opens another. */
