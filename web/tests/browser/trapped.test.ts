@@ -32,7 +32,7 @@ test("a trap while a member loads leaves it out, and the engine starts again by 
   timeout: 300_000,
 }, async () => {
   runBeforeWorker(stand.site, trapping);
-  const visitor = await stand.arrive({ serviceWorkers: "block" });
+  const visitor = await stand.arrive({ search: "?backend=webgpu", serviceWorkers: "block" });
   const { page } = visitor;
   await visitor.set("maxRounds", "1");
   const answer = await visitor.answer("What is 347 + 586?");
