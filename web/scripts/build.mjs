@@ -110,17 +110,23 @@ const entries = ["conclave", "element", "openai", "ai-sdk", "language-model", "r
 /** Peer dependencies of the entry points, with their supported versions. */
 const peers = { "@ai-sdk/provider": "^4.0.0", react: ">=18" };
 const [first, ...others] = entries.map((name) => `${web}src/library/${name}.ts`);
+const typesetter = `${web}src/library/markdown/typeset.ts`;
 /**
  * The other entry points import the published first one, and the errors that it exports, so that
- * each declaration exists once.
+ * each declaration exists once. The typesetter of formulas is a file of its own, for bundlers to
+ * fetch when it is needed.
  */
 const once = {
   name: "once",
-  setup: ({ onResolve }) =>
+  setup({ onResolve }) {
     onResolve({ filter: /\/(conclave|errors)\.ts$/ }, () => ({
       path: "./conclave.js",
       external: true,
-    })),
+    }));
+    onResolve({ filter: /\/typeset\.ts$/ }, ({ kind }) =>
+      kind === "dynamic-import" ? { path: "./typeset.js", external: true } : undefined,
+    );
+  },
 };
 await build({ ...settings, entryPoints: [first], outdir: library });
 await build({
@@ -130,6 +136,7 @@ await build({
   plugins: [once],
   external: Object.keys(peers),
 });
+await build({ ...settings, entryPoints: [typesetter], outdir: library });
 for (const { name, files } of built) {
   // Bundlers only copy a worker's script: it names no source map, which would be missing.
   const script = await readFile(`${dist}/${name}.js`, "utf8");
@@ -209,6 +216,10 @@ await build({
     appearance: `${web}src/page/appearance-start.ts`,
     style: `${web}style.css`,
     bench: `${web}src/bench/page.ts`,
+    // Fetched when a PDF is attached.
+    "pdf-text": `${web}src/page/pdf-text.ts`,
+    // Fetched when an answer has a formula.
+    typeset: typesetter,
   },
   outdir: dist,
   splitting: true,
@@ -220,6 +231,20 @@ await build({
     PAGE_VERSION: JSON.stringify(pageVersion.digest("hex").slice(0, 16)),
   },
 });
+await cp(`${web}node_modules/pdfjs-dist/legacy/build/pdf.worker.min.mjs`, `${dist}/pdf-worker.js`);
+/** Maps of characters: the size of an index, the index, and all of them one after the other. */
+const maps = `${web}node_modules/pdfjs-dist/cmaps`;
+const places = {};
+const packed = [];
+for (const file of (await readdir(maps)).filter((file) => file.endsWith(".bcmap")).sort()) {
+  const from = packed.reduce((sum, { length }) => sum + length, 0);
+  packed.push(await readFile(join(maps, file)));
+  places[file] = [from, from + packed.at(-1).length];
+}
+const placed = Buffer.from(JSON.stringify(places));
+const size = Buffer.alloc(4);
+size.writeUInt32LE(placed.length);
+await writeFile(`${dist}/pdf-cmaps.bin`, Buffer.concat([size, placed, ...packed]));
 for (const file of [
   ...["index.html", "bench.html", "bench.css", "mark.svg", "icon-192.png", "icon-512.png"],
   ...["manifest.json", "catalogue.json", "recorded.json"],
@@ -245,7 +270,7 @@ const files = {};
 /** Files that the worker keeps after their first use. */
 const onceUsed = {};
 for (const file of needed)
-  (/^(open-core|grammar)\./.test(file) ? onceUsed : files)[file] = createHash("sha256")
+  (/^(open-core\.|grammar\.|pdf-)/.test(file) ? onceUsed : files)[file] = createHash("sha256")
     .update(await readFile(join(dist, file)))
     .digest("hex");
 await build({

@@ -62,7 +62,15 @@ const rows = names.map((name) => {
 });
 
 const lock = JSON.parse(await readFile(join(web, "package-lock.json"), "utf8")).packages;
-const npm = Object.entries(lock).filter(([path, { dev }]) => path !== "" && !dev);
+/** Without what only development and other programs than browsers need. */
+const installed = Object.entries(lock).filter(
+  ([path, { dev, optional }]) => path !== "" && !dev && !optional,
+);
+/** PDF.js has maps of characters by others. */
+const maps = installed
+  .filter(([path]) => path.endsWith("/pdfjs-dist"))
+  .map(([path, one]) => [`${path}/cmaps`, { ...one, license: "BSD-3-Clause" }]);
+const npm = [...installed, ...maps].sort(([a], [b]) => (a < b ? -1 : 1));
 const modules = npm.map(
   ([path, { version, license }]) =>
     `| ${path.replace("node_modules/", "")} v${version} | ${license} | page |`,
@@ -74,7 +82,8 @@ Licences of everything that a visitor's browser downloads, and of the crates tha
 the tool. Conclave's own code and the three bundled members, which are trained with the scripts of
 \`tests/members\`, are under MIT or Apache 2.0, as you prefer. \`engine\`, \`open core\` and \`grammars\`
 are the wasm modules; a visit fetches the last two only when it needs them. The npm package has the
-same modules and the Markdown parser, and neither the font nor uPlot.
+same modules, the Markdown parser and Temml, and neither the font, uPlot nor PDF.js. A visit fetches
+Temml for the first formula in an answer, PDF.js for the first attached PDF.
 
 Models that a visitor chooses come from their hosts under their own licences, which
 [the catalogue](../web/catalogue.json) and the page name.
@@ -118,8 +127,8 @@ const cratesIn = (...names) =>
   places.filter(({ name }) => names.includes(name)).map(({ crates }) => crates);
 const distributions = {
   tool: { crates: cratesIn("tool"), npm: /^$/ },
-  // The Markdown parser is the one dependency that its scripts contain.
-  package: { crates: cratesIn("engine", "open core", "grammars"), npm: /\/@lezer\// },
+  // The Markdown parser and the typesetter are the dependencies that its scripts contain.
+  package: { crates: cratesIn("engine", "open core", "grammars"), npm: /\/(?:@lezer\/|temml$)/ },
 };
 
 /** The texts of all or of one distribution, each once, after the names of those that have it. */

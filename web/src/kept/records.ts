@@ -30,8 +30,10 @@ const keptEvent = (data: unknown): KeptEvent => {
   return event as KeptEvent;
 };
 
-/** A text file that was sent with a question. `whole`: its characters, all told. */
-export const attachment = shape({ name: text, text, whole: number });
+/** Pages of a PDF: their number, and for each that was read its end in the text. */
+const pages = shape({ all: number, ends: list(number) });
+/** A file's text that was sent with a question. `whole`: its characters, all told. */
+export const attachment = shape({ name: text, text, whole: number, pages: optional(pages) });
 export type Attachment = Checked<typeof attachment>;
 
 const turn = shape({

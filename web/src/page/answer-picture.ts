@@ -47,9 +47,13 @@ function lines(
     const mark = row?.matches("li") && row !== last ? "• " : "";
     found.push({
       ...voiceOf(segment),
-      text: `${starts ? "\n" : ""}${mark}${segment.textContent ?? ""}`,
+      text: `${starts ? "\n" : ""}${mark}${textOf(segment)}`,
     });
     last = row;
   }
   return found;
 }
+
+/** Text of a segment; a formula's is its source. */
+const textOf = (segment: Element): string =>
+  (segment.querySelector(".formula-source") ?? segment).textContent ?? "";

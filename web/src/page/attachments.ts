@@ -1,9 +1,11 @@
-/** A text file beside the question: chosen, shown, and cut to the room that the members have. */
+/** A text file or PDF beside the question: chosen, read, and cut to the room that the members have. */
 import type { Conclave } from "../library/conclave.ts";
 import { messagesOf, type Asking, type Attachment } from "../kept/records.ts";
 import { button, byId, el } from "./dom.ts";
+import { isWhole, pagesOf } from "./extent.ts";
 import { bytes } from "./figures.ts";
 import { longestFitting, textOf } from "./fitting-text.ts";
+import { isPdf, pdfText } from "./pdf-file.ts";
 
 /** A longer file's end is left out at once: no member has room for so much. */
 const mostBytes = 300_000;
@@ -12,6 +14,8 @@ const forAnswer = 1 / 4;
 
 export interface AttachmentEvents {
   onChange: () => void;
+  /** `reading` has changed. */
+  onReading: () => void;
   onComplaint: (text: string | undefined) => void;
 }
 
@@ -20,6 +24,8 @@ export class Attachments {
   readonly #input = byId("attach-file", HTMLInputElement);
   readonly #events: AttachmentEvents;
   #attached: Attachment | undefined;
+  /** Ends the reading under way. */
+  #reading: AbortController | undefined;
 
   constructor(events: AttachmentEvents) {
     this.#events = events;
@@ -35,47 +41,107 @@ export class Attachments {
     return this.#attached;
   }
 
-  /** Reads a file and puts it beside the question, in place of another. */
-  async attach(file: File): Promise<void> {
-    const text = await file
-      .slice(0, mostBytes)
-      .arrayBuffer()
-      .then((buffer) => textOf(wholeCharacters(new Uint8Array(buffer), file.size > mostBytes)))
-      .catch(() => undefined);
-    if (text === undefined || text.trim() === "")
-      return this.#events.onComplaint(
-        `${file.name} is no text, or can't be read. Attach a text file, such as .txt, .md, .csv or source code.`,
-      );
-    this.#events.onComplaint(undefined);
-    this.show({
-      name: file.name,
-      text,
-      whole: Math.max(text.length, file.size > mostBytes ? file.size : 0),
-    });
-    this.#events.onChange();
+  /** Whether a file is being read. */
+  get reading(): boolean {
+    return this.#reading !== undefined;
   }
 
-  /** Shows a file as attached, or none. */
+  /** Reads a file and puts it beside the question, in place of another. */
+  async attach(file: File): Promise<void> {
+    const before = this.#attached;
+    this.#reading?.abort();
+    const reading = (this.#reading = new AbortController());
+    this.#events.onComplaint(undefined);
+    this.#events.onReading();
+    try {
+      const read = await this.#read(file, reading.signal);
+      if (reading.signal.aborted) return;
+      this.show(read);
+      this.#events.onChange();
+    } catch (error) {
+      if (reading.signal.aborted) return;
+      this.show(before);
+      this.#events.onComplaint(error instanceof Error ? error.message : String(error));
+    } finally {
+      if (this.#reading === reading) {
+        this.#reading = undefined;
+        this.#events.onReading();
+      }
+    }
+  }
+
+  /** Shows a file as attached, or none; one that is being read is not. */
   show(attached: Attachment | undefined): void {
+    this.#reading?.abort();
     this.#attached = attached;
     this.#host.hidden = !attached;
     if (!attached) return this.#host.replaceChildren();
-    const remove = button(
-      "Remove",
-      () => {
-        this.show(undefined);
-        this.#events.onChange();
-        byId("attach", HTMLElement).focus();
-      },
-      { class: "quiet", "aria-label": `Remove ${attached.name}` },
-    );
-    const size = bytes(new Blob([attached.text]).size);
+    const remove = button("Remove", () => this.#remove(undefined), {
+      class: "quiet",
+      "aria-label": `Remove ${attached.name}`,
+    });
     this.#host.replaceChildren(
       el("span", { class: "attached-name" }, attached.name),
-      el("span", {}, attached.text.length < attached.whole ? `its first ${size}` : size),
+      " ", // For who hears or copies it.
+      el("span", {}, extentOf(attached)),
       remove,
     );
   }
+
+  async #read(file: File, signal: AbortSignal): Promise<Attachment> {
+    const { name, size } = file;
+    if (await isPdf(file).catch(() => false)) return this.#readPdf(file, signal);
+    const text = await file
+      .slice(0, mostBytes)
+      .arrayBuffer()
+      .then((buffer) => textOf(wholeCharacters(new Uint8Array(buffer), size > mostBytes)))
+      .catch(() => undefined);
+    if (text === undefined || text.trim() === "")
+      throw new Error(
+        `${name} is no text, or can't be read. Attach a PDF or a text file, such as .txt, .md, .csv or source code.`,
+      );
+    return { name, text, whole: Math.max(text.length, size > mostBytes ? size : 0) };
+  }
+
+  async #readPdf(file: File, signal: AbortSignal): Promise<Attachment> {
+    const { name } = file;
+    const before = this.#attached;
+    const progress = el("progress", { "aria-label": `Reading ${name}` });
+    const page = el("span", { class: "attached-page", "aria-hidden": "true" });
+    this.#host.hidden = false;
+    this.#host.replaceChildren(
+      el("span", {}, "Reading "),
+      el("span", { class: "attached-name" }, name),
+      progress,
+      page,
+      button("Cancel", () => this.#remove(before), {
+        class: "quiet",
+        "aria-label": `Cancel reading ${name}`,
+      }),
+    );
+    const { text, ends, pages } = await pdfText(file, {
+      signal,
+      most: mostBytes,
+      onPage(number, pages) {
+        Object.assign(progress, { max: pages, value: number - 1 });
+        page.textContent = `page ${number} of ${pages}`;
+      },
+    });
+    return { name, text, whole: text.length, pages: { all: pages, ends } };
+  }
+
+  #remove(instead: Attachment | undefined): void {
+    this.show(instead);
+    this.#events.onChange();
+    byId("attach", HTMLElement).focus();
+  }
+}
+
+function extentOf(attached: Attachment): string {
+  const { text, pages } = attached;
+  if (pages) return pagesOf(text, pages);
+  const size = bytes(new Blob([text]).size);
+  return isWhole(attached) ? size : `its first ${size}`;
 }
 
 /**
@@ -113,8 +179,10 @@ function wholeCharacters(bytes: Uint8Array, isCut: boolean): Uint8Array {
   return bytes.subarray(0, end);
 }
 
-/** Whether a dropped file is text for a question rather than a part of a model. */
-export const isTextFile = ({ name, type }: File): boolean =>
+/** Whether a dropped file goes with a question rather than being a part of a model. */
+export const isForQuestion = ({ name, type }: File): boolean =>
   !/\.(gguf|safetensors|jinja)$/i.test(name) &&
   !/^(config|generation_config|tokenizer|tokenizer_config)\.json$/.test(name) &&
-  (type.startsWith("text/") || /\.(txt|md|csv|json|log|ya?ml|xml|[jt]sx?|py|rs|c|h)$/i.test(name));
+  (type.startsWith("text/") ||
+    type === "application/pdf" ||
+    /\.(txt|pdf|md|csv|json|log|ya?ml|xml|[jt]sx?|py|rs|c|h)$/i.test(name));

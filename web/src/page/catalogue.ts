@@ -22,7 +22,10 @@ const model = shape({
   format: text,
   /** Approximate size of its file, replaced by the exact one once the hub was asked. */
   bytes: count,
-  /** Result of our own evaluation of this file; without it, it was not measured. */
+  /**
+   * Result of our own evaluation of this model (README.md), with the format if it was that of another
+   * file; without it, it was not measured.
+   */
   measured: optional(text),
   /**
    * Memory while it runs; `perToken` is per token of context. The CPU's `scratch` is approximate.

@@ -19,12 +19,13 @@ import { toysTitle } from "./ensembles-list.ts";
 import type { KeyedMember } from "./ensemble-key.ts";
 import { badge, verdict } from "./fit.ts";
 import { total } from "./member-facts.ts";
+import type { Slot } from "./members-panel.ts";
 import { machineOf, ModelsDialog } from "./models-dialog.ts";
 import type { Notices } from "./notices.ts";
 import { sortPicked, type PickedFile } from "./picked.ts";
 import { loadedBytes } from "./quantise-choice.ts";
 import { readableName } from "./readable-name.ts";
-import { recall, recallRoom, remember, rememberRoom } from "./remembered.ts";
+import { recall, recallRoom, remember, rememberRoom, type RememberedMember } from "./remembered.ts";
 import { mostRoom } from "./room.ts";
 import type { Roster, Seat } from "./roster.ts";
 
@@ -52,6 +53,8 @@ export class Choosing {
   #catalogue: Promise<Ensemble[]> | undefined;
   /** Chosen room for a conversation, in tokens; undefined: the most that fits. */
   #room = recallRoom();
+  /** Servers' keys that the visitor wants kept in this browser. */
+  readonly #keptKeys = new Set<string>();
 
   constructor(context: ChoosingContext) {
     this.#context = context;
@@ -70,7 +73,10 @@ export class Choosing {
       },
       onAdd: (source, signal) => this.#add(source, signal),
       onPicked: (picked) => this.addPicked(picked),
-      onElsewhere: (source) => void this.#seat({ source }),
+      onElsewhere: (source, keepsKey) => {
+        if (keepsKey && source.key !== undefined) this.#keptKeys.add(source.key);
+        void this.#seat({ source });
+      },
     });
   }
 
@@ -85,9 +91,11 @@ export class Choosing {
     const models = known.flatMap(({ members }) => members);
     const handles = await this.#context.handles.recall();
     const seats = last.members.flatMap((member): Seat[] => {
-      const { ref, ...picked } = member;
+      const { ref, remote, key, ...picked } = member;
       if (ref !== undefined)
         return [{ source: member, model: models.find((model) => model.ref === ref) }];
+      if (key !== undefined) this.#keptKeys.add(key);
+      if (remote !== undefined) return [{ source: member }];
       const own = handles.get(member.name);
       return own ? [{ source: { ...picked, files: [] }, handles: own }] : [];
     });
@@ -159,19 +167,40 @@ export class Choosing {
     if (slots.some(({ state }) => state === "held") && slots.some(({ byDefault }) => byDefault))
       return;
     if (title === toysTitle) return remember(undefined);
-    // A key is not kept, nor is a file without a handle.
-    if (slots.some(({ source: { ref }, handles }) => ref === undefined && !handles)) return;
-    const members = slots.map(({ source: { name, ref, quantise } }) => ({
-      name,
-      ...(ref === undefined ? {} : { ref }),
-      ...(quantise === undefined ? {} : { quantise }),
-    }));
+    // A file without a handle can't be found again.
+    const isLost = ({ source: { ref, remote }, handles }: Slot): boolean =>
+      (ref ?? remote ?? handles) === undefined;
+    if (slots.some(isLost)) return;
+    const members = slots.map(({ source }) => this.#kept(source));
     remember({ title, contextTokens, members });
     const picked = slots.flatMap(
       ({ source: { name }, handles }): [string, FileSystemFileHandle[]][] =>
         handles ? [[name, handles]] : [],
     );
     this.#context.handles.remember(new Map(picked));
+  }
+
+  /** A member as it is remembered, without a key that is not to be kept. */
+  #kept({
+    name,
+    ref,
+    quantise,
+    remote,
+    model,
+    key,
+    judge,
+    timeout,
+  }: MemberSource): RememberedMember {
+    return {
+      name,
+      ...(ref === undefined ? {} : { ref }),
+      ...(quantise === undefined ? {} : { quantise }),
+      ...(remote === undefined ? {} : { remote }),
+      ...(model === undefined ? {} : { model }),
+      ...(key !== undefined && this.#keptKeys.has(key) ? { key } : {}),
+      ...(judge === undefined ? {} : { judge }),
+      ...(timeout === undefined ? {} : { timeout }),
+    };
   }
 
   /** Adds the models among picked or dropped files. */

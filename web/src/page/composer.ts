@@ -30,7 +30,7 @@ export interface ComposerContext {
   instructions: () => string | undefined;
   /** An answer begins. */
   onAnswer: () => void;
-  /** `cutting` has changed. */
+  /** `preparing` has changed. */
   onState: () => void;
 }
 
@@ -39,6 +39,7 @@ export class Composer {
   readonly #box = new QuestionBox(byId("question", HTMLTextAreaElement));
   readonly #attachments = new Attachments({
     onChange: () => this.saveDraft(),
+    onReading: () => this.#context.onState(),
     onComplaint: (text) => this.#complain(text),
   });
   #cutting = false;
@@ -57,9 +58,10 @@ export class Composer {
     });
   }
 
-  /** Whether an attached file is being cut to the room there is. */
-  get cutting(): boolean {
-    return this.#cutting;
+  /** What is being done with an attached file before it can be asked about, if anything. */
+  get preparing(): string | undefined {
+    if (this.#attachments.reading) return "Reading the file…";
+    return this.#cutting ? "Cutting the file to the room there is…" : undefined;
   }
 
   get text(): string {

@@ -12,7 +12,11 @@ export function takeDrops(onFiles: (picked: PickedFile[]) => void): void {
   const sheet = el(
     "div",
     { class: "drop", hidden: true, "aria-hidden": "true" },
-    el("p", {}, "Drop a GGUF file or a model's folder: it joins as a member."),
+    el(
+      "p",
+      {},
+      "Drop a GGUF file or a model's folder: it joins as a member. A text or PDF goes with your question.",
+    ),
   );
   document.body.append(sheet);
   // An element is entered before the last one is left, so count.

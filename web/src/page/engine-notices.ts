@@ -25,6 +25,15 @@ export function tellReopened(notices: Notices, moved: boolean): void {
   );
 }
 
+/** The engine stopped while it loaded a member. */
+export function tellStartedAgain(notices: Notices, member: string): void {
+  notices.show(
+    "engine",
+    "warning",
+    `The engine stopped while it loaded ${member}, and was started again with the other members. The conversation and your question are as they were. “Try again” on its card loads it once more.`,
+  );
+}
+
 export function tellTabCost(notices: Notices): void {
   notices.show(
     "tabs",

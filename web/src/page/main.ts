@@ -1,19 +1,25 @@
 /** The page: opens the engine, loads the members, asks, and shows the events. */
 import type { BackendChoice } from "../protocol/backend.ts";
-import { Conclave, defaultContextTokens, typed, type Port } from "../library/conclave.ts";
+import {
+  Conclave,
+  defaultContextTokens,
+  typed,
+  type ConclaveError,
+  type Port,
+} from "../library/conclave.ts";
 import { readFragment, type Linked } from "../kept/link.ts";
 import { markStorage, Risks } from "../kept/risks.ts";
 import { livingTabs, tabName } from "../kept/this-tab.ts";
 import * as address from "./address.ts";
 import { Advice } from "./advice.ts";
 import { Answers } from "./answers.ts";
-import { isTextFile } from "./attachments.ts";
+import { isForQuestion } from "./attachments.ts";
 import { Choosing } from "./choosing.ts";
 import { Composer } from "./composer.ts";
 import { ConversationsDialog } from "./conversations-dialog.ts";
 import { byId } from "./dom.ts";
 import { takeDrops } from "./drop.ts";
-import { tellReopened, tellSoftware, tellTabCost } from "./engine-notices.ts";
+import { tellReopened, tellSoftware, tellStartedAgain, tellTabCost } from "./engine-notices.ts";
 import { showEndings } from "./endings.ts";
 import { toysTitle } from "./ensembles-list.ts";
 import { ensembleKey, type KeyedMember } from "./ensemble-key.ts";
@@ -23,7 +29,7 @@ import { engineText, memoryTogether } from "./member-facts.ts";
 import { Masthead } from "./masthead.ts";
 import { MembersPanel, type Slot } from "./members-panel.ts";
 import { Notices, type Action } from "./notices.ts";
-import { hasOpenCore, keepOffline, keepOpenCore } from "./offline-copy.ts";
+import { hasOpenCore, keepOffline, keepUsed } from "./offline-copy.ts";
 import { hasOtherTab } from "./other-tabs.ts";
 import { Remedies } from "./remedies.ts";
 import { OwnSettings } from "./own-settings.ts";
@@ -135,15 +141,15 @@ class Page {
           void this.#offer();
           this.#refresh();
           this.#choosing.keep();
-          if (this.#roster.slots.some(({ about }) => about?.core === "burn")) void keepOpenCore();
+          if (this.#roster.slots.some(({ about }) => about?.core === "burn"))
+            void keepUsed("open-core", "grammar");
         },
         onBare: () => void this.#choosing.bringToys(true),
         onShare: (share) => {
           this.#share = share;
           this.#showWhyNot();
         },
-        onFatal: (error) =>
-          this.#notices.show("engine", "error", error.message, this.#reloadActions()),
+        onFatal: (error, loading) => void this.#failed(error, loading),
       },
       defaultContextTokens,
       {
@@ -173,7 +179,7 @@ class Page {
     takeDrops((picked) => {
       this.#choosing.dialog.close();
       const [only] = picked;
-      if (picked.length === 1 && only && isTextFile(only.file))
+      if (picked.length === 1 && only && isForQuestion(only.file))
         void this.#composer.attach(only.file);
       else this.#choosing.addPicked(picked);
     });
@@ -393,6 +399,18 @@ class Page {
     fail();
   }
 
+  /**
+   * The engine has failed. One that stopped while it loaded a member is started again without it; an
+   * answer under way does that by itself.
+   */
+  async #failed(error: ConclaveError, loading?: Slot): Promise<void> {
+    if (error.kind !== "Engine" || !loading)
+      return this.#notices.show("engine", "error", error.message, this.#reloadActions());
+    if (this.#answers.state !== "idle") return;
+    await this.#startOver();
+    if (this.#conclave) tellStartedAgain(this.#notices, loading.source.name);
+  }
+
   /** Closes the engine and opens another. */
   async #startOver(alone = false): Promise<void> {
     this.#answers.stop();
@@ -498,7 +516,8 @@ class Page {
     const focused = document.activeElement;
     const { loading, taking } = this.#roster;
     const ready = this.#conclave !== undefined && !loading && taking.length > 0;
-    this.#askButton.disabled = answering || this.#composer.cutting || !ready;
+    const preparing = this.#composer.preparing !== undefined;
+    this.#askButton.disabled = answering || preparing || !ready;
     this.#askButton.hidden = answering;
     this.#stopButton.hidden = !answering;
     this.#stopButton.textContent = stopping ? "Stopping" : "Stop";
@@ -508,8 +527,8 @@ class Page {
       exchange.offer(this.#conclave !== undefined && !answering && !loading);
     this.#newButton.hidden = this.#session.exchanges.length === 0;
     document.body.dataset["state"] =
-      answering || this.#composer.cutting ? "answering" : ready ? "ready" : "loading";
-    byId("why-not", HTMLElement).hidden = answering || (ready && !this.#composer.cutting);
+      answering || preparing ? "answering" : ready ? "ready" : "loading";
+    byId("why-not", HTMLElement).hidden = answering || (ready && !preparing);
     this.#showWhyNot();
     this.#masthead.show(this.#roster);
     this.#advice.heed((name) => this.#slot(name)?.takesPart);
@@ -525,11 +544,10 @@ class Page {
     byId("why-not", HTMLElement).textContent =
       this.#engineLine.dataset["state"] === "failed"
         ? "No engine is running."
-        : this.#composer.cutting
-          ? "Cutting the file to the room there is…"
-          : loading
+        : (this.#composer.preparing ??
+          (loading
             ? `The members are loading: ${percent(this.#share)}.`
-            : "No member takes part: tick one, or add one.";
+            : "No member takes part: tick one, or add one."));
   }
 }
 

@@ -116,7 +116,7 @@ function line(
     stored ? `${bytes(model.bytes)}, stored here` : bytes(model.bytes),
     model.licence,
     context.host,
-    model.measured ?? "not measured",
+    model.measured === undefined ? "quality not measured" : `measured ${model.measured}`,
   ];
   return el(
     "li",

@@ -42,7 +42,8 @@ export interface DialogEvents {
   onAdd: (source: MemberSource, signal: AbortSignal) => Promise<void>;
   onPicked: (picked: PickedFile[]) => void;
   /** A member behind a server, or the browser's own model. */
-  onElsewhere: (source: MemberSource) => void;
+  /** `keepsKey`: its key is kept in this browser. */
+  onElsewhere: (source: MemberSource, keepsKey: boolean) => void;
 }
 
 export class ModelsDialog {
@@ -108,7 +109,7 @@ export class ModelsDialog {
         title("add-title", "Add a member"),
         this.#addForm(),
         this.#builtIn.root,
-        new RemoteForm((source) => this.#elsewhere(source)).root,
+        new RemoteForm((source, keepsKey) => this.#elsewhere(source, keepsKey)).root,
       ),
       el(
         "section",
@@ -288,9 +289,9 @@ export class ModelsDialog {
     return form;
   }
 
-  #elsewhere(source: MemberSource): void {
+  #elsewhere(source: MemberSource, keepsKey = false): void {
     this.close();
-    this.#events.onElsewhere(source);
+    this.#events.onElsewhere(source, keepsKey);
   }
 
   #picked(picked: PickedFile[]): void {

@@ -57,16 +57,18 @@ export async function keepOffline({ onUpdate }: OfflineEvents): Promise<void> {
   });
 }
 
-let toldUsed = false;
+const toldUsed = new Set<string>();
 
 /**
- * Keeps the open core too: a first visit may have fetched it before the service worker was active.
+ * Keeps files that not every visit needs, by the beginnings of their names: a first visit may have
+ * fetched them before the service worker was active.
  */
-export async function keepOpenCore(): Promise<void> {
+export async function keepUsed(...names: string[]): Promise<void> {
   const workers = serviceWorkers();
-  if (!workers || toldUsed) return;
-  toldUsed = true;
-  (await workers.ready).active?.postMessage("keep used");
+  const untold = names.filter((name) => !toldUsed.has(name));
+  if (!workers || untold.length === 0) return;
+  for (const name of untold) toldUsed.add(name);
+  (await workers.ready).active?.postMessage({ keep: untold });
 }
 
 /** Whether an earlier visit kept the open core. */

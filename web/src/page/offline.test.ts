@@ -179,7 +179,8 @@ test("what is not of this version reaches the page, and is not kept", async () =
 test("what was used before there was a worker is kept when the page says so, once", async () => {
   const browser = new Browser();
   const worker = await browser.visit(page, openCore);
-  for (let time = 0; time < 2; time++) await worker.hear("message", { data: "keep used" });
+  for (let time = 0; time < 2; time++)
+    await worker.hear("message", { data: { keep: ["open-core"] } });
   assert.deepEqual(browser.asked, ["index.html", burn]);
   browser.host = {};
   assert.equal(await worker.get(burn), "a script");

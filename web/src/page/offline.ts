@@ -1,9 +1,10 @@
 /**
  * The service worker: keeps the page's own files, so that it opens offline. The build inserts the
  * list of files with their SHA-256, so that any change makes a new worker. It only answers for
- * these files: models and requests to other hosts never pass through its cache. The open core and
- * the grammars, which not every visitor needs, are kept from their first use on; of the engine's
- * builds only the one that the page starts, named in the worker's query.
+ * these files: models and requests to other hosts never pass through its cache. Files that not
+ * every visitor needs (the open core, the grammars, the reader of PDFs) are kept from their first
+ * use on; of the engine's builds only the one that the page starts, named in the
+ * worker's query.
  *
  * A new version is fetched beside the running one and takes over when its last page has closed or a
  * page asks for it ("activate"), so that no page mixes files of two versions.
@@ -104,11 +105,12 @@ async function install(): Promise<void> {
 const used = async (path: string): Promise<boolean> =>
   (await caches.match(new URL(path, base).href, { ignoreSearch: true })) !== undefined;
 
-/** Keeps optional files used before there was a worker. */
-async function keepUsed(): Promise<void> {
+/** Keeps optional files, by the beginnings of their names, used before there was a worker. */
+async function keepUsed(names: string[]): Promise<void> {
   const cache = await caches.open(await cacheName());
   for (const path of Object.keys(OFFLINE_ONCE_USED))
-    if (!(await cache.match(keyOf(path)))) await keep(cache, path);
+    if (names.some((name) => path.startsWith(name)) && !(await cache.match(keyOf(path))))
+      await keep(cache, path);
 }
 
 async function activate(): Promise<void> {
@@ -147,8 +149,9 @@ scope.addEventListener("install", (event) => event.waitUntil(install()));
 scope.addEventListener("activate", (event) => event.waitUntil(activate()));
 scope.addEventListener("message", (event) => {
   if (event.data === "activate") void scope.skipWaiting();
+  const { keep } = event.data as { keep?: string[] };
   // The next use tries again.
-  if (event.data === "keep used") event.waitUntil(keepUsed().catch(() => undefined));
+  if (keep) event.waitUntil(keepUsed(keep).catch(() => undefined));
 });
 scope.addEventListener("fetch", (event) => {
   const path = own(event.request);

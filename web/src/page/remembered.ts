@@ -1,18 +1,40 @@
 /** The last ensemble, stored in this browser for the next visit. */
 import { keepsNothing } from "../kept/nothing.ts";
-import { list, optional, oneOf, shape, text, type Checked } from "../protocol/check.ts";
+import {
+  flag,
+  list,
+  number,
+  optional,
+  oneOf,
+  shape,
+  text,
+  type Checked,
+} from "../protocol/check.ts";
 import { contextTokens } from "../protocol/messages.ts";
 
 const remembered = shape({
   title: text,
   contextTokens,
-  /** `ref`: undefined for picked files, whose handles are kept under the member's name. */
+  /**
+   * Neither `ref` nor `remote`: picked files, whose handles are kept under the member's name. `key`:
+   * only if the visitor wants it kept.
+   */
   members: list(
-    shape({ name: text, ref: optional(text), quantise: optional(oneOf("Q8_0", "Q4_0")) }),
+    shape({
+      name: text,
+      ref: optional(text),
+      quantise: optional(oneOf("Q8_0", "Q4_0")),
+      remote: optional(text),
+      model: optional(text),
+      key: optional(text),
+      judge: optional(flag),
+      timeout: optional(number),
+    }),
   ),
 });
 
 export type Remembered = Checked<typeof remembered>;
+export type RememberedMember = Remembered["members"][number];
 
 const key = "conclave ensemble";
 const roomKey = "conclave room";

@@ -1,6 +1,6 @@
 /**
  * Form for a member behind a server: its address, model and key, and which host receives what. The
- * key is passed to the engine and stored nowhere.
+ * key is passed to the engine, and stored in this browser only if the visitor wants that.
  */
 import { remoteAddress, typed } from "../library/conclave.ts";
 import type { MemberSource } from "../protocol/messages.ts";
@@ -43,11 +43,13 @@ export class RemoteForm {
     required: true,
   });
   readonly #judge = el("input", { id: "remote-judge", type: "checkbox" });
+  readonly #keepsKey = el("input", { id: "remote-keeps-key", type: "checkbox" });
   readonly #hint = el("p", { class: "hint", id: "remote-hint", role: "status" });
   /** The entered address is invalid; reset when it changes. */
   #refused = false;
 
-  constructor(onAdd: (source: MemberSource) => void) {
+  /** `onAdd` is called with the member, and whether its key is kept in this browser. */
+  constructor(onAdd: (source: MemberSource, keepsKey: boolean) => void) {
     const field = (label: string, input: HTMLInputElement): HTMLElement =>
       el("div", { class: "remote-field" }, el("label", { for: input.id }, label), input);
     const form = el(
@@ -61,6 +63,7 @@ export class RemoteForm {
       field("Address", this.#address),
       field("Model", this.#model),
       field("Key", this.#key),
+      el("label", { class: "remote-judge" }, this.#keepsKey, "Keep the key in this browser"),
       field("Wait, s", this.#seconds),
       el("label", { class: "remote-judge" }, this.#judge, "It only judges"),
       this.#hint,
@@ -73,6 +76,7 @@ export class RemoteForm {
       form,
     );
     this.#check();
+    this.#keepsKey.addEventListener("change", () => this.#check());
     this.#address.addEventListener("input", () => {
       this.#refused = false;
       this.#check();
@@ -85,16 +89,19 @@ export class RemoteForm {
       const model = this.#model.value.trim();
       const key = this.#key.value.trim();
       const name = model.split("/").at(-1) || address.host;
-      onAdd({
+      const source = {
         name,
         remote: address.href,
         ...(model === "" ? {} : { model }),
         ...(key === "" ? {} : { key }),
         ...(this.#judge.checked ? { judge: true } : {}),
         timeout: this.#seconds.valueAsNumber * 1000,
-      });
+      };
+      onAdd(source, this.#keepsKey.checked);
       // The next server may be another party's.
       this.#key.value = "";
+      this.#keepsKey.checked = false;
+      this.#check();
     });
   }
 
@@ -110,11 +117,14 @@ export class RemoteForm {
     }
     // Half-typed addresses are not marked as wrong.
     const wrong = address === undefined && this.#refused;
+    const key = this.#keepsKey.checked
+      ? "The key is kept in this browser, as plain text, until the member is removed."
+      : "The key is forgotten when this page closes.";
     this.#hint.textContent = address
-      ? `What is asked and answered goes to ${address.host}, and the key with it. The key is forgotten when this page closes.`
+      ? `What is asked and answered goes to ${address.host}, and the key with it. ${key}`
       : wrong
         ? fault
-        : "What is asked and answered goes to the server. The key is forgotten when this page closes.";
+        : `What is asked and answered goes to the server. ${key}`;
     this.#hint.classList.toggle("error", wrong);
     this.#address.setAttribute("aria-invalid", String(wrong));
     return address;

@@ -27,8 +27,8 @@ export interface RosterEvents {
   onBare: () => void;
   /** Progress of the loading, from 0 to 1. */
   onShare: (share: number) => void;
-  /** The engine has failed. */
-  onFatal: (error: ConclaveError) => void;
+  /** The engine has failed; `loading`: while it loaded this member, which the next one leaves out. */
+  onFatal: (error: ConclaveError, loading?: Slot) => void;
 }
 
 /** Facts about the visitor and the machine that a roster needs. */
@@ -59,6 +59,8 @@ export class Roster {
   /** Core of members that name none. */
   readonly #core: Core | undefined;
   readonly #underWay = new Set<Promise<unknown>>();
+  /** Members whose loading stopped an engine, until they are tried again. */
+  readonly #stopped = new WeakMap<Slot, ConclaveError>();
   #conclave: Conclave | undefined;
   /** Progress of the members being loaded. */
   #share: Share | undefined;
@@ -316,6 +318,7 @@ export class Roster {
   /** Loads a member that the visitor wants, even if it ended a tab. */
   retry(slot: Slot): Promise<void> {
     this.#risks?.release(slot.source);
+    this.#stopped.delete(slot);
     if (!lacksFiles(slot)) return this.load(slot);
     return this.#findFiles(slot, true).then(() => this.load(slot));
   }
@@ -329,6 +332,13 @@ export class Roster {
 
   /** Loads a slot's member, unless it ended a tab; a failure is shown on its card. */
   async load(slot: Slot): Promise<void> {
+    const stopped = this.#stopped.get(slot);
+    if (stopped) {
+      this.#panel.fail(slot, stopped);
+      this.#events.onChange();
+      if (isOwn(slot)) this.#missToys();
+      return;
+    }
     const isFound = lacksFiles(slot) ? await this.#findFiles(slot, false) : true;
     const ending = this.#risks?.heldBack(slot.source);
     if (ending || !isFound) {
@@ -383,8 +393,10 @@ export class Roster {
       if (error) this.#panel.fail(slot, error);
       else this.#panel.stopped(slot);
       // One that finds no memory leaves the others as they are.
-      if (error && isFatal(error) && error.kind !== "OutOfMemory") this.#events.onFatal(error);
-      else if (isOwn(slot)) this.#missToys();
+      if (error && isFatal(error) && error.kind !== "OutOfMemory") {
+        if (error.kind === "Engine") this.#stopped.set(slot, error);
+        this.#events.onFatal(error, slot);
+      } else if (isOwn(slot)) this.#missToys();
     } finally {
       risk.leave();
       if (slot.loading === controller) slot.loading = undefined;

@@ -6,6 +6,7 @@ import { acceptedOf, isOver, messagesOf, type KeptEvent, type KeptTurn } from ".
 import { fromRecord } from "../protocol/errors.ts";
 import type { BeginEvent, RoundEvent } from "../protocol/messages.ts";
 import { el } from "./dom.ts";
+import { isWhole, pagesOf } from "./extent.ts";
 import { Exchange, type ExchangeContext } from "./exchange.ts";
 
 /** Context of an exchange besides its turn. */
@@ -71,10 +72,14 @@ export function noteDropped(exchange: Exchange, { dropped }: Pick<BeginEvent, "d
     );
 }
 
-const attachedText = ({ name, text, whole }: NonNullable<KeptTurn["attached"]>): string =>
-  text.length < whole
-    ? `With ${name}: its first ${text.length.toLocaleString("en")} of ${whole.toLocaleString("en")} characters; the rest had no room.`
-    : `With ${name}.`;
+function attachedText(attached: NonNullable<KeptTurn["attached"]>): string {
+  const { name, text, whole, pages } = attached;
+  const rest = isWhole(attached) ? "." : "; the rest had no room.";
+  if (pages) return `With ${name}: ${pagesOf(text, pages)}${rest}`;
+  return isWhole(attached)
+    ? `With ${name}.`
+    : `With ${name}: its first ${text.length.toLocaleString("en")} of ${whole.toLocaleString("en")} characters${rest}`;
+}
 
 /** A member that is asked. */
 export type Asked = Pick<KeptTurn, "members" | "cores" | "voices">;

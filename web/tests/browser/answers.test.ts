@@ -10,6 +10,7 @@ import { faults } from "../axe.ts";
 import { putBeforeWorker, putNothingBeforeWorker } from "./before-worker.ts";
 import { stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";
+import { withWriter as writes } from "./with-writer.ts";
 
 const stand = stage("none");
 const story = "Tell me a short story about a fox.";
@@ -54,23 +55,9 @@ const hostile = [
   "```",
 ].join("\n");
 
-/** A visitor with one member, on the server, that writes this answer. */
-async function withWriter(
-  answer: string,
-  context: Parameters<typeof Visitor.arrive>[2] = {},
-): Promise<Visitor> {
-  writer.answer = answer;
-  const visitor = await Visitor.arrive(stand.browser, stand.site, {
-    ...context,
-    also: new URL(writer.address).origin,
-  });
-  await visitor.join({ base: writer.address, name: "words" });
-  const own = new URL(writer.address).host;
-  await visitor.page.locator('.member[data-state="ready"]', { hasText: `at ${own} ` }).waitFor();
-  await visitor.page.waitForFunction(() => document.querySelectorAll(".member").length === 1);
-  await visitor.state("ready");
-  return visitor;
-}
+/** A visitor whose one member writes this answer. */
+const withWriter = (answer: string, context?: Parameters<typeof writes>[3]): Promise<Visitor> =>
+  writes(stand, writer, answer, context);
 
 const axe = async ({ page }: Visitor): Promise<string[]> =>
   page.evaluate(faults, "./axe/axe.min.js");

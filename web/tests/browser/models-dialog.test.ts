@@ -12,6 +12,31 @@ let folder = "";
 before(async () => void (folder = await mkdtemp(join(tmpdir(), "conclave-dialog-"))));
 after(() => rm(folder, { recursive: true, force: true }));
 
+test("single models say what each is good at, or that it was not measured", async () => {
+  const visitor = await stand.arrive();
+  const { page } = visitor;
+  await visitor.models();
+  const facts = await page.locator(".pick-list li").evaluateAll((lines) =>
+    lines.map((line) => ({
+      name: line.querySelector("label")?.textContent ?? "",
+      // Read with the box by a screen reader.
+      facts:
+        document.getElementById(line.querySelector("input")?.getAttribute("aria-describedby") ?? "")
+          ?.textContent ?? "",
+    })),
+  );
+  const measured = facts.filter(({ facts }) => facts.includes("measured in "));
+  assert.deepEqual(
+    measured.map(({ name }) => name),
+    ["SmolLM2 135M"],
+  );
+  assert.match(measured[0]!.facts, /36 % of our 641 questions right: facts 52, reading 50/);
+  for (const { name, facts: said } of facts)
+    if (name !== "SmolLM2 135M")
+      assert.ok(said.endsWith("quality not measured"), `${name}: ${said}`);
+  await visitor.leaveClean();
+});
+
 test("models are searched by name, by the keyboard alone, on a phone in one column", async () => {
   const visitor = await stand.arrive({ viewport: { width: 390, height: 844 } });
   const { page } = visitor;

@@ -5,8 +5,10 @@
  */
 import { GFM, parser } from "@lezer/markdown";
 import { colourCode, type CodeKind } from "./code.ts";
+import { formulaOf, formulas } from "./formulas.ts";
+import type { Formula } from "./show-formula.ts";
 
-const markdown = parser.configure([GFM]);
+const markdown = parser.configure([GFM, formulas]);
 type SyntaxNode = ReturnType<typeof markdown.parse>["topNode"];
 
 /** Text that the source has at `from` to `to`; elsewhere shorter: an entity, an escape. */
@@ -21,13 +23,15 @@ export interface Branch {
   tag: Tag;
   attributes?: Record<string, string>;
   children: Part[];
+  /** Shown in place of the children, which are its source. */
+  formula?: Formula;
 }
 
 export type Part = Text | Branch;
 
 type Tag =
   | ("p" | "ul" | "ol" | "li" | "blockquote" | "hr" | "em" | "strong" | "del" | "code" | "a")
-  | ("table" | "thead" | "tbody" | "tr" | "th" | "td" | "pre" | "div" | Heading);
+  | ("table" | "thead" | "tbody" | "tr" | "th" | "td" | "pre" | "div" | "span" | Heading);
 type Heading = "h2" | "h3" | "h4" | "h5" | "h6";
 
 /** Syntax without text of its own. */
@@ -114,9 +118,30 @@ class Converter {
         return [this.#code(node)];
       case "Table":
         return [this.#table(node)];
+      case "FormulaBlock":
+        return [block("p", [this.#formula(node)])];
+      case "FormulaText":
+        return [block("p", this.#lines(node).flatMap(lineAfterLine))];
       default:
         return [block("p", this.#inline(node))];
     }
+  }
+
+  /** Lines of a formula, without the marks of its list or quote. */
+  #lines(node: SyntaxNode): Text[] {
+    const lines = node.getChildren("FormulaLine");
+    return (lines.length > 0 ? lines : [node]).map((line) => ({
+      text: this.#text(line),
+      from: line.from,
+      to: line.to,
+    }));
+  }
+
+  #formula(node: SyntaxNode): Branch {
+    const parts = this.#lines(node);
+    const formula = formulaOf(parts.map(({ text }) => text).join("\n"));
+    const attributes = { class: formula.display ? "formula display" : "formula" };
+    return { tag: "span", attributes, children: parts, formula };
   }
 
   #heading(node: SyntaxNode, level: number): Part {
@@ -252,6 +277,8 @@ class Converter {
         return [{ text: decoded(text), from, to }];
       case "HardBreak":
         return [{ text: "\n", from, to }];
+      case "Formula":
+        return [this.#formula(node)];
       case "TaskMarker":
         return [{ text: /x/i.test(text) ? "☑" : "☐", from, to }];
       case "HTMLTag":
@@ -297,6 +324,10 @@ class Converter {
 
 /** Whether a text is as long as in the source. */
 export const isExact = ({ text, from, to }: Text): boolean => text.length === to - from;
+
+/** A line, after the end of the one before. */
+const lineAfterLine = (line: Text, place: number): Text[] =>
+  place === 0 ? [line] : [{ text: "\n", from: line.from - 1, to: line.from }, line];
 
 /** Place of a part in the source. */
 function extent(part: Part): [number, number] {

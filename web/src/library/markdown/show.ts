@@ -3,7 +3,8 @@
  * stay in the document while an answer grows: a screen reader hears only what is new, and a
  * selection survives. No markup is ever parsed as HTML.
  */
-import { isExact, parseMarkdown, type Part, type Text } from "./parse.ts";
+import { isExact, parseMarkdown, type Branch, type Part, type Text } from "./parse.ts";
+import { showFormula, type Formula } from "./show-formula.ts";
 
 /** Text of one round, which continues the text of the rounds before. */
 export interface Written {
@@ -16,6 +17,8 @@ interface Tree {
   tag: string;
   attributes: Record<string, string>;
   children: (Tree | string)[];
+  /** Shown in place of the children. */
+  formula?: Formula;
 }
 
 export interface ShowOptions {
@@ -75,7 +78,8 @@ class Credits {
 
 function tree(part: Part, credits: Credits, copy: boolean): Tree {
   if ("text" in part) throw new Error("A block is no text.");
-  const { tag, attributes = {}, children } = part;
+  const { tag, attributes = {}, children, formula } = part;
+  if (formula) return { tag, attributes: ofWriter(part, credits), children: [], formula };
   const inner = children.flatMap((child): (Tree | string)[] =>
     "text" in child ? words(child, credits) : [tree(child, credits, copy)],
   );
@@ -83,6 +87,18 @@ function tree(part: Part, credits: Credits, copy: boolean): Tree {
   // Long lines scroll by themselves, also by keyboard.
   const more = tag === "pre" ? { tabindex: "0", role: "group", "aria-label": "Code" } : undefined;
   return { tag, attributes: { ...attributes, ...more }, children: inner };
+}
+
+/** Attributes of a formula, which belongs to the segment that begins it. */
+function ofWriter({ attributes = {}, children }: Branch, credits: Credits): Record<string, string> {
+  const [first] = children;
+  const [begun] = first && "text" in first ? credits.split(first) : [];
+  const writer = begun?.written?.attributes ?? {};
+  return {
+    ...writer,
+    ...attributes,
+    class: [attributes["class"], writer["class"]].filter(Boolean).join(" "),
+  };
 }
 
 function words(part: Text, credits: Credits): (Tree | string)[] {
@@ -126,7 +142,8 @@ function patch(parent: Element, children: readonly (Tree | string)[]): void {
       if (element.getAttribute(name) !== value) element.setAttribute(name, value);
     for (const name of same ? [...same.getAttributeNames()] : [])
       if (!(name in child.attributes) && !kept.has(name)) element.removeAttribute(name);
-    patch(element, child.children);
+    if (child.formula) showFormula(element, child.formula);
+    else patch(element, child.children);
     if (!same) put(parent, element, present);
   });
   while (parent.childNodes.length > children.length) parent.lastChild!.remove();
