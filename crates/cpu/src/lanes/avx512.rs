@@ -26,7 +26,7 @@ impl Sixteen {
 
     /// The same place of the second group.
     #[inline(always)]
-    fn upper<T>(self, from: &T) -> *const T {
+    fn next<T>(self, from: &T) -> *const T {
         let at = std::ptr::from_ref(from).addr() - self.first;
         self.second.wrapping_add(at).cast()
     }
@@ -38,7 +38,7 @@ impl Sixteen {
         // SAFETY: see below.
         unsafe {
             let lower = _mm_loadl_epi64(std::ptr::from_ref(from).cast());
-            _mm_unpacklo_epi64(lower, _mm_loadl_epi64(self.upper(from).cast()))
+            _mm_unpacklo_epi64(lower, _mm_loadl_epi64(self.next(from).cast()))
         }
     }
 
@@ -47,7 +47,7 @@ impl Sixteen {
     fn load_128<T>(self, from: &T) -> __m256i {
         const { assert!(size_of::<T>() == 16) };
         // SAFETY: see below.
-        unsafe { _mm256_loadu2_m128i(self.upper(from).cast(), std::ptr::from_ref(from).cast()) }
+        unsafe { _mm256_loadu2_m128i(self.next(from).cast(), std::ptr::from_ref(from).cast()) }
     }
 
     /// 32 bytes of both groups.
@@ -57,7 +57,7 @@ impl Sixteen {
         // SAFETY: see below.
         unsafe {
             let lower = _mm256_loadu_si256(std::ptr::from_ref(from).cast());
-            let upper = _mm256_loadu_si256(self.upper(from).cast());
+            let upper = _mm256_loadu_si256(self.next(from).cast());
             _mm512_inserti64x4::<1>(_mm512_castsi256_si512(lower), upper)
         }
     }
@@ -68,11 +68,24 @@ impl Sixteen {
 // the contract of `new`.
 impl Lanes for Sixteen {
     const REGISTERS: usize = 32;
+    const WIDE: bool = true;
 
     type Words = __m512i;
     type Ints = __m512i;
     type Floats = __m512;
     type Wide = Self;
+
+    #[inline(always)]
+    fn prefetch<T>(self, from: &T) {
+        const AHEAD: usize = 4096;
+        let lower: *const u8 = std::ptr::from_ref(from).cast();
+        for group in [lower, self.next(from).cast()] {
+            for line in (0..size_of::<T>()).step_by(64) {
+                // Harmless where there is no memory.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(group.wrapping_add(AHEAD + line).cast()) };
+            }
+        }
+    }
 
     #[inline(always)]
     fn upper(self, values: __m512) -> __m512 {
@@ -98,9 +111,13 @@ impl Lanes for Sixteen {
     fn bits(self, bytes: __m512i, at: usize, mask: u8, to: usize) -> __m512i {
         // All but the bytes are constants by the time this is an instruction.
         unsafe {
-            let [at, to] = [at, to].map(|by| _mm_cvtsi64_si128(by as i64));
-            let mask = _mm512_set1_epi8(mask.cast_signed());
-            _mm512_sll_epi16(_mm512_and_si512(_mm512_srl_epi16(bytes, at), mask), to)
+            // One shift: the mask removes bits of the other byte.
+            let moved = if at < to {
+                _mm512_sll_epi16(bytes, _mm_cvtsi64_si128((to - at) as i64))
+            } else {
+                _mm512_srl_epi16(bytes, _mm_cvtsi64_si128((at - to) as i64))
+            };
+            _mm512_and_si512(moved, _mm512_set1_epi8((mask << to).cast_signed()))
         }
     }
 
