@@ -188,6 +188,10 @@ impl<F: PackedFormat, const RUNS: usize> Tile for Block<F, RUNS> {
             runs[t] = &input[t].as_chunks().0[..rows.len()];
         }
         for (i, block) in rows.iter().enumerate() {
+            // More rows take longer than the memory.
+            if T == 1 {
+                l.prefetch(block);
+            }
             for (run, codes) in block.codes.iter().enumerate() {
                 let mut input = [&runs[0][i][run]; T];
                 for t in 1..T {

@@ -1,9 +1,12 @@
 //! Eight lanes of 32 bits: all that the products need of a processor. The implementations are wasm
 //! SIMD (two vectors of 128 bits), AVX2 with the products of VNNI where available, and plain arrays
-//! elsewhere, which compilers vectorise as they can.
+//! elsewhere, which compilers vectorise as they can. Products take sixteen lanes of AVX-512 where a
+//! processor has them.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 #[cfg(any(test, not(all(target_arch = "wasm32", target_feature = "simd128"))))]
 mod plain;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
@@ -26,10 +29,33 @@ pub trait Lanes: Copy {
     type Ints: Copy;
     /// 8 × f32.
     type Floats: Copy;
+    /// Vectors for two groups of eight rows at once; these, where `WIDENS` is false.
+    type Wide: Lanes;
+    /// Whether there are such vectors.
+    const WIDENS: bool = false;
+    /// Whether these are such vectors.
+    const WIDE: bool = false;
     /// Vector registers.
     const REGISTERS: usize = 16;
     /// Whether [`quad`](Self::quad) is the faster product.
     const QUADS: bool = false;
+
+    /// The vectors whose loads from `first` take the same place of `second` too, for the upper
+    /// eight lanes; for vectors with `WIDENS`.
+    ///
+    /// # Safety
+    /// Until the last use of the result, both slices are there, of one length, and all loads are
+    /// from `first`.
+    unsafe fn wide<T>(self, _first: &[T], _second: &[T]) -> Self::Wide {
+        unreachable!("these have none")
+    }
+    /// The upper eight lanes as the lower ones, of vectors that [`wide`](Self::wide) returned.
+    fn upper(self, _values: Self::Floats) -> Self::Floats {
+        unreachable!("these have none")
+    }
+
+    /// Asks the memory for as many bytes, a page ahead of them, where that is faster.
+    fn prefetch<T>(self, _from: &T) {}
 
     /// Loads words.
     fn load_words(self, from: &[i16; 16]) -> Self::Words;

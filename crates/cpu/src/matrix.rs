@@ -385,39 +385,56 @@ impl<P: Tile> Work for Times<'_, '_, P> {
 
     #[inline(always)]
     fn with<L: Lanes>(mut self, lanes: L) {
-        for first in (0..self.rows).step_by(LANES) {
-            let blocks = &self.blocks[first / LANES * self.per_row..][..self.per_row];
-            let count = self.out.len();
-            let mut row = 0;
-            while row < count {
-                // Three are two and one, which saves a quarter of the products' code.
-                row += match count - row {
-                    1 => self.tile::<L, 1>(lanes, blocks, row, first),
-                    2 | 3 => self.tile::<L, 2>(lanes, blocks, row, first),
-                    left if L::REGISTERS >= 32 && left >= 2 * MAX_ROWS => {
-                        self.tile::<L, { 2 * MAX_ROWS }>(lanes, blocks, row, first)
-                    }
-                    // Bytes leave registers for one more, and four are twice two then.
-                    left if L::QUADS && P::QUADS => match left {
-                        MAX_ROWS => self.tile::<L, 2>(lanes, blocks, row, first),
-                        _ => self.tile::<L, { MAX_ROWS + 1 }>(lanes, blocks, row, first),
-                    },
-                    _ => self.tile::<L, MAX_ROWS>(lanes, blocks, row, first),
-                };
-            }
+        let groups = self.rows.div_ceil(LANES);
+        // Groups far apart, so that each is the next of a stream that processors read ahead.
+        let pairs = if L::WIDENS { groups / 2 } else { 0 };
+        for group in 0..pairs {
+            let lower = &self.blocks[group * self.per_row..][..self.per_row];
+            let upper = &self.blocks[(group + pairs) * self.per_row..][..self.per_row];
+            // SAFETY: products load nothing but their blocks.
+            let wide = unsafe { lanes.wide(lower, upper) };
+            self.tiles::<L::Wide>(wide, lower, [group * LANES, (group + pairs) * LANES]);
+        }
+        for group in 2 * pairs..groups {
+            let blocks = &self.blocks[group * self.per_row..][..self.per_row];
+            self.tiles::<L>(lanes, blocks, [group * LANES; 2]);
         }
     }
 }
 
 impl<P: Tile> Times<'_, '_, P> {
-    /// Multiplies eight rows of the matrix by `T` of input; returns `T`.
+    /// Multiplies a group of rows of the matrix by all rows of input, two groups with wide vectors;
+    /// `first` are their first rows.
+    #[inline(always)]
+    fn tiles<L: Lanes>(&mut self, l: L, blocks: &[P], first: [usize; 2]) {
+        let count = self.out.len();
+        let mut row = 0;
+        while row < count {
+            // Three are two and one, which saves a quarter of the products' code.
+            row += match count - row {
+                1 => self.tile::<L, 1>(l, blocks, row, first),
+                2 | 3 => self.tile::<L, 2>(l, blocks, row, first),
+                left if L::REGISTERS >= 32 && left >= 2 * MAX_ROWS => {
+                    self.tile::<L, { 2 * MAX_ROWS }>(l, blocks, row, first)
+                }
+                // Bytes leave registers for one more, and four are twice two then.
+                left if L::QUADS && P::QUADS => match left {
+                    MAX_ROWS => self.tile::<L, 2>(l, blocks, row, first),
+                    _ => self.tile::<L, { MAX_ROWS + 1 }>(l, blocks, row, first),
+                },
+                _ => self.tile::<L, MAX_ROWS>(l, blocks, row, first),
+            };
+        }
+    }
+
+    /// The same for `T` rows of input; returns `T`.
     #[inline(always)]
     fn tile<L: Lanes, const T: usize>(
         &mut self,
         l: L,
         blocks: &[P],
         row: usize,
-        first: usize,
+        first: [usize; 2],
     ) -> usize {
         let mut input: [&[P::InputBlock]; T] = [&[]; T];
         for (t, part) in input.iter_mut().enumerate() {
@@ -425,16 +442,25 @@ impl<P: Tile> Times<'_, '_, P> {
         }
         let sums = P::products::<L, T>(l, blocks, input);
         for (t, sums) in sums.into_iter().enumerate() {
-            let out = &mut self.out[row + t][first..];
-            if let Some(out) = out.first_chunk_mut() {
-                l.store(sums, out);
-            } else {
-                let mut eight = [0.0; LANES];
-                l.store(sums, &mut eight);
-                out.copy_from_slice(&eight[..out.len()]);
+            let out = &mut self.out[row + t];
+            put(l, sums, &mut out[first[0]..]);
+            if L::WIDE {
+                put(l, l.upper(sums), &mut out[first[1]..]);
             }
         }
         T
+    }
+}
+
+/// Stores eight numbers, or as many as there is room for.
+#[inline(always)]
+fn put<L: Lanes>(l: L, numbers: L::Floats, out: &mut [f32]) {
+    if let Some(out) = out.first_chunk_mut() {
+        l.store(numbers, out);
+    } else {
+        let mut eight = [0.0; LANES];
+        l.store(numbers, &mut eight);
+        out.copy_from_slice(&eight[..out.len()]);
     }
 }
 
@@ -490,6 +516,36 @@ mod tests {
                 packed.times_in_arrays(&input, cols, false, &mut pairs);
                 assert!(pairs.iter().any(|&x| x != 0.0), "{format}");
                 assert_eq!(quads, pairs, "{format}, {count} rows");
+            }
+        }
+    }
+
+    /// Rows multiplied in pairs of eights have the bits of those multiplied eight by eight.
+    #[test]
+    fn sixteen_lanes_are_twice_eight() {
+        let cols = 512;
+        let x: Vec<f32> = (0..13 * cols)
+            .map(|i| (i * 7919 % 10_007) as f32 / 5003.0 - 1.0)
+            .collect();
+        let mut input = Input::new();
+        // Whole pairs, one half empty, a group of its own.
+        for rows in [16, 27, 35] {
+            for count in [1, 2, 4, 13] {
+                input.set(&x[..count * cols], cols);
+                for format in Format::ALL {
+                    let matrix = matrix(format, rows, cols);
+                    let mut all = vec![0.0; rows * count];
+                    matrix.times(&input, 0..rows, &mut all).unwrap();
+                    for first in (0..rows).step_by(LANES) {
+                        let eight = first..rows.min(first + LANES);
+                        let mut few = vec![0.0; eight.len() * count];
+                        matrix.times(&input, eight.clone(), &mut few).unwrap();
+                        for (few, all) in few.chunks(eight.len()).zip(all.chunks(rows)) {
+                            assert!(few.iter().any(|&x| x != 0.0), "{format}");
+                            assert_eq!(few, &all[eight.clone()], "{format}, {count} of {rows}");
+                        }
+                    }
+                }
             }
         }
     }

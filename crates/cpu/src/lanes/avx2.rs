@@ -2,6 +2,7 @@
 
 use std::arch::x86_64::*;
 
+use super::avx512::Sixteen;
 use super::{Lanes, Work};
 
 /// Proof that the processor has AVX2, FMA and F16C, and the products of `VNNI`.
@@ -54,6 +55,15 @@ impl<const VNNI: u8> Lanes for Avx2<VNNI> {
     type Words = __m256i;
     type Ints = __m256i;
     type Floats = __m256;
+    type Wide = Sixteen;
+    const WIDENS: bool = VNNI == AVX512_VNNI;
+
+    #[inline(always)]
+    unsafe fn wide<T>(self, first: &[T], second: &[T]) -> Sixteen {
+        assert!(Self::WIDENS);
+        // SAFETY: the processor has the instructions, and the caller promises the rest.
+        unsafe { Sixteen::new(first, second) }
+    }
 
     #[inline(always)]
     fn widen(self, from: &[i8; 16]) -> __m256i {
@@ -74,9 +84,13 @@ impl<const VNNI: u8> Lanes for Avx2<VNNI> {
     fn bits(self, bytes: __m256i, at: usize, mask: u8, to: usize) -> __m256i {
         // All but the bytes are constants by the time this is an instruction.
         unsafe {
-            let [at, to] = [at, to].map(|by| _mm_cvtsi64_si128(by as i64));
-            let mask = _mm256_set1_epi8(mask.cast_signed());
-            _mm256_sll_epi16(_mm256_and_si256(_mm256_srl_epi16(bytes, at), mask), to)
+            // One shift: the mask removes bits of the other byte.
+            let moved = if at < to {
+                _mm256_sll_epi16(bytes, _mm_cvtsi64_si128((to - at) as i64))
+            } else {
+                _mm256_srl_epi16(bytes, _mm_cvtsi64_si128((at - to) as i64))
+            };
+            _mm256_and_si256(moved, _mm256_set1_epi8((mask << to).cast_signed()))
         }
     }
 

@@ -13,6 +13,7 @@ impl<const QUADS: bool> Lanes for Plain<QUADS> {
     type Words = [i16; 16];
     type Ints = [i32; 8];
     type Floats = [f32; 8];
+    type Wide = Self;
 
     #[inline(always)]
     fn widen(self, from: &[i8; 16]) -> [i16; 16] {

@@ -65,6 +65,7 @@ impl<const QUADS: bool> Lanes for Simd128<QUADS> {
     type Words = Two;
     type Ints = Two;
     type Floats = Two;
+    type Wide = Self;
 
     #[inline(always)]
     fn widen(self, from: &[i8; 16]) -> Two {
