@@ -3,14 +3,18 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::future::ready;
 use std::path::PathBuf;
 
 use conclave_model::config::QkNorm;
 use conclave_model::family::Family;
 use conclave_model::{About, LoadOptions, about};
-use conclave_weights::{Checkpoint, Format, Reading, Source, SourceFile};
+use conclave_weights::Format;
 use serde::Deserialize;
+
+#[path = "catalogue/header.rs"]
+mod header;
+
+use header::Header;
 
 /// Tokens of context for the size of the working room, which hardly grows with them.
 const CONTEXT: usize = 1024;
@@ -256,6 +260,17 @@ impl Blocks {
     }
 }
 
+/// The format that llama.cpp takes in place of one whose blocks of 256 do not divide a row.
+fn in_whole_blocks(format: Format, cols: u64) -> Format {
+    match format {
+        _ if cols.is_multiple_of(256) => format,
+        Format::Q4K => Format::Q5_0,
+        Format::Q5K => Format::Q5_1,
+        Format::Q6K => Format::Q8_0,
+        other => other,
+    }
+}
+
 /// A tensor of the file: `[rows, cols]`, or one row.
 struct Tensor {
     name: String,
@@ -373,6 +388,9 @@ impl Model {
         }
         let per_layer = s.per_layer.iter();
         all.extend(per_layer.flat_map(|of| of.tensors(s, blocks.fine)));
+        for tensor in &mut all {
+            tensor.format = in_whole_blocks(tensor.format, tensor.cols);
+        }
         if family.gguf == "qwen2" {
             let (query, kv) = (s.heads * s.head_dim, s.kv_heads * s.head_dim);
             for layer in 0..s.layers {
@@ -387,6 +405,22 @@ impl Model {
             }
         }
         all
+    }
+
+    /// Bytes that its matrices take on the CPU in a page beyond those here: in wasm a number of Q6_K is
+    /// kept in a byte, natively in six bits. Layers that attend to another's values load none.
+    fn more_in_wasm(&self, tensors: &[Tensor]) -> u64 {
+        let shared = self.shape.per_layer.as_ref();
+        let unused = shared.map_or(vec![], |of| {
+            let layers = of.shared_from..self.shape.layers;
+            layers
+                .map(|layer| format!("blk.{layer}.attn_v.weight"))
+                .collect()
+        });
+        let bytes = tensors.iter().filter(|one| one.format == Format::Q6K);
+        let used = bytes.filter(|one| !unused.contains(&one.name));
+        used.map(|one| one.rows.unwrap_or(1).next_multiple_of(8) * one.cols / 4)
+            .sum()
     }
 
     /// Its entry of the catalogue, as lines of JSON.
@@ -417,6 +451,10 @@ impl Model {
             let scratch = first.scratch;
             assert_eq!(last.kv, kv + most.0 * row);
             assert_eq!(last.weights, weights + most.0 * a_token);
+            let weights = match backend {
+                "cpu" => weights + self.more_in_wasm(&tensors),
+                _ => weights,
+            };
             let off = last.scratch.abs_diff(scratch);
             assert!(off * 100 < last.total(), "{off} of {last:?}");
             _ = writeln!(
@@ -425,148 +463,6 @@ impl Model {
             );
         }
         lines + "      },\n"
-    }
-}
-
-/// A file's first bytes; the rest is never read.
-struct Header {
-    bytes: Vec<u8>,
-    file: SourceFile,
-}
-
-impl Header {
-    fn new(model: &Model, tensors: &[Tensor]) -> Self {
-        let s = &model.shape;
-        let architecture = model.architecture();
-        let further = s.recurrent.as_ref().map_or(0, |of| of.further);
-        let mut sizes = vec![
-            ("context_length", s.context),
-            ("embedding_length", s.hidden),
-            ("block_count", s.layers + further),
-            ("attention.head_count", s.heads),
-        ];
-        let mut widths = [s.head_dim; 2];
-        // One number, or one a layer: where those that are recurrences have none, where late ones
-        // are wider.
-        let (mut kv_heads, mut feed_forward) = (vec![s.kv_heads], vec![s.feed_forward]);
-        let mut windows = Vec::new();
-        if let Some(of) = &s.recurrent {
-            sizes.extend([
-                ("ssm.conv_kernel", of.taps),
-                ("ssm.state_size", of.key_width),
-                ("ssm.group_count", of.key_heads),
-                ("ssm.time_step_rank", of.value_heads),
-                ("ssm.inner_size", of.values()),
-                ("nextn_predict_layers", further),
-            ]);
-        }
-        if let Some(of) = &s.per_layer {
-            widths = [of.see_all_head_dim; 2];
-            sizes.extend([
-                ("attention.key_length_swa", s.head_dim),
-                ("attention.value_length_swa", s.head_dim),
-                ("rope.dimension_count_swa", s.head_dim),
-                ("attention.sliding_window", of.window),
-                ("attention.shared_kv_layers", s.layers - of.shared_from),
-                ("embedding_length_per_layer_input", of.width),
-            ]);
-            windows = (0..s.layers)
-                .map(|layer| !of.see_all.contains(&layer))
-                .collect();
-            feed_forward = (0..s.layers).map(|layer| s.feed_forward(layer)).collect();
-        }
-        sizes.extend(
-            ["attention.key_length", "attention.value_length"]
-                .into_iter()
-                .zip(widths),
-        );
-        if let Some(of) = &s.convolutions {
-            sizes.push(("shortconv.l_cache", of.taps));
-        }
-        if ["granitehybrid", "lfm2"].contains(&architecture.as_str()) {
-            let heads = |layer| if s.attends(layer) { s.kv_heads } else { 0 };
-            kv_heads = (0..s.layers).map(heads).collect();
-        }
-        let mut bytes = b"GGUF\x03\0\0\0".to_vec();
-        let text = |bytes: &mut Vec<u8>, text: &str| {
-            bytes.extend((text.len() as u64).to_le_bytes());
-            bytes.extend(text.as_bytes());
-        };
-        // Numbers of types: 4 a u32, 6 an f32, 7 a truth value, 8 a string, 9 an array.
-        bytes.extend((tensors.len() as u64).to_le_bytes());
-        let keys = sizes.len() + 4 + usize::from(!windows.is_empty());
-        bytes.extend((keys as u64).to_le_bytes());
-        text(&mut bytes, "general.architecture");
-        bytes.extend(8u32.to_le_bytes());
-        text(&mut bytes, &architecture);
-        let epsilon = format!("{architecture}.attention.layer_norm_rms_epsilon");
-        text(&mut bytes, &epsilon);
-        bytes.extend(6u32.to_le_bytes());
-        bytes.extend(1e-5f32.to_le_bytes());
-        for (name, size) in sizes {
-            text(&mut bytes, &format!("{architecture}.{name}"));
-            bytes.extend(4u32.to_le_bytes());
-            bytes.extend((size as u32).to_le_bytes());
-        }
-        for (name, listed) in [
-            ("attention.head_count_kv", kv_heads),
-            ("feed_forward_length", feed_forward),
-        ] {
-            text(&mut bytes, &format!("{architecture}.{name}"));
-            if listed.len() > 1 {
-                bytes.extend(9u32.to_le_bytes());
-                bytes.extend(4u32.to_le_bytes());
-                bytes.extend((listed.len() as u64).to_le_bytes());
-            } else {
-                bytes.extend(4u32.to_le_bytes());
-            }
-            bytes.extend(listed.iter().flat_map(|&size| (size as u32).to_le_bytes()));
-        }
-        if !windows.is_empty() {
-            let name = "attention.sliding_window_pattern";
-            text(&mut bytes, &format!("{architecture}.{name}"));
-            bytes.extend(9u32.to_le_bytes());
-            bytes.extend(7u32.to_le_bytes());
-            bytes.extend((windows.len() as u64).to_le_bytes());
-            bytes.extend(windows.into_iter().map(u8::from));
-        }
-        let mut offset = 0;
-        for tensor in tensors {
-            text(&mut bytes, &tensor.name);
-            let shape = [Some(tensor.cols), tensor.rows];
-            bytes.extend((shape.iter().flatten().count() as u32).to_le_bytes());
-            for size in shape.into_iter().flatten() {
-                bytes.extend(size.to_le_bytes());
-            }
-            let ggml_type = tensor.format.ggml_type().expect("a type of GGUF");
-            bytes.extend(ggml_type.to_le_bytes());
-            bytes.extend(u64::to_le_bytes(offset));
-            offset += tensor.bytes().next_multiple_of(ALIGNMENT);
-        }
-        let begin = (bytes.len() as u64).next_multiple_of(ALIGNMENT);
-        let file = SourceFile {
-            name: "model.gguf".to_owned(),
-            bytes: begin + offset,
-        };
-        Self { bytes, file }
-    }
-
-    fn open(&self) -> Checkpoint {
-        pollster::block_on(Checkpoint::open(self)).expect("the header is sound")
-    }
-}
-
-impl Source for Header {
-    fn files(&self) -> &[SourceFile] {
-        std::slice::from_ref(&self.file)
-    }
-
-    fn read<'a>(&'a self, _: usize, offset: u64, into: &'a mut [u8]) -> Reading<'a> {
-        let rest = self.bytes.get(offset as usize..).unwrap_or_default();
-        let count = rest.len().min(into.len());
-        into[..count].copy_from_slice(&rest[..count]);
-        into[count..].fill(0);
-        Box::pin(ready(Ok(())))
     }
 }
 

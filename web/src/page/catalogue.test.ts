@@ -79,11 +79,11 @@ test("a catalogue with a fault is refused by the place of the fault", () => {
   );
   assert.throws(
     broken((data) => data.ensembles[0]!.members.push("nobody")),
-    /Thimble names nobody/,
+    /Starter names nobody/,
   );
   assert.throws(
     broken((data) => (data.ensembles[0]!.members.length = 1)),
-    /Thimble has 1 members/,
+    /Starter has 1 members/,
   );
   assert.throws(() => parseCatalogue([]), /catalogue/);
 });

@@ -98,9 +98,13 @@ function card(ensemble: Ensemble, context: ListContext): HTMLElement {
     el("div", { class: "ensemble-head" }, el("h4", {}, ensemble.name), load),
     el("p", {}, ensemble.description),
     el("ul", { class: "ensemble-members" }, ...ensemble.members.map((one) => line(one, context))),
-    ensemble.measured === undefined
-      ? el("p", { class: "hint" }, "How well they answer together has not been measured.")
-      : "",
+    el(
+      "p",
+      { class: "hint" },
+      ensemble.measured === undefined
+        ? "How well they answer together has not been measured."
+        : `Measured: ${ensemble.measured}`,
+    ),
     el("p", { class: "facts", id }, `${download} · ${needs(memory, machine.backend)}`),
     against ? el("p", { class: `verdict ${against.tone}`, id: `${id}-verdict` }, against.text) : "",
   );

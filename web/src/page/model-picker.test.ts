@@ -9,7 +9,7 @@ import { recommended, type PickerContext } from "./model-picker.ts";
 const json = readFileSync(`${process.env["CONCLAVE_WEB"] ?? "./"}catalogue.json`, "utf8");
 const ensembles = parseCatalogue(JSON.parse(json));
 const gpu: Machine = { backend: "webgpu", cores: 8, free: 50e9, deviceMemory: 8 };
-const offered = (machine: Partial<Machine>): string | undefined => {
+const offered = (machine: Partial<Machine>, among = ensembles): string | undefined => {
   const context: PickerContext = {
     machine: { ...gpu, ...machine },
     roomOf: () => 1024,
@@ -17,14 +17,21 @@ const offered = (machine: Partial<Machine>): string | undefined => {
     host: "hub.example",
     onEnsemble: () => undefined,
   };
-  return recommended(ensembles, context)?.name;
+  return recommended(among, context)?.name;
 };
 
-test("the largest set that fits and is fetched in minutes is offered, else the smallest", () => {
-  assert.equal(offered({}), "Pocket");
-  assert.equal(offered({ backend: "cpu" }), "Thimble", "larger ones are slow there");
-  assert.equal(offered({ free: 1e9 }), "Thimble", "the disk has no room for more");
-  assert.equal(offered({ free: 1e6 }), "Thimble", "nothing fits");
+test("of what fits and is fetched in minutes the largest measured set is offered, else the smallest", () => {
+  assert.equal(offered({}), "Starter");
+  assert.equal(offered({ backend: "cpu" }), "Starter");
+  assert.equal(offered({ free: 5e8 }), "Starter", "nothing fits");
+});
+
+test("without a measured set the largest is offered", () => {
+  const unmeasured = ensembles.filter(({ measured }) => measured === undefined);
+  assert.equal(offered({}, unmeasured), "Pocket");
+  assert.equal(offered({ backend: "cpu" }, unmeasured), "Thimble", "larger ones are slow there");
+  assert.equal(offered({ free: 1e9 }, unmeasured), "Thimble", "the disk has no room for more");
+  assert.equal(offered({ free: 1e6 }, unmeasured), "Thimble", "nothing fits");
 });
 
 test("a badge says whether a model fits", () => {

@@ -16,7 +16,8 @@ export type PickerContext = Pick<
 >;
 
 /**
- * The largest ensemble that fits without a doubt and is fetched in minutes; else the smallest one.
+ * Of those that fit without a doubt and are fetched in minutes, the largest that was measured as
+ * one, or the largest; else the smallest of all.
  */
 export function recommended(ensembles: Ensemble[], context: PickerContext): Ensemble | undefined {
   const sized = ensembles
@@ -25,7 +26,8 @@ export function recommended(ensembles: Ensemble[], context: PickerContext): Ense
   const suits = sized.filter(
     ({ ensemble, bytes }) => bytes <= firstBytes && !verdictOn(ensemble.members, context),
   );
-  return (suits.at(-1) ?? sized[0])?.ensemble;
+  const measured = suits.filter(({ ensemble }) => ensemble.measured !== undefined);
+  return (measured.at(-1) ?? suits.at(-1) ?? sized[0])?.ensemble;
 }
 
 export class ModelPicker {
