@@ -1,15 +1,11 @@
 //! Packs the crates as a release uploads them, and builds what was packed in a project of its own.
 
-<<<<<<< HEAD
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-=======
-use anyhow::Result;
->>>>>>> serve
 
 use crate::process;
 use crate::workspace::Workspace;
@@ -87,7 +83,7 @@ pub fn asked(workspace: &Workspace) -> Result<()> {
 
 /// `cargo run` of a package of the workspace in `folder`.
 fn run_in(folder: &Path, workspace: &Workspace, package: &str) -> Command {
-    let mut command = Command::new(process::cargo());
+    let mut command = process::cargo();
     command.args(["run", "--quiet", "--offline", "--package", package, "--"]);
     command.current_dir(folder);
     command.env("CARGO_TARGET_DIR", &workspace.target);
