@@ -58,7 +58,7 @@ export class Composer {
     });
   }
 
-  /** What is being done with an attached file before it can be asked about, if anything. */
+  /** Step that an attached file needs before it can be asked about, if any. */
   get preparing(): string | undefined {
     if (this.#attachments.reading) return "Reading the file…";
     return this.#cutting ? "Cutting the file to the room there is…" : undefined;
