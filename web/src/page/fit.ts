@@ -35,7 +35,7 @@ export const badge = (against: Verdict | undefined): string =>
 /** A 32-bit wasm heap addresses 4 GiB; the engine itself takes some of it. */
 const heapLimit = 2 ** 32 - 200e6;
 /** Bytes that the CPU reads in a good part of a second, as it does for each token. */
-const slow = 1.5e9;
+const slow = 1.2e9;
 /** From this size on, free memory matters: many graphics cards have no more than 4 GB. */
 const large = 3e9;
 
