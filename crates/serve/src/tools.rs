@@ -1,7 +1,7 @@
 //! Options that let an answer call functions: `tools`, `tool_choice` and `parallel_tool_calls`.
 
 use conclave_member::{Tool, ToolCall};
-use conclave_rounds::{Calls, Function};
+use conclave_rounds::{Calls, Function, read_json};
 use serde_json::{Map, Value, json};
 
 use crate::error::ApiError;
@@ -241,7 +241,8 @@ pub(crate) fn earlier_call(id: Option<Value>, mut function: Value) -> Option<Too
     };
     let arguments = match function.get_mut("arguments").map(Value::take) {
         Some(Value::String(text)) if text.trim().is_empty() => json!({}),
-        Some(Value::String(text)) => serde_json::from_str(&text).ok()?,
+        // Like the body: clients that cut strings leave halves of surrogate pairs.
+        Some(Value::String(text)) => read_json(text.as_bytes()).ok()?,
         Some(Value::Null) | None => json!({}),
         Some(arguments) => arguments,
     };
@@ -406,6 +407,9 @@ mod tests {
             (read[1].name.as_str(), &read[1].arguments),
             ("now", &json!({}))
         );
+        let half = json!([{ "function": { "name": "add", "arguments": "{\"a\": \"\\ud83d\"}" } }]);
+        let half = earlier_calls("messages[1]", Some(half)).unwrap();
+        assert_eq!(half[0].arguments, json!({ "a": "\u{fffd}" }));
         let broken = json!([{ "function": { "name": "add", "arguments": "{\"a\": 5" } }]);
         let refused = earlier_calls("messages[1]", Some(broken)).unwrap_err();
         assert!(

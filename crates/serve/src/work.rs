@@ -297,6 +297,7 @@ pub(crate) fn work<M: TakePart>(
         let Job { record, events, .. } = job;
         match &last {
             Event::End(usage) => record.used(*usage),
+            Event::Failed(_) if events.is_closed() => record.failed("The client hung up."),
             Event::Failed(error) => record.failed(&error.message),
             _ => {}
         }

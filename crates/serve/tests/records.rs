@@ -9,7 +9,7 @@ use conclave_ensemble::Settings;
 use conclave_rounds::AnyMember;
 use conclave_serve::Config;
 use serde_json::json;
-use stage::{SUM, Stage, asked, bundled, config};
+use stage::{SUM, Stage, Streaming, agent, asked, bundled, config};
 
 #[path = "../../member/tests/speaker/mod.rs"]
 mod speaker;
@@ -151,6 +151,20 @@ fn each_request_is_a_line_and_is_counted_once_it_is_over() {
         assert_eq!(stage.health(), (false, 0));
         assert_eq!(lines.all().len(), 6 + more);
     }
+    // An answer may be over before its client is gone.
+    let hung_up = |_| {
+        let body = asked("Tell me a short story about a fox.", json!({}));
+        let mut stream = Streaming::begin(&agent(), &stage.url("/v1/chat/completions"), &body);
+        stream.next().unwrap();
+        drop(stream);
+        stage.until("the members are free", |(busy, _)| !busy);
+        lines
+            .all()
+            .last()
+            .unwrap()
+            .contains("error=\"The client hung up.\"")
+    };
+    assert!((0..20).any(hung_up), "{:#?}", lines.all().last());
 }
 
 #[test]
