@@ -90,10 +90,10 @@ pub enum Command {
     Chat(Box<Chat>),
     /// Serve the ensemble through OpenAI's interface, for its clients and everything built on them.
     ///
-    /// POST /v1/chat/completions, POST /v1/completions, GET /v1/models and GET /health. The model
-    /// `conclave` is the ensemble; each member is a model under its own name, too, and then answers
-    /// alone. Requests are answered one at a time, in turns between clients. Ctrl-C finishes the
-    /// current answer first.
+    /// POST /v1/chat/completions, /v1/responses, /v1/completions, /v1/embeddings and /apply-template;
+    /// GET /v1/models, /metrics, /health and /openapi.json. The model `conclave` is the ensemble; each
+    /// member is a model under its own name, too, and then answers alone. Requests are answered one
+    /// at a time, in turns between clients. Ctrl-C finishes the current answer first.
     #[command(after_help = "Examples:\n  \
             conclave serve\n  \
             conclave serve --members a.gguf,hf:OWNER/REPO/b.gguf --port 9000 --rule leader\n  \

@@ -21,7 +21,14 @@ const KEY: &str = "CONCLAVE_KEY";
 
 /// Runs the command on `device` until a signal ends it.
 pub fn run(serve: &args::Serve, device: &Device) -> Result<(), Failure> {
-    // Fails before gigabytes are read if the address is taken.
+    let settings = serve.method.settings(Settings::default());
+    let ensemble = Ensemble {
+        settings: serve.method.limited(Ensemble::without_limits(settings)),
+        sampling: serve.drawing.sampling(),
+        thinking: serve.members.thinking,
+    };
+    // Fails before gigabytes are read if a setting is none, or the address is taken.
+    ensemble.settings.validate()?;
     let server = Server::bind(Config {
         host: serve.host.clone(),
         port: serve.port,
@@ -39,13 +46,6 @@ pub fn run(serve: &args::Serve, device: &Device) -> Result<(), Failure> {
     ));
     // Whoever started it may not listen.
     let _ = print(&format!("http://{}/v1\n", server.address()));
-    let ensemble = Ensemble {
-        settings: serve.method.limited(Ensemble::without_limits(
-            serve.method.settings(Settings::default()),
-        )),
-        sampling: serve.drawing.sampling(),
-        thinking: serve.members.thinking,
-    };
     Ok(server.run(&mut members, &ensemble, shutdown_signal())?)
 }
 

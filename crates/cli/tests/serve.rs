@@ -147,6 +147,12 @@ fn refused(arguments: &[&str]) -> String {
 }
 
 #[test]
+fn a_setting_that_no_request_could_have_is_refused_at_the_start() {
+    let told = refused(&["--max-rounds", "0", "--port", "0"]);
+    assert!(told.contains("maxRounds is 0"), "{told}");
+}
+
+#[test]
 fn an_address_of_other_machines_needs_a_key() {
     let told = refused(&["--host", "0.0.0.0", "--port", "0"]);
     assert!(
