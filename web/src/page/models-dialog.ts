@@ -41,8 +41,7 @@ export interface DialogEvents {
   onToys: () => Promise<void>;
   onAdd: (source: MemberSource, signal: AbortSignal) => Promise<void>;
   onPicked: (picked: PickedFile[]) => void;
-  /** A member behind a server, or the browser's own model. */
-  /** `keepsKey`: its key is kept in this browser. */
+  /** A member on a server, or the browser's own model. `keepsKey`: this browser keeps its key. */
   onElsewhere: (source: MemberSource, keepsKey: boolean) => void;
 }
 

@@ -69,7 +69,7 @@ function counted(response: Response, onFetched: OnFetched): Response {
     },
   });
   onFetched(0, total);
-  return new Response(response.body?.pipeThrough(count), { headers: response.headers });
+  return new Response(response.body?.pipeThrough(count));
 }
 
 /** Error of a request that comes before the engine is open. */

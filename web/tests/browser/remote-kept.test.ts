@@ -1,4 +1,7 @@
-/** Members behind a server over a reload: their address is kept, a key only if that is wanted. */
+/**
+ * Members on a server are there again after a reload. The page keeps their address, and a key only
+ * if the visitor ticks the box for it.
+ */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { OpenAiServer } from "../../src/testing/openai-server.ts";

@@ -13,7 +13,7 @@ async function withoutFaults(visit: Visit, state: string): Promise<void> {
   assert.deepEqual(await visit.tab.evaluate(faults, script), [], state);
 }
 
-/** Lets the visitor choose a file in an input, which may be hidden behind its button. */
+/** Chooses a file in a file input, which may be hidden: visitors press a button for it. */
 function choose({ tab }: Visit, input: string, name: string, file: Buffer): Promise<void> {
   const put = (input: string, name: string, base64: string): void => {
     const chosen = new DataTransfer();
