@@ -22,6 +22,7 @@ test("files become models: each GGUF one, splits together in order, a folder wha
     ["x", "x-00001-of-00002.gguf", "x-00002-of-00002.gguf"],
   ]);
   const folder = sort(
+    "me/SmolLM2/chat_template.json",
     "me/SmolLM2/config.json",
     "me/SmolLM2/model.safetensors",
     "me/SmolLM2/tokenizer.json",
@@ -29,7 +30,9 @@ test("files become models: each GGUF one, splits together in order, a folder wha
     "me/SmolLM2/onnx/model.onnx",
   );
   assert.deepEqual(folder, {
-    models: [["SmolLM2", "config.json", "model.safetensors", "tokenizer.json"]],
+    models: [
+      ["SmolLM2", "chat_template.json", "config.json", "model.safetensors", "tokenizer.json"],
+    ],
     complaints: [],
   });
   assert.deepEqual(

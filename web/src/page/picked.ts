@@ -27,7 +27,7 @@ export interface Sorted {
 const split = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/i;
 /** Files that a loader reads of a Hugging Face folder. */
 const ofFolder =
-  /^(config\.json|generation_config\.json|tokenizer\.json|tokenizer_config\.json|chat_template\.jinja|model\.safetensors\.index\.json|.+\.safetensors)$/;
+  /^(config\.json|generation_config\.json|tokenizer\.json|tokenizer_config\.json|chat_template\.jinja|chat_template\.json|processor_config\.json|model\.safetensors\.index\.json|.+\.safetensors)$/;
 
 const slash = (path: string): number => path.lastIndexOf("/");
 

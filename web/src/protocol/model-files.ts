@@ -5,7 +5,7 @@
 import { ModelFile } from "./errors.ts";
 
 export interface ModelFiles {
-  /** Names without folders, sizes in bytes. */
+  /** Names without folders, except those of named chat templates; sizes in bytes. */
   readonly files: readonly { readonly name: string; readonly bytes: number }[];
   /** Handles in the origin's private file system, for a thread that opens the files itself. */
   readonly handles?: readonly FileSystemFileHandle[];

@@ -67,6 +67,13 @@ const folderFiles = [
   "processor_config.json",
 ];
 const needed = ["config.json", "tokenizer.json"];
+/** Where a folder keeps named chat templates; as in `crates/hub` and `crates/weights`. */
+const moreTemplates = "additional_chat_templates/";
+/** Whether a path is that of a named template. */
+const isTemplate = (path: string): boolean =>
+  path.startsWith(moreTemplates) &&
+  /^[^/]+\.jinja$/.test(path.slice(moreTemplates.length)) &&
+  isFileName(path);
 const wholeWeights = "model.safetensors";
 const weightsIndex = "model.safetensors.index.json";
 
@@ -149,7 +156,8 @@ async function askHub(
     if (digest !== undefined && !/^[0-9a-f]{64}$/.test(digest))
       throw new Download(`The hub lists an invalid SHA-256 of ${name}. Check the hub's address.`);
     return {
-      name: name.split("/").at(-1) ?? name,
+      // A named template is known by its folder.
+      name: isTemplate(name) ? name : (name.split("/").at(-1) ?? name),
       url: `${base}/${segments(name)}`,
       bytes,
       ...(digest === undefined ? {} : { sha256: digest }),
@@ -182,8 +190,9 @@ async function folderNames(
         `${owner}/${repo} has no ${name}: it is no folder of safetensors. ${offer(reference, siblings)}`,
       );
   }
+  const templates = siblings.map(({ rfilename }) => rfilename).filter(isTemplate);
   // Other files that are empty count as missing.
-  const described = folderFiles.filter(
+  const described = [...folderFiles, ...templates].filter(
     (name) => needed.includes(name) || (listed.has(name) && listed.get(name) !== 0),
   );
   if (listed.has(wholeWeights)) return [...described, wholeWeights];
