@@ -167,7 +167,7 @@ fn conversation(items: Vec<Value>) -> Result<Vec<Message>, ApiError> {
                 let id = item.get_mut("call_id").map(Value::take);
                 let call = tools::earlier_call(id, item).ok_or_else(|| {
                     wrong(format!(
-                        "`{place}` has to have a `name` and `arguments`, the JSON text of an object."
+                        "`{place}` has to have a `name` and `arguments`, a text or an object."
                     ))
                 })?;
                 match messages.last_mut().filter(|last| last.role == "assistant") {

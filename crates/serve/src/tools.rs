@@ -226,7 +226,7 @@ pub(crate) fn earlier_calls(place: &str, calls: Option<Value>) -> Result<Vec<Too
             let id = call.get_mut("id").map(Value::take);
             earlier_call(id, inside.unwrap_or_default()).ok_or_else(|| {
                 let message = format!(
-                    "`{place}.tool_calls[{at}]` has to have a `function` with a `name` and `arguments`, the JSON text of an object."
+                    "`{place}.tool_calls[{at}]` has to have a `function` with a `name` and `arguments`, a text or an object."
                 );
                 ApiError::at(place, message)
             })
@@ -234,7 +234,8 @@ pub(crate) fn earlier_calls(place: &str, calls: Option<Value>) -> Result<Vec<Too
         .collect()
 }
 
-/// An earlier call by its name and the JSON text of its arguments; `None` if these are no object.
+/// An earlier call by its name and the text of its arguments, which a limit may have cut, or an
+/// object; `None` for anything else.
 pub(crate) fn earlier_call(id: Option<Value>, mut function: Value) -> Option<ToolCall> {
     let Some(Value::String(name)) = function.get_mut("name").map(Value::take) else {
         return None;
@@ -242,15 +243,19 @@ pub(crate) fn earlier_call(id: Option<Value>, mut function: Value) -> Option<Too
     let arguments = match function.get_mut("arguments").map(Value::take) {
         Some(Value::String(text)) if text.trim().is_empty() => json!({}),
         // Like the body: clients that cut strings leave halves of surrogate pairs.
-        Some(Value::String(text)) => read_json(text.as_bytes()).ok()?,
+        Some(Value::String(text)) => {
+            let read = read_json(text.as_bytes()).ok().filter(Value::is_object);
+            read.unwrap_or(Value::String(text))
+        }
         Some(Value::Null) | None => json!({}),
-        Some(arguments) => arguments,
+        Some(Value::Object(arguments)) => Value::Object(arguments),
+        Some(_) => return None,
     };
     let id = match id {
         Some(Value::String(id)) => id,
         _ => String::new(),
     };
-    arguments.is_object().then_some(ToolCall {
+    Some(ToolCall {
         id,
         name,
         arguments,
@@ -410,8 +415,11 @@ mod tests {
         let half = json!([{ "function": { "name": "add", "arguments": "{\"a\": \"\\ud83d\"}" } }]);
         let half = earlier_calls("messages[1]", Some(half)).unwrap();
         assert_eq!(half[0].arguments, json!({ "a": "\u{fffd}" }));
-        let broken = json!([{ "function": { "name": "add", "arguments": "{\"a\": 5" } }]);
-        let refused = earlier_calls("messages[1]", Some(broken)).unwrap_err();
+        let cut = json!([{ "function": { "name": "add", "arguments": "{\"a\": 5" } }]);
+        let cut = earlier_calls("messages[1]", Some(cut)).unwrap();
+        assert_eq!(cut[0].arguments, json!("{\"a\": 5"));
+        let wrong = json!([{ "function": { "name": "add", "arguments": [5] } }]);
+        let refused = earlier_calls("messages[1]", Some(wrong)).unwrap_err();
         assert!(
             refused.message.contains("messages[1].tool_calls[0]"),
             "{}",

@@ -153,6 +153,41 @@ fn a_call_that_is_cut_is_no_call_that_is_over() {
     assert_eq!(collected(&chunks).2, "length");
 }
 
+#[test]
+fn a_call_that_was_cut_may_be_given_back() {
+    let stage = Stage::new();
+    // As many tokens as the text up to the arguments has.
+    let cut = (12..80).find_map(|most| {
+        let options = json!({ "tools": tools(), "tool_choice": "required", "max_tokens": most });
+        let answer = stage.chat(SUM, options);
+        let (.., arguments) = calls(&answer).pop()?;
+        let is_cut = serde_json::from_str::<Value>(&arguments).is_err();
+        (is_cut && arguments.len() > 1).then_some(answer)
+    });
+    let cut = cut.expect("a limit cuts a call within its arguments");
+    let (id, name, arguments) = calls(&cut).remove(0);
+    let mut body = asked(SUM, json!({ "tools": tools(), "max_tokens": 8 }));
+    let messages = body["messages"].as_array_mut().unwrap();
+    messages.push(cut["choices"][0]["message"].clone());
+    let result = json!({ "role": "tool", "tool_call_id": id, "content": "That was cut." });
+    messages.push(result);
+    let (status, answer) = stage.post(CHAT, &body);
+    assert_eq!(status, 200, "{answer}");
+    let rendering = json!({ "model": "Ada", "messages": body["messages"], "tools": tools() });
+    let (_, rendered) = stage.post("/apply-template", &rendering);
+    let prompt = rendered["prompt"].as_str().unwrap();
+    let words = format!("\"arguments\": {arguments}}}\n</tool_call>");
+    assert!(prompt.contains(&words), "{words}: {prompt}");
+    let items = json!({ "input": [
+        { "role": "user", "content": SUM },
+        { "type": "function_call", "call_id": id, "name": name, "arguments": arguments,
+          "status": "incomplete" },
+        { "type": "function_call_output", "call_id": id, "output": "That was cut." },
+    ], "tools": tools(), "max_output_tokens": 8 });
+    let (status, answer) = stage.post("/v1/responses", &items);
+    assert_eq!(status, 200, "{answer}");
+}
+
 const TURNS: &str = "{% for m in messages %}<|user|>{{ m.content }}<|end|>{% endfor %}<|answer|>";
 
 const CALL: &str = "\n{\"name\": \"add\", \"arguments\": {\"a\": 3, \"b\": 4}}\n</tool_call>";

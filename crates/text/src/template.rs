@@ -21,7 +21,7 @@ use crate::hugging_face::named_tokens;
 use crate::metered::metered;
 use crate::prompt::alternating;
 use crate::template_functions::{self, Refusal};
-use crate::tools::{are_used, written_out};
+use crate::tools::{are_used, cut_written_out, written_out};
 use crate::{Message, Prompt, TextError, Tokenizer, Tool, ToolCall};
 
 const NAME: &str = "chat_template";
@@ -283,7 +283,8 @@ impl ChatTemplate {
             return Err(TextError::NoTools);
         }
         if self.writes_calls() {
-            let prompt = self.render_with(&self.tools, messages, add_generation_prompt);
+            let messages = cut_written_out(messages);
+            let prompt = self.render_with(&self.tools, &messages, add_generation_prompt);
             if prompt.is_ok() {
                 return prompt;
             }

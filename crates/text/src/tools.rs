@@ -1,6 +1,7 @@
 //! Functions that an answer may call, in a conversation: as templates of Hermes' and Qwen's form take
 //! them, or written into the messages in the same form for all other templates.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use minijinja::value::{Serde, Value};
@@ -27,7 +28,7 @@ pub struct ToolCall {
     pub id: String,
     /// Name of the function.
     pub name: String,
-    /// Arguments, a JSON object.
+    /// Arguments: a JSON object, or the text of a call that a limit cut.
     pub arguments: Json,
 }
 
@@ -63,16 +64,20 @@ impl ToolCall {
         ])
     }
 
-    /// The call as an answer contains it.
+    /// The call as an answer contains it. Arguments that were cut are written as far as they go, as
+    /// Qwen's template does.
     pub fn written(&self) -> String {
-        let call = Value::from_pairs([
-            ("name", Value::from(self.name.as_str())),
-            (
-                "arguments",
-                marked(&self.arguments, &mut |text| text.to_owned()),
-            ),
-        ]);
-        format!("<tool_call>\n{}\n</tool_call>", spaced(&call))
+        let name = spaced(&Value::from(self.name.as_str()));
+        let arguments = match &self.arguments {
+            Json::String(cut) => cut.clone(),
+            whole => spaced(&marked(whole, &mut |text| text.to_owned())),
+        };
+        format!("<tool_call>\n{{\"name\": {name}, \"arguments\": {arguments}}}\n</tool_call>")
+    }
+
+    /// Whether a limit cut its arguments.
+    fn is_cut(&self) -> bool {
+        self.arguments.is_string()
     }
 }
 
@@ -94,6 +99,16 @@ impl Message {
             fields.push(("tool_calls", Value::from(calls.collect::<Vec<_>>())));
         }
         Value::from_pairs(fields)
+    }
+
+    /// Moves its calls to its text.
+    fn write_calls_out(&mut self) {
+        for call in std::mem::take(&mut self.tool_calls) {
+            if !self.content.is_empty() {
+                self.content.push('\n');
+            }
+            self.content.push_str(&call.written());
+        }
     }
 }
 
@@ -123,6 +138,20 @@ pub(crate) fn are_used(tools: &[Tool], messages: &[Message]) -> bool {
     !tools.is_empty() || messages.iter().any(is_used)
 }
 
+/// Conversation in which the calls of a message with one that was cut are written into its text:
+/// most templates take only objects as arguments.
+pub(crate) fn cut_written_out(messages: &[Message]) -> Cow<'_, [Message]> {
+    let is_cut = |message: &Message| message.tool_calls.iter().any(ToolCall::is_cut);
+    if !messages.iter().any(is_cut) {
+        return Cow::Borrowed(messages);
+    }
+    let mut messages = messages.to_vec();
+    for message in messages.iter_mut().filter(|message| is_cut(message)) {
+        message.write_calls_out();
+    }
+    Cow::Owned(messages)
+}
+
 /// Writes tools into the system message, calls into the assistant's messages and results into the
 /// user's, in the words of Hermes' and Qwen's templates.
 pub fn written_out(tools: &[Tool], messages: &[Message]) -> Vec<Message> {
@@ -130,16 +159,10 @@ pub fn written_out(tools: &[Tool], messages: &[Message]) -> Vec<Message> {
     let mut results = false;
     for message in messages {
         let mut plain = Message {
-            tool_calls: Vec::new(),
             tool_call_id: None,
             ..message.clone()
         };
-        for call in &message.tool_calls {
-            if !plain.content.is_empty() {
-                plain.content.push('\n');
-            }
-            plain.content.push_str(&call.written());
-        }
+        plain.write_calls_out();
         let is_result = message.role == "tool";
         if is_result {
             "user".clone_into(&mut plain.role);

@@ -148,6 +148,18 @@ fn a_template_that_writes_calls_otherwise_gets_them_as_text() {
 }
 
 #[test]
+fn a_call_that_was_cut_is_read_as_far_as_it_goes() {
+    let mut said = conversation();
+    said[2].tool_calls[1].arguments = json!("{\"city\": \"Ber");
+    let cut = RENDERED.replace("{\"city\": \"Bergen\"}", "{\"city\": \"Ber");
+    assert!(cut != RENDERED);
+    for source in [QWEN, CHATML] {
+        let (template, _) = template(source);
+        assert_eq!(template.render_adapted(&said, true).unwrap().text(), cut);
+    }
+}
+
+#[test]
 fn without_tools_and_calls_nothing_changes() {
     let (mut template, _) = template(QWEN);
     let plain = &conversation()[..2];
