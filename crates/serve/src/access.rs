@@ -75,14 +75,12 @@ impl Access {
     fn origin(&self, headers: &HeaderMap) -> Result<(), ApiError> {
         match headers.get(header::ORIGIN) {
             Some(origin) if !self.origins.iter().any(|one| one.stands_for(origin)) => {
-                Err(ApiError::refused(
-                    StatusCode::FORBIDDEN,
-                    "origin_not_allowed",
-                    format!(
-                        "Pages of {} may not ask. Start the server with `--origin` for those that may.",
-                        String::from_utf8_lossy(origin.as_bytes())
-                    ),
-                ))
+                let origin = String::from_utf8_lossy(origin.as_bytes());
+                let message = format!(
+                    "Pages of {origin} may not ask. Start the server with `--origin` for those that may."
+                );
+                let code = "origin_not_allowed";
+                Err(ApiError::refused(StatusCode::FORBIDDEN, code, message))
             }
             _ => Ok(()),
         }

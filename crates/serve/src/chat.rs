@@ -144,7 +144,8 @@ pub(crate) fn message(place: &str, message: Value) -> Result<Message, ApiError> 
         other => {
             return Err(wrong(format!(
                 "The members know no role `{other}` as of `{place}`; there are system, developer, user, assistant and tool."
-            )));
+            ))
+            .quoting(other));
         }
     };
     let content = match fields.remove("content") {
@@ -205,11 +206,11 @@ fn part(place: &str, part: Value) -> Result<String, ApiError> {
         // Earlier reasoning is not part of a prompt.
         Some(Some("thinking" | "redacted_thinking" | "reasoning")) => return Ok(String::new()),
         _ => {
+            let kind = kind.unwrap_or_default();
             let message = format!(
-                "The members read text alone, and `{place}` is of type {}. Leave it out.",
-                kind.unwrap_or_default()
+                "The members read text alone, and `{place}` is of type `{kind}`. Leave it out."
             );
-            return Err(ApiError::at(place, message));
+            return Err(ApiError::at(place, message).quoting(&kind.to_string()));
         }
     };
     match fields.remove(field) {
@@ -298,7 +299,7 @@ mod tests {
             (json!([{ "role": "user" }]), "content"),
             (
                 json!([{ "role": "user", "content": [{ "type": "image_url", "image_url": {} }] }]),
-                "`messages[0].content[0]` is of type \"image_url\"",
+                "`messages[0].content[0]` is of type `\"image_url\"`",
             ),
             (
                 json!([{ "role": "user", "content": "Well?", "images": ["…"] }]),

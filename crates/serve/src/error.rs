@@ -17,9 +17,18 @@ pub(crate) struct ApiError {
     /// Option at fault.
     pub param: Option<String>,
     pub message: String,
+    /// The client's words in the message, which are not logged.
+    pub quoted: Option<Box<str>>,
     /// Seconds until the client may retry.
     pub retry_after: Option<u64>,
 }
+
+/// Maximum characters of an error's reason in the log.
+const LONGEST_REASON: usize = 200;
+
+/// Reason of an error response, for the log.
+#[derive(Debug, Clone)]
+pub(crate) struct Reason(pub String);
 
 impl ApiError {
     fn new(status: StatusCode, kind: &'static str, message: impl Into<String>) -> Self {
@@ -29,8 +38,25 @@ impl ApiError {
             code: None,
             param: None,
             message: message.into(),
+            quoted: None,
             retry_after: None,
         }
+    }
+
+    /// Marks the client's words in the message, which stand there between backticks.
+    pub fn quoting(self, words: &str) -> Self {
+        let quoted = Some(words.into());
+        Self { quoted, ..self }
+    }
+
+    /// Returns the message's first sentence without the client's words: they stay out of the log.
+    pub fn reason(&self) -> String {
+        let message = match &self.quoted {
+            Some(words) => self.message.replace(&format!("`{words}`"), "`…`"),
+            None => self.message.clone(),
+        };
+        let reason = message.split(". ").next().unwrap_or_default();
+        reason.chars().take(LONGEST_REASON).collect()
     }
 
     /// 400: invalid request.
@@ -57,18 +83,28 @@ impl ApiError {
         Self::option("response_format", message)
     }
 
-    /// Names option `to` where the error names `from`.
+    /// Names option `to`, or a field of it, where the error names `from`.
     pub fn renamed(self, from: &str, to: &str) -> Self {
-        match self.param.as_deref() == Some(from) {
-            true => Self {
-                param: Some(to.to_owned()),
+        let field = self
+            .param
+            .as_deref()
+            .and_then(|param| param.strip_prefix(from));
+        match field.filter(|field| field.is_empty() || field.starts_with('.')) {
+            Some(field) => Self {
+                param: Some(format!("{to}{field}")),
                 message: self
                     .message
-                    .replace(&format!("`{from}`"), &format!("`{to}`")),
+                    .replace(&format!("`{from}{field}`"), &format!("`{to}{field}`")),
                 ..self
             },
-            false => self,
+            None => self,
         }
+    }
+
+    /// As [`renamed`](Self::renamed), from `response_format` to its name in `/v1/responses`.
+    pub fn of_text_format(self) -> Self {
+        let error = self.renamed("response_format.json_schema", "text.format");
+        error.renamed("response_format", "text.format")
     }
 
     /// Invalid request with another status than 400.
@@ -163,6 +199,7 @@ impl IntoResponse for ApiError {
             let scheme = HeaderValue::from_static("Bearer");
             headers.insert(header::WWW_AUTHENTICATE, scheme);
         }
+        response.extensions_mut().insert(Reason(self.reason()));
         response
     }
 }

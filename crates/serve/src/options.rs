@@ -240,6 +240,7 @@ impl Options {
                 Err(ApiError {
                     param: Some("model".to_owned()),
                     ..ApiError::refused(StatusCode::NOT_FOUND, "model_not_found", message)
+                        .quoting(&name)
                 })
             }
         }

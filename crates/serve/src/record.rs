@@ -10,6 +10,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 
 use crate::endpoints::ENDPOINTS;
+use crate::error::Reason;
 use crate::metrics::Metrics;
 use crate::work::{Missing, Usage};
 
@@ -129,6 +130,9 @@ pub(crate) async fn recorded(
     let record = Arc::new(Record::new(method, request.uri().path(), metrics));
     request.extensions_mut().insert(Arc::clone(&record));
     let response = next.run(request).await;
+    if let Some(Reason(reason)) = response.extensions().get() {
+        record.failed(reason);
+    }
     let status = response.status().as_u16();
     record.status.store(status, Ordering::Relaxed);
     response

@@ -190,7 +190,8 @@ fn conversation(items: Vec<Value>) -> Result<Vec<Message>, ApiError> {
             other => {
                 return Err(wrong(format!(
                     "The members can't read `{place}`, an item of type `{other}`. Leave it out."
-                )));
+                ))
+                .quoting(other));
             }
         }
     }

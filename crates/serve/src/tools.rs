@@ -33,7 +33,7 @@ impl Toolbox {
                 let name = &self.calls.functions[index].name;
                 let message =
                     format!("The members can't honour the parameters of `{name}`: {error}.");
-                ApiError::option("tools", message)
+                ApiError::option("tools", message).quoting(name)
             }
             None if self.calls.document.is_some() => ApiError::format(&error),
             None => ApiError::option(
@@ -83,7 +83,7 @@ pub(crate) fn read(
         let tool = tool(at, one)?;
         if tools.iter().any(|known| known.name == tool.name) {
             let message = format!("There are two `tools` named `{}`.", tool.name);
-            return Err(ApiError::option("tools", message));
+            return Err(ApiError::option("tools", message).quoting(&tool.name));
         }
         tools.push(tool);
     }
@@ -97,7 +97,7 @@ pub(crate) fn read(
         !tools.iter().any(known)
     }) {
         let message = format!("`tool_choice` names `{unknown}`, which is none of the `tools`.");
-        return Err(ApiError::option(CHOICE, message));
+        return Err(ApiError::option(CHOICE, message).quoting(unknown));
     }
     let may = |tool: &&Tool| {
         among
@@ -158,7 +158,8 @@ fn choice(asked: Option<Value>) -> Result<Choice, ApiError> {
 
 /// One of `tools`, of Chat Completions (in `function`) or of Responses.
 fn tool(at: usize, tool: Value) -> Result<Tool, ApiError> {
-    let wrong = |message: String| Err(ApiError::option("tools", message));
+    let error = |message: String| ApiError::option("tools", message);
+    let wrong = |message: String| Err(error(message));
     let Value::Object(mut fields) = tool else {
         return wrong(format!("`tools[{at}]` has to be an object."));
     };
@@ -166,9 +167,10 @@ fn tool(at: usize, tool: Value) -> Result<Tool, ApiError> {
         Some(Some("function")) => {}
         kind => {
             let kind = kind.flatten().unwrap_or_default();
-            return wrong(format!(
+            return Err(error(format!(
                 "`tools[{at}]` is of type `{kind}`, and the members call only functions of the client. Leave it out."
-            ));
+            ))
+            .quoting(kind));
         }
     }
     if let Some(Value::Object(inside)) = fields.remove("function") {
@@ -192,7 +194,10 @@ fn tool(at: usize, tool: Value) -> Result<Tool, ApiError> {
         None | Some(Value::Null | Value::Object(_)) => {
             json!({ "type": "object", "properties": {} })
         }
-        Some(_) => return wrong(format!("The `parameters` of `{name}` have to be a schema.")),
+        Some(_) => {
+            let message = format!("The `parameters` of `{name}` have to be a schema.");
+            return Err(error(message).quoting(&name));
+        }
     };
     Ok(Tool {
         name,

@@ -298,7 +298,7 @@ pub(crate) fn work<M: TakePart>(
         match &last {
             Event::End(usage) => record.used(*usage),
             Event::Failed(_) if events.is_closed() => record.failed("The client hung up."),
-            Event::Failed(error) => record.failed(&error.message),
+            Event::Failed(error) => record.failed(&error.reason()),
             _ => {}
         }
         // Logged, counted and no longer in progress before the client learns that it is over.

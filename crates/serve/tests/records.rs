@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use conclave_ensemble::Settings;
 use conclave_rounds::AnyMember;
 use conclave_serve::Config;
-use serde_json::json;
+use serde_json::{Value, json};
 use stage::{SUM, Stage, Streaming, agent, asked, bundled, config};
 
 #[path = "../../member/tests/speaker/mod.rs"]
@@ -139,6 +139,8 @@ fn each_request_is_a_line_and_is_counted_once_it_is_over() {
         logged[2].contains("status=400") && !logged[2].contains("tokens"),
         "{logged:#?}"
     );
+    let reason = "error=\"`messages` have to be a list of at least one message.\"";
+    assert!(logged[2].contains(reason), "{logged:#?}");
     assert!(
         logged[5].contains("path=/nowhere status=404"),
         "{logged:#?}"
@@ -150,6 +152,48 @@ fn each_request_is_a_line_and_is_counted_once_it_is_over() {
         );
         assert_eq!(stage.health(), (false, 0));
         assert_eq!(lines.all().len(), 6 + more);
+    }
+    let said = |role: &str, content: Value| json!({ "role": role, "content": content });
+    for (options, reason) in [
+        (json!({ "made_up": "hidden" }), "can't honour `made_up`"),
+        (json!({ "model": "hidden" }), "There is no model `…`"),
+        (
+            json!({ "temperature": "hidden" }),
+            "`temperature` has to be",
+        ),
+        (
+            json!({ "messages": [said("hidden", json!("x"))] }),
+            "no role `…` as of `messages[0]`",
+        ),
+        (
+            json!({ "messages": [said("user", json!([{ "type": "hidden" }]))] }),
+            "`messages[0].content[0]` is of type `…`",
+        ),
+        (
+            json!({ "tools": [{ "type": "hidden" }] }),
+            "`tools[0]` is of type `…`",
+        ),
+        (
+            json!({ "tools": [{ "type": "function", "name": "hidden", "parameters": 5 }] }),
+            "The `parameters` of `…` have to be a schema",
+        ),
+        (
+            json!({ "tools": [{ "type": "function", "name": "add" }],
+                "tool_choice": { "type": "function", "name": "hidden" } }),
+            "`tool_choice` names `…`",
+        ),
+        (
+            json!({ "tools": [{ "type": "function", "name": "hidden",
+                "parameters": { "type": "object", "not": {} } }] }),
+            "the parameters of `…`",
+        ),
+    ] {
+        let (status, told) = stage.post("/v1/chat/completions", &asked(SUM, options.clone()));
+        assert!(status == 400 || status == 404, "{told}");
+        let logged = lines.all();
+        let line = logged.last().unwrap();
+        assert!(line.contains(reason), "{options}: {line}");
+        assert!(!line.contains("hidden") && !line.contains("347"), "{line}");
     }
     // An answer may be over before its client is gone.
     let hung_up = |_| {
