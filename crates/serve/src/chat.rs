@@ -207,10 +207,13 @@ fn part(place: &str, part: Value) -> Result<String, ApiError> {
         Some(Some("thinking" | "redacted_thinking" | "reasoning")) => return Ok(String::new()),
         _ => {
             let kind = kind.unwrap_or_default();
+            let kind = kind
+                .as_str()
+                .map_or_else(|| kind.to_string(), str::to_owned);
             let message = format!(
                 "The members read text alone, and `{place}` is of type `{kind}`. Leave it out."
             );
-            return Err(ApiError::at(place, message).quoting(&kind.to_string()));
+            return Err(ApiError::at(place, message).quoting(&kind));
         }
     };
     match fields.remove(field) {
@@ -299,7 +302,7 @@ mod tests {
             (json!([{ "role": "user" }]), "content"),
             (
                 json!([{ "role": "user", "content": [{ "type": "image_url", "image_url": {} }] }]),
-                "`messages[0].content[0]` is of type `\"image_url\"`",
+                "`messages[0].content[0]` is of type `image_url`",
             ),
             (
                 json!([{ "role": "user", "content": "Well?", "images": ["…"] }]),

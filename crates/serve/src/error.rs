@@ -1,6 +1,9 @@
 //! Errors in the format of OpenAI's API.
 
+use axum::body::to_bytes;
+use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use conclave_member::MemberError;
 use conclave_model::ModelError;
@@ -202,4 +205,36 @@ impl IntoResponse for ApiError {
         response.extensions_mut().insert(Reason(self.reason()));
         response
     }
+}
+
+/// Maximum bytes of an error's text that is not this server's own.
+const LONGEST_TEXT: usize = 4096;
+
+/// Middleware that makes every error response an object, also those of the HTTP framework.
+pub(crate) async fn in_json(request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    let status = response.status();
+    let is_error = status.is_client_error() || status.is_server_error();
+    if !is_error || response.extensions().get::<Reason>().is_some() {
+        return response;
+    }
+    let (parts, body) = response.into_parts();
+    let text = to_bytes(body, LONGEST_TEXT).await.unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let message = match text.trim() {
+        "" => status.canonical_reason().unwrap_or("The request failed"),
+        text => text,
+    };
+    let error = match status.is_server_error() {
+        true => ApiError::internal(message),
+        false => ApiError::invalid(message),
+    };
+    let mut told = ApiError { status, ..error }.into_response();
+    // `Allow`, for one.
+    for (name, value) in &parts.headers {
+        if !told.headers().contains_key(name) && name != header::CONTENT_LENGTH {
+            told.headers_mut().insert(name, value.clone());
+        }
+    }
+    told
 }

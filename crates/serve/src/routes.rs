@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::body::Bytes;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, FromRequest, Path, Request, State};
 use axum::http::{Method, StatusCode, header};
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
@@ -19,7 +20,7 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 use crate::access::{Access, from_its_origin, with_the_key};
 use crate::endpoints::ENDPOINTS;
-use crate::error::ApiError;
+use crate::error::{ApiError, in_json};
 use crate::metrics::{self, Metrics};
 use crate::options::{Common, MOST_CHOICES, Options};
 use crate::queue::Queue;
@@ -68,9 +69,11 @@ pub(crate) fn router(shared: Arc<Shared>, access: Arc<Access>) -> Router {
     let metrics = Arc::clone(&shared.metrics);
     let all = Router::new()
         .route("/health", get(health))
+        .method_not_allowed_fallback(otherwise)
         .merge(keyed)
         .layer(DefaultBodyLimit::max(MOST_BYTES))
         .layer(from_fn_with_state(Arc::clone(&access), from_its_origin))
+        .layer(from_fn(in_json))
         .layer(from_fn_with_state(metrics, recorded))
         .with_state(shared);
     if access.origins.is_empty() {
@@ -96,6 +99,7 @@ impl FromRequest<Arc<Shared>> for Asked {
     /// Limits the time: slow senders would occupy a connection.
     async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self, ApiError> {
         let kind = request.headers().get(header::CONTENT_TYPE).cloned();
+        let coding = request.headers().get(header::CONTENT_ENCODING).cloned();
         let read = Bytes::from_request(request, shared);
         let read = tokio::time::timeout(shared.slowest, read).await;
         let read = read.map_err(|_| {
@@ -118,6 +122,19 @@ impl FromRequest<Arc<Shared>> for Asked {
                 "unsupported_media_type",
                 "Send JSON, with `Content-Type: application/json`.",
             ));
+        }
+        let coding = coding.as_ref().map(|coding| coding.to_str().unwrap_or("?"));
+        let coding = coding.filter(|coding| !coding.eq_ignore_ascii_case("identity"));
+        if let Some(coding) = coding.filter(|coding| !coding.is_empty()) {
+            let message = format!(
+                "The body is compressed, as `{coding}`. Send it as it is, without `Content-Encoding`."
+            );
+            return Err(ApiError::refused(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "unsupported_content_encoding",
+                message,
+            )
+            .quoting(coding));
         }
         read.map(Self).map_err(|rejected| match rejected.status() {
             StatusCode::PAYLOAD_TOO_LARGE => ApiError::refused(
@@ -290,20 +307,17 @@ async fn models(State(shared): State<Arc<Shared>>) -> Json<Value> {
 
 async fn model(
     State(shared): State<Arc<Shared>>,
-    Path(name): Path<String>,
+    name: Result<Path<String>, PathRejection>,
 ) -> Result<Json<Value>, ApiError> {
+    // No model's name is other than UTF-8.
+    let name = name.map_or_else(|_| "\u{fffd}".to_owned(), |Path(name)| name);
     if shared.models.contains(&name) {
         return Ok(Json(shared.model(&name)));
     }
-    let message = format!(
-        "There is no model `{name}`; there are {}.",
-        shared.models.join(", ")
-    );
-    Err(ApiError::refused(
-        StatusCode::NOT_FOUND,
-        "model_not_found",
-        message,
-    ))
+    let models = shared.models.join(", ");
+    let message = format!("There is no model `{name}`; there are {models}.");
+    let error = ApiError::refused(StatusCode::NOT_FOUND, "model_not_found", message);
+    Err(error.quoting(&name))
 }
 
 async fn health(State(shared): State<Arc<Shared>>) -> Json<Value> {

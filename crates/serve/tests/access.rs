@@ -161,3 +161,78 @@ fn what_is_no_request_is_told_so() {
     );
     assert_eq!(told["error"]["param"], Value::Null);
 }
+
+#[test]
+fn every_error_is_an_object() {
+    let stage = Stage::new();
+    let ask = |method: &str, path: &str| {
+        let request = ureq::http::Request::builder().method(method);
+        let request = request.uri(stage.url(path)).body(()).unwrap();
+        agent().run(request).unwrap()
+    };
+    for (method, path, wanted) in [
+        ("GET", "/v1/models/%ff%00", 404),
+        ("GET", "/v1/models/%00", 404),
+        ("GET", "/v1/models/", 404),
+        ("GET", "/%ff", 404),
+        ("GET", "/health/", 404),
+        ("DELETE", "/v1/models/Ada", 405),
+        ("DELETE", "/health", 405),
+        ("GET", CHAT, 405),
+        ("GET", "/v1/embeddings", 405),
+        ("OPTIONS", CHAT, 405),
+        ("POST", CHAT, 415),
+        ("POST", "/apply-template", 415),
+        ("PUT", "/nowhere", 404),
+    ] {
+        let response = ask(method, path);
+        let place = format!("{method} {path}");
+        assert_eq!(
+            response.headers()["content-type"],
+            "application/json",
+            "{place}"
+        );
+        assert_eq!(
+            response.headers().contains_key("allow"),
+            wanted == 405,
+            "{place}"
+        );
+        let (status, told) = read(response);
+        assert_eq!(status, wanted, "{place}: {told}");
+        let error = &told["error"];
+        assert_eq!(error["type"], "invalid_request_error", "{place}: {told}");
+        assert!(
+            error["message"]
+                .as_str()
+                .is_some_and(|text| text.len() > 10),
+            "{place}: {told}"
+        );
+    }
+}
+
+#[test]
+fn a_compressed_body_is_refused_as_such() {
+    let stage = Stage::new();
+    let body = asked(SUM, json!({ "max_tokens": 1 })).to_string();
+    let send = |coding: &str, body: &[u8]| {
+        let request = agent()
+            .post(stage.url(CHAT))
+            .header("content-type", "application/json");
+        read(
+            request
+                .header("content-encoding", coding)
+                .send(body)
+                .unwrap(),
+        )
+    };
+    for coding in ["gzip", "br", "deflate, gzip"] {
+        let (status, told) = send(coding, b"\x1f\x8b\x08\0\0\0\0\0");
+        assert_eq!(status, 415, "{told}");
+        let message = told["error"]["message"].as_str().unwrap();
+        assert!(
+            message.contains(coding) && message.contains("Content-Encoding"),
+            "{message}"
+        );
+    }
+    assert_eq!(send("identity", body.as_bytes()).0, 200);
+}
