@@ -12,6 +12,14 @@ use crate::work::{Chat, Task};
 /// an earlier answer or belong to the client, and are ignored.
 const UNREADABLE: [&str; 5] = ["attachments", "audio", "files", "function_call", "images"];
 
+/// Options of other endpoints, with their names here.
+const MISNAMED: [(&str, &str); 4] = [
+    ("input", "messages"),
+    ("prompt", "messages"),
+    ("max_output_tokens", "max_completion_tokens"),
+    ("text", "response_format"),
+];
+
 /// Maximum number of alternatives to a token, as in OpenAI's API.
 const MOST_ALTERNATIVES: i128 = 20;
 
@@ -26,6 +34,7 @@ const MARKS: [&str; 2] = ["prefix", "partial"];
 /// # Errors
 /// 400 with the option's name.
 pub(crate) fn read(options: &mut Options) -> Result<(Task, Option<usize>), ApiError> {
+    options.misnamed(&MISNAMED)?;
     let mut tokens = None;
     // Later names override earlier ones.
     for name in ["n_predict", "max_tokens", "max_completion_tokens"] {

@@ -9,11 +9,20 @@ use crate::work::Task;
 /// Default token limit of a continuation, as in OpenAI's API.
 const USUAL_TOKENS: usize = 16;
 
+/// Options of other endpoints, with their names here.
+const MISNAMED: [(&str, &str); 4] = [
+    ("input", "prompt"),
+    ("messages", "prompt"),
+    ("max_completion_tokens", "max_tokens"),
+    ("max_output_tokens", "max_tokens"),
+];
+
 /// Takes the texts, the task and the token limit of each continuation.
 ///
 /// # Errors
 /// 400 with the option's name.
 pub(crate) fn read(options: &mut Options) -> Result<(Task, Option<usize>), ApiError> {
+    options.misnamed(&MISNAMED)?;
     let echo = options.flag("echo")?;
     let judge = match options.take("logprobs") {
         None | Some(Value::Bool(false)) => false,
@@ -99,6 +108,11 @@ mod tests {
             (json!({ "prompt": "x", "max_tokens": -7 }), "max_tokens"),
             (json!({ "prompt": "x", "best_of": 3 }), "best_of"),
             (json!({ "prompt": "x", "suffix": "y" }), "suffix"),
+            (json!({ "messages": "x" }), "messages"),
+            (
+                json!({ "prompt": "x", "max_output_tokens": 5 }),
+                "max_output_tokens",
+            ),
         ] {
             let error = read_one(body.clone()).expect_err(&body.to_string());
             assert_eq!(error.param.as_deref(), Some(name), "{body}");

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use crate::error::ApiError;
 
 mod idle;
+mod objects;
 
 pub(crate) use idle::is_empty;
 use idle::is_idle;
@@ -23,8 +24,12 @@ const LONGEST_STOP: usize = 1024;
 /// Maximum bytes of `user`, which stays in memory while the request waits.
 const LONGEST_USER: usize = 256;
 
-/// Body of a request, from which options are taken one by one.
-pub(crate) struct Options(Map<String, Value>);
+/// Body of a request, or one of its objects, from which options are taken one by one.
+pub(crate) struct Options {
+    fields: Map<String, Value>,
+    /// Path of the object, with a dot at its end; empty for the body.
+    within: String,
+}
 
 /// Options common to all endpoints.
 #[derive(Debug, Clone)]
@@ -51,7 +56,10 @@ impl Options {
     /// 400 for anything else.
     pub fn read(body: &[u8]) -> Result<Self, ApiError> {
         match read_json(body) {
-            Ok(Value::Object(options)) => Ok(Self(options)),
+            Ok(Value::Object(fields)) => Ok(Self {
+                fields,
+                within: String::new(),
+            }),
             Ok(_) => Err(ApiError::invalid("The body has to be a JSON object.")),
             Err(_) if std::str::from_utf8(body).is_err() => Err(ApiError::invalid(
                 "The body is no JSON: it is not in UTF-8. Send it in that encoding.",
@@ -78,14 +86,25 @@ impl Options {
         Ok((common, own))
     }
 
+    /// Returns the options inside the object at `path`.
+    fn inside(path: &str, fields: Map<String, Value>) -> Self {
+        let within = format!("{path}.");
+        Self { fields, within }
+    }
+
+    /// Returns an option's name with those of the objects around it.
+    fn path(&self, name: &str) -> String {
+        format!("{}{name}", self.within)
+    }
+
     /// Removes an option; `null` counts as absent.
     pub fn take(&mut self, name: &str) -> Option<Value> {
-        self.0.remove(name).filter(|value| !value.is_null())
+        self.fields.remove(name).filter(|value| !value.is_null())
     }
 
     /// Puts an option back.
     pub fn put(&mut self, name: &str, value: Value) {
-        self.0.insert(name.to_owned(), value);
+        self.fields.insert(name.to_owned(), value);
     }
 
     /// Takes a string.
@@ -93,10 +112,11 @@ impl Options {
         match self.take(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
-            Some(_) => Err(ApiError::option(
-                name,
-                format!("`{name}` has to be a text."),
-            )),
+            Some(_) => {
+                let name = self.path(name);
+                let message = format!("`{name}` has to be a text.");
+                Err(ApiError::option(&name, message))
+            }
         }
     }
 
@@ -111,8 +131,9 @@ impl Options {
             None => Ok(None),
             Some(Value::Bool(flag)) => Ok(Some(flag)),
             Some(_) => {
+                let name = self.path(name);
                 let message = format!("`{name}` has to be true or false.");
-                Err(ApiError::option(name, message))
+                Err(ApiError::option(&name, message))
             }
         }
     }
@@ -125,8 +146,9 @@ impl Options {
         let number = value
             .as_f64()
             .filter(|number| (low..=high).contains(number));
+        let name = self.path(name);
         let message = || format!("`{name}` has to be a number from {low} to {high}.");
-        let number = number.ok_or_else(|| ApiError::option(name, message()))?;
+        let number = number.ok_or_else(|| ApiError::option(&name, message()))?;
         Ok(Some(number))
     }
 
@@ -144,17 +166,18 @@ impl Options {
         };
         let number = exact.or_else(written);
         let number = number.filter(|number| (low..=high).contains(number));
+        let name = self.path(name);
         let message = || match high {
             i128::MAX => format!("`{name}` has to be a whole number of at least {low}."),
             _ => format!("`{name}` has to be a whole number from {low} to {high}."),
         };
-        let number = number.ok_or_else(|| ApiError::option(name, message()))?;
+        let number = number.ok_or_else(|| ApiError::option(&name, message()))?;
         Ok(Some(number))
     }
 
     /// Takes a token limit of at least `least`; -1 and (Ollama) -2 mean no limit.
     pub fn tokens(&mut self, name: &str, least: i128) -> Result<Option<Tokens>, ApiError> {
-        let Some(value) = self.0.get(name).filter(|value| !value.is_null()) else {
+        let Some(value) = self.fields.get(name).filter(|value| !value.is_null()) else {
             return Ok(None);
         };
         if matches!(value.as_f64(), Some(-1.0 | -2.0)) {
@@ -216,6 +239,23 @@ impl Options {
         Ok(user)
     }
 
+    /// Rejects an option that is of another endpoint and has another name at this one; `names` are
+    /// both.
+    ///
+    /// # Errors
+    /// 400 with the right name.
+    pub fn misnamed(&self, names: &[(&str, &str)]) -> Result<(), ApiError> {
+        let is_there = |name: &str| self.fields.get(name).is_some_and(|value| !is_empty(value));
+        match names.iter().find(|(wrong, _)| is_there(wrong)) {
+            None => Ok(()),
+            Some((wrong, right)) => {
+                let message =
+                    format!("`{wrong}` is of another endpoint. Write `{right}` at this one.");
+                Err(ApiError::option(wrong, message))
+            }
+        }
+    }
+
     /// Returns the limits of one answer.
     pub fn limits(common: &Common, tokens: Option<usize>) -> Limits {
         Limits {
@@ -256,8 +296,11 @@ impl Options {
             None => {}
         };
         // Other efforts are only hints.
-        let of_response = self.0.get("reasoning").and_then(|one| one.get("effort"));
-        let efforts = [self.0.get("reasoning_effort"), of_response];
+        let of_response = self
+            .fields
+            .get("reasoning")
+            .and_then(|one| one.get("effort"));
+        let efforts = [self.fields.get("reasoning_effort"), of_response];
         if efforts.into_iter().flatten().any(|effort| effort == "none") {
             says(Some(false));
         }
@@ -280,7 +323,7 @@ impl Options {
         match self.take(TEMPLATE) {
             None => {}
             Some(Value::Object(kwargs)) => {
-                let mut kwargs = Self(kwargs);
+                let mut kwargs = Self::inside(TEMPLATE, kwargs);
                 for name in ["enable_thinking", "thinking"] {
                     says(kwargs.switch(name)?);
                 }
@@ -322,92 +365,18 @@ impl Options {
         texts.ok_or_else(|| ApiError::option("stop", message()))
     }
 
-    /// Returns whether a stream ends with the usage.
-    fn stream_options(&mut self, stream: bool) -> Result<bool, ApiError> {
-        const NAME: &str = "stream_options";
-        let mut options = match self.take(NAME) {
-            None => return Ok(false),
-            // Whole answers always include it.
-            Some(Value::Object(_)) if !stream => return Ok(false),
-            Some(Value::Object(options)) => Self(options),
-            Some(_) => {
-                let message = "`stream_options` have to be an object.";
-                return Err(ApiError::option(NAME, message));
-            }
-        };
-        let usage = options.flag("include_usage")?;
-        // Padding against traffic analysis; our streams have none.
-        options.flag("include_obfuscation")?;
-        options.nothing_else()?;
-        Ok(usage)
-    }
-
-    /// Takes the JSON schema of the answer as text; `None` for plain text. The schema itself is not
-    /// checked.
-    ///
-    /// # Errors
-    /// 400 for an invalid format.
-    pub fn response_format(&mut self) -> Result<Option<String>, ApiError> {
-        const NAME: &str = "response_format";
-        const ANY: &str = r#"{"type":"object"}"#;
-        let wrong = |message: &str| Err(ApiError::option(NAME, message));
-        let mut format = match self.take(NAME) {
-            None => return Ok(None),
-            Some(Value::Object(format)) => Self(format),
-            Some(_) => return wrong("`response_format` has to be an object."),
-        };
-        let kind = format.take("type");
-        let kind = kind.as_ref().map(Value::as_str);
-        let schema = match kind.unwrap_or(if format.0.is_empty() {
-            Some("text")
-        } else {
-            None
-        }) {
-            Some("text") => None,
-            Some("json_object") => Some(ANY.to_owned()),
-            Some("json_schema") => {
-                let Some(Value::Object(described)) = format.take("json_schema") else {
-                    return wrong("`response_format` of this type has to have a `json_schema`.");
-                };
-                let mut described = Self(described);
-                let schema = described.take("schema");
-                // Name and description are unused; schemas are always strict.
-                described.text("name")?;
-                described.text("description")?;
-                described.flag("strict")?;
-                described.nothing_else()?;
-                match schema {
-                    Some(schema @ (Value::Object(_) | Value::Bool(_))) => Some(schema.to_string()),
-                    Some(_) => {
-                        return wrong("The schema of `response_format` has to be an object.");
-                    }
-                    None => Some(ANY.to_owned()),
-                }
-            }
-            _ => {
-                return wrong(
-                    "There is no such type of `response_format`; there are text, json_object and json_schema.",
-                );
-            }
-        };
-        format.nothing_else()?;
-        Ok(schema)
-    }
-
     /// Rejects the first remaining option that would change the answer.
     ///
     /// # Errors
     /// 400, with the option's name.
     pub fn nothing_else(self) -> Result<(), ApiError> {
-        match self
-            .0
-            .iter()
-            .find(|(name, value)| !is_idle(name, value, &self.0))
-        {
+        let mut fields = self.fields.iter();
+        match fields.find(|(name, value)| !is_idle(name, value, &self.fields)) {
             None => Ok(()),
             Some((name, _)) => {
+                let name = self.path(name);
                 let message = format!("The members can't honour `{name}`. Leave it out.");
-                Err(ApiError::option(name, message))
+                Err(ApiError::option(&name, message))
             }
         }
     }
@@ -495,55 +464,29 @@ mod tests {
             (json!({ "top_k": 0.5 }), "top_k"),
             (json!({ "top_k": -2 }), "top_k"),
             (json!({ "thinking": "much" }), "thinking"),
-            (json!({ "chat_template_kwargs": { "style": 1 } }), "style"),
+            (
+                json!({ "chat_template_kwargs": { "style": 1 } }),
+                "chat_template_kwargs.style",
+            ),
             (
                 json!({ "chat_template_kwargs": { "enable_thinking": "no" } }),
-                "enable_thinking",
+                "chat_template_kwargs.enable_thinking",
             ),
             (json!({ "stream_options": 1 }), "stream_options"),
             (
                 json!({ "stream": true, "stream_options": { "more": 1 } }),
-                "more",
+                "stream_options.more",
+            ),
+            (
+                json!({ "stream": true, "stream_options": { "include_usage": 1 } }),
+                "stream_options.include_usage",
             ),
             (json!({ "model": "other" }), "model"),
             (json!({ "user": "x".repeat(257) }), "user"),
         ] {
             let error = common(body.clone()).expect_err(&body.to_string());
             assert_eq!(error.param.as_deref(), Some(name), "{body}");
-        }
-    }
-
-    #[test]
-    fn a_response_format_is_a_schema_or_words() {
-        let format =
-            |format: Value| options(json!({ "response_format": format })).response_format();
-        for words in [Value::Null, json!({}), json!({ "type": "text" })] {
-            assert_eq!(format(words).unwrap(), None);
-        }
-        let any = Some(r#"{"type":"object"}"#.to_owned());
-        assert_eq!(format(json!({ "type": "json_object" })).unwrap(), any);
-        let of = |described| json!({ "type": "json_schema", "json_schema": described });
-        assert_eq!(format(of(json!({ "name": "any" }))).unwrap(), any);
-        // In the order in which its fields are written.
-        let body = r#"{"response_format":{"type":"json_schema","json_schema":{
-            "name":"sum","strict":true,"description":"a sum",
-            "schema":{"type":"object","properties":{"z":{},"a":{}}}}}}"#;
-        let schema = Options::read(body.as_bytes()).unwrap().response_format();
-        let wanted = r#"{"type":"object","properties":{"z":{},"a":{}}}"#;
-        assert_eq!(schema.unwrap().as_deref(), Some(wanted));
-        for (wrong, name) in [
-            (json!("json"), "response_format"),
-            (json!({ "schema": {} }), "response_format"),
-            (json!({ "type": 5 }), "response_format"),
-            (json!({ "type": "yaml" }), "response_format"),
-            (json!({ "type": "json_schema" }), "response_format"),
-            (of(json!({ "schema": "x" })), "response_format"),
-            (of(json!({ "schema": {}, "grammar": "x" })), "grammar"),
-            (of(json!({ "strict": "very" })), "strict"),
-            (json!({ "type": "text", "schema": {} }), "schema"),
-        ] {
-            let error = format(wrong.clone()).expect_err(&wrong.to_string());
-            assert_eq!(error.param.as_deref(), Some(name), "{wrong}");
+            assert!(error.message.contains(name), "{}", error.message);
         }
     }
 

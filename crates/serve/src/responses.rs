@@ -16,6 +16,15 @@ pub(crate) use reply::{Items, whole};
 /// Options that refer to what a server keeps between requests; this one keeps nothing.
 const KEPT: [&str; 3] = ["conversation", "previous_response_id", "prompt"];
 
+/// Options of Chat Completions, with their names here.
+const MISNAMED: [(&str, &str); 5] = [
+    ("messages", "input"),
+    ("max_tokens", "max_output_tokens"),
+    ("max_completion_tokens", "max_output_tokens"),
+    ("n_predict", "max_output_tokens"),
+    ("functions", "tools"),
+];
+
 /// Options without effect on an answer here.
 const HINTS: [&str; 4] = ["include", "max_tool_calls", "truncation", "background"];
 
@@ -76,13 +85,14 @@ pub(crate) fn read(options: &mut Options) -> Result<(Task, Option<usize>), ApiEr
         }
     }
     hints(options)?;
+    options.misnamed(&MISNAMED)?;
     let tokens = options.tokens("max_output_tokens", 1)?;
     let format = text_format(options)?;
     if let Some(format) = format {
         options.put("response_format", format);
     }
     let schema = options.response_format();
-    let schema = schema.map_err(|error| error.renamed("response_format", "text.format"))?;
+    let schema = schema.map_err(ApiError::of_text_format)?;
     let tools = tools::read(options, schema.as_ref())?;
     let instructions = options.text("instructions")?;
     let mut messages = match options.take("input") {
@@ -140,8 +150,9 @@ fn text_format(options: &mut Options) -> Result<Option<Value>, ApiError> {
     text.remove("verbosity");
     let format = text.remove("format");
     if let Some((name, _)) = text.iter().find(|(_, value)| !is_empty(value)) {
-        let message = format!("The members can't honour `text.{name}`. Leave it out.");
-        return Err(ApiError::option("text", message));
+        let name = format!("text.{name}");
+        let message = format!("The members can't honour `{name}`. Leave it out.");
+        return Err(ApiError::option(&name, message));
     }
     Ok(match format {
         Some(Value::Object(mut format)) if format.get("type") == Some(&json!("json_schema")) => {
@@ -296,6 +307,36 @@ mod tests {
                 "json_schema",
             ),
             (json!({ "made_up": 1 }), "made_up", "Leave"),
+            (
+                json!({ "text": { "made_up": 1 } }),
+                "text.made_up",
+                "`text.made_up`",
+            ),
+            (
+                json!({ "text": { "format": { "type": "json_schema", "strict": 5 } } }),
+                "text.format.strict",
+                "`text.format.strict`",
+            ),
+            (
+                json!({ "text": { "format": { "type": "text", "schema": {} } } }),
+                "text.format.schema",
+                "`text.format.schema`",
+            ),
+            (
+                json!({ "max_tokens": 5 }),
+                "max_tokens",
+                "`max_output_tokens`",
+            ),
+            (
+                json!({ "max_completion_tokens": 5 }),
+                "max_completion_tokens",
+                "`max_output_tokens`",
+            ),
+            (
+                json!({ "messages": [{ "role": "user", "content": "Well?" }] }),
+                "messages",
+                "`input`",
+            ),
         ] {
             if body.get("input").is_none() {
                 body["input"] = json!("Well?");

@@ -37,7 +37,7 @@ pub(crate) async fn whole(
 ) -> Result<Response, ApiError> {
     while let Some(event) = events.recv().await {
         if let Event::Failed(error) = event {
-            return Err(error.renamed("response_format", "text.format"));
+            return Err(error.of_text_format());
         }
         items.tell(Some(event));
         if items.over {
@@ -152,7 +152,7 @@ impl Items {
                 self.over = true;
             }
             Some(Event::Failed(error)) => {
-                self.fail(&mut told, error.renamed("response_format", "text.format"));
+                self.fail(&mut told, error.of_text_format());
             }
             None => self.fail(&mut told, ApiError::closing()),
         }
