@@ -254,16 +254,13 @@ impl Member {
         Ok(tokens.len())
     }
 
-    /// The conversation rendered by its template, up to the answer's beginning.
+    /// The conversation rendered by its template, up to where the answer begins or, after
+    /// [`begin_with`](Self::begin_with), continues.
     ///
     /// # Errors
     /// [`MemberError::Text`] if the template refuses it.
     pub fn render(&self, messages: &[Message]) -> Result<String, MemberError> {
-        Ok(self
-            .template
-            .render_adapted(messages, true)?
-            .text()
-            .to_owned())
+        Ok(self.prompt(messages)?.text().to_owned())
     }
 
     /// Sets the beginning of the answers to the next conversations; they continue from there. Empty

@@ -76,7 +76,8 @@ pub trait TakePart {
     /// A conversation that does not fit, or that its template refuses.
     async fn measure(&self, messages: &[Message]) -> Result<usize, MoveError>;
 
-    /// Renders a conversation by its template, up to the start of the answer.
+    /// Renders a conversation by its template, up to where the answer begins or, after
+    /// [`begin_with`](Self::begin_with), continues.
     ///
     /// # Errors
     /// A conversation that its template refuses; [`MoveError::Unknown`] for a member whose template

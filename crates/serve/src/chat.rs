@@ -13,11 +13,10 @@ use crate::work::{Chat, Task};
 const UNREADABLE: [&str; 5] = ["attachments", "audio", "files", "function_call", "images"];
 
 /// Options of other endpoints, with their names here.
-const MISNAMED: [(&str, &str); 4] = [
+const MISNAMED: [(&str, &str); 3] = [
     ("input", "messages"),
     ("prompt", "messages"),
     ("max_output_tokens", "max_completion_tokens"),
-    ("text", "response_format"),
 ];
 
 /// Maximum number of alternatives to a token, as in OpenAI's API.
@@ -43,23 +42,14 @@ pub(crate) fn read(options: &mut Options) -> Result<(Task, Option<usize>), ApiEr
     let schema = options.response_format()?;
     let tools = tools::read(options, schema.as_ref())?;
     let logprobs = logprobs(options)?;
-    let goes_on = options.flag(GO_ON)?;
-    if goes_on {
-        // Redundant here.
-        options.flag("add_generation_prompt")?;
-    }
-    let (mut messages, marked) = messages(options)?;
-    let mut begun = String::new();
-    if goes_on || marked {
-        let last = messages.pop().filter(|last| last.role == "assistant");
-        let is_free = schema.is_none() && tools.is_none();
-        let last =
-            last.filter(|last| is_free && last.tool_calls.is_empty() && !messages.is_empty());
-        let message = "`continue_final_message` wants a last message that is the assistant's, after another, and neither `response_format` nor `tools`.";
-        begun = last
-            .ok_or_else(|| ApiError::option(GO_ON, message))?
-            .content;
-    }
+    let goes_on = goes_on(options)?;
+    let (mut messages, mark) = messages(options)?;
+    let form = match (&schema, &tools) {
+        (Some(_), _) => Some("response_format"),
+        (None, Some(_)) => Some("tools"),
+        (None, None) => None,
+    };
+    let begun = begun(&mut messages, goes_on, mark, form)?;
     let task = Task::Chat(Chat {
         messages,
         begun,
@@ -68,6 +58,51 @@ pub(crate) fn read(options: &mut Options) -> Result<(Task, Option<usize>), ApiEr
         logprobs,
     });
     Ok((task, tokens.and_then(Tokens::limit)))
+}
+
+/// Takes whether the answer continues the last message.
+fn goes_on(options: &mut Options) -> Result<bool, ApiError> {
+    let goes_on = options.flag(GO_ON)?;
+    if goes_on {
+        // Redundant here.
+        options.flag("add_generation_prompt")?;
+    }
+    Ok(goes_on)
+}
+
+/// Removes the last message if the answer continues it, and returns its text. `mark` is the field
+/// of it that asks so, `form` the option that gives the answer a form.
+fn begun(
+    messages: &mut Vec<Message>,
+    goes_on: bool,
+    mark: Option<&str>,
+    form: Option<&str>,
+) -> Result<String, ApiError> {
+    let last = format!("messages[{}]", messages.len().saturating_sub(1));
+    let (param, asked) = match mark {
+        _ if goes_on => (GO_ON, GO_ON.to_owned()),
+        Some(mark) => ("messages", format!("{last}.{mark}")),
+        None => return Ok(String::new()),
+    };
+    let refused = |why: String| Err(ApiError::option(param, format!("`{asked}` {why}")));
+    if let Some(form) = form {
+        return refused(format!(
+            "continues free text, and `{form}` gives the whole answer a form. Leave one of them out."
+        ));
+    }
+    match messages.pop() {
+        Some(message) if message.role != "assistant" => refused(format!(
+            "continues a message of the assistant, and `{last}` is of the role {}. Add the beginning of the answer as a message of the role assistant.",
+            message.role
+        )),
+        Some(message) if !message.tool_calls.is_empty() => refused(format!(
+            "continues text, and `{last}` calls tools. Send their results as messages of the role tool, without this option."
+        )),
+        Some(_) | None if messages.is_empty() => refused(format!(
+            "continues an answer, and no message comes before `{last}`. Add what it answers."
+        )),
+        last => Ok(last.map(|last| last.content).unwrap_or_default()),
+    }
 }
 
 /// Takes the number of alternatives to each token; `None` if no log-probabilities are asked for.
@@ -111,23 +146,28 @@ pub(crate) fn read_to_render(
     let (_, member) = options.model(models)?;
     let thinking = options.thinking()?;
     let tools = tools::read(&mut options, None)?;
-    let (messages, _) = messages(&mut options)?;
+    let goes_on = goes_on(&mut options)?;
+    let (mut messages, mark) = messages(&mut options)?;
+    let begun = begun(&mut messages, goes_on, mark, None)?;
     options.nothing_else()?;
-    Ok((member, thinking, Task::Render { messages, tools }))
+    let task = Task::Render {
+        messages,
+        begun,
+        tools,
+    };
+    Ok((member, thinking, task))
 }
 
-/// Takes the conversation, and whether its last message is marked for continuation.
-fn messages(options: &mut Options) -> Result<(Vec<Message>, bool), ApiError> {
+/// Takes the conversation, and the field by which its last message asks to be continued.
+fn messages(options: &mut Options) -> Result<(Vec<Message>, Option<&'static str>), ApiError> {
     match options.take("messages") {
         Some(Value::Array(messages)) if !messages.is_empty() => {
-            let is_marked = |last: &Value| {
-                let mut marks = MARKS.iter().map(|mark| last.get(mark));
-                marks.any(|mark| mark == Some(&Value::Bool(true)))
-            };
-            let marked = messages.last().is_some_and(is_marked);
+            let last = messages.last();
+            let asks = |mark: &&str| last.and_then(|last| last.get(mark)) == Some(&true.into());
+            let mark = MARKS.into_iter().find(asks);
             let messages = messages.into_iter().enumerate();
             let messages = messages.map(|(at, one)| message(&format!("messages[{at}]"), one));
-            Ok((messages.collect::<Result<_, _>>()?, marked))
+            Ok((messages.collect::<Result<_, _>>()?, mark))
         }
         _ => {
             let message = "`messages` have to be a list of at least one message.";
@@ -163,6 +203,9 @@ pub(crate) fn message(place: &str, message: Value) -> Result<Message, ApiError> 
             Some(Value::String(refusal)) => refusal,
             _ => String::new(),
         },
+        content if role == "tool" => {
+            result(&format!("{place}.content"), content.unwrap_or_default())?
+        }
         content => text(&format!("{place}.content"), content)?,
     };
     let lost =
@@ -198,6 +241,17 @@ pub(crate) fn text(place: &str, content: Option<Value>) -> Result<String, ApiErr
             place,
             format!("`{place}` has to be a text or a list of texts."),
         )),
+    }
+}
+
+/// Reads a tool's result: a text, a list of its parts, or any JSON value, which is written as such.
+pub(crate) fn result(place: &str, content: Value) -> Result<String, ApiError> {
+    let is_part = |one: &Value| one.is_string() || one.get("type").is_some();
+    match content {
+        Value::Null => Ok(String::new()),
+        Value::Array(parts) if !parts.iter().all(is_part) => Ok(Value::Array(parts).to_string()),
+        content @ (Value::String(_) | Value::Array(_)) => text(place, Some(content)),
+        value => Ok(value.to_string()),
     }
 }
 
@@ -369,6 +423,35 @@ mod tests {
     }
 
     #[test]
+    fn a_result_is_text_however_its_tool_gives_it() {
+        for (content, wanted) in [
+            (json!("rain"), "rain"),
+            (json!(null), ""),
+            (json!([]), ""),
+            (json!(["ra", { "type": "text", "text": "in" }]), "rain"),
+            (
+                json!({ "sky": "rain", "degrees": [5, 6] }),
+                r#"{"sky":"rain","degrees":[5,6]}"#,
+            ),
+            (json!([{ "sky": "rain" }, 5]), r#"[{"sky":"rain"},5]"#),
+            (json!(5.5), "5.5"),
+            (json!(true), "true"),
+        ] {
+            let messages = read_all(json!([{ "role": "tool", "content": content }])).unwrap();
+            assert_eq!(messages[0].content, wanted);
+        }
+        let none = read_all(json!([{ "role": "tool", "tool_call_id": "x" }])).unwrap();
+        assert_eq!(none[0].content, "");
+        let image = json!([{ "role": "tool", "content": [{ "type": "image_url" }] }]);
+        let refused = read_all(image).unwrap_err();
+        assert!(
+            refused.message.contains("`messages[0].content[0]`"),
+            "{}",
+            refused.message
+        );
+    }
+
+    #[test]
     fn an_answer_goes_on_from_the_last_message_where_that_is_asked_for() {
         let begun = |last: Value, options: Value| {
             let mut body = options;
@@ -391,12 +474,47 @@ mod tests {
             assert_eq!(begun(marked, json!({})), wanted);
         }
         assert_eq!(begun(said.clone(), json!({})), Ok((2, String::new())));
+        let why = |last: Value, mut options: Value, more: Value| {
+            for (name, value) in more.as_object().unwrap() {
+                options[name] = value.clone();
+            }
+            let refused = begun(last, options).unwrap_err();
+            (refused.param.unwrap(), refused.message)
+        };
         let user = json!({ "role": "user", "content": "Then?" });
-        assert!(begun(user, asks.clone()).is_err());
-        let mut form = asks;
-        form["response_format"] = json!({ "type": "json_object" });
-        let refused = begun(said, form).unwrap_err();
-        assert_eq!(refused.param.as_deref(), Some("continue_final_message"));
+        let called =
+            json!({ "role": "assistant", "tool_calls": [{ "function": { "name": "add" } }] });
+        let object = json!({ "response_format": { "type": "json_object" } });
+        let tools = json!({ "tools": [{ "type": "function", "name": "add" }] });
+        for (last, more, word) in [
+            (user.clone(), json!({}), "`messages[1]` is of the role user"),
+            (called, json!({}), "`messages[1]` calls tools"),
+            (said.clone(), object, "`response_format` gives"),
+            (said.clone(), tools, "`tools` gives"),
+        ] {
+            let (param, message) = why(last, asks.clone(), more);
+            assert_eq!(param, "continue_final_message");
+            assert!(
+                message.starts_with("`continue_final_message` "),
+                "{message}"
+            );
+            assert!(message.contains(word), "{message}");
+        }
+        let mut marked = user;
+        marked["prefix"] = json!(true);
+        let (param, message) = why(marked, json!({}), json!({}));
+        assert_eq!(param, "messages");
+        assert!(message.starts_with("`messages[1].prefix` "), "{message}");
+        let mut alone = asks;
+        alone["messages"] = json!([said]);
+        let models = ["conclave".to_owned()];
+        let body = alone.to_string();
+        let alone = Options::request(body.as_bytes(), &models, Sampling::default(), read);
+        let message = alone.err().unwrap().message;
+        assert!(
+            message.contains("no message comes before `messages[0]`"),
+            "{message}"
+        );
     }
 
     #[test]

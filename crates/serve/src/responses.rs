@@ -17,12 +17,11 @@ pub(crate) use reply::{Items, whole};
 const KEPT: [&str; 3] = ["conversation", "previous_response_id", "prompt"];
 
 /// Options of Chat Completions, with their names here.
-const MISNAMED: [(&str, &str); 5] = [
+const MISNAMED: [(&str, &str); 4] = [
     ("messages", "input"),
     ("max_tokens", "max_output_tokens"),
     ("max_completion_tokens", "max_output_tokens"),
     ("n_predict", "max_output_tokens"),
-    ("functions", "tools"),
 ];
 
 /// Options without effect on an answer here.
@@ -191,7 +190,13 @@ fn conversation(items: Vec<Value>) -> Result<Vec<Message>, ApiError> {
             }
             "function_call_output" => {
                 let output = item.get_mut("output").map(Value::take);
-                let output = chat::text(&format!("{place}.output"), output)?;
+                let output = match output {
+                    Some(output) => chat::result(&format!("{place}.output"), output)?,
+                    None => {
+                        let message = format!("`{place}` has no `output`.");
+                        return Err(wrong(message));
+                    }
+                };
                 let id = item.get("call_id").and_then(Value::as_str);
                 messages.push(Message {
                     tool_call_id: id.map(str::to_owned),
@@ -294,7 +299,7 @@ mod tests {
             (
                 json!({ "input": [{ "type": "function_call_output", "call_id": "x" }] }),
                 "input",
-                "`input[0].output`",
+                "`input[0]` has no `output`",
             ),
             (
                 json!({ "tools": [{ "type": "web_search" }] }),

@@ -76,6 +76,8 @@ pub(crate) enum Task {
     Chat(Chat),
     Render {
         messages: Vec<Message>,
+        /// Beginning of the answer; usually empty.
+        begun: String,
         tools: Option<Toolbox>,
     },
     /// Continues or judges bare texts.
@@ -350,8 +352,10 @@ impl<M: TakePart> Run<'_, M> {
                 }
                 Ok(usage)
             }
-            Task::Render { messages, .. } => {
-                let prompt = self.rendered(messages)?;
+            Task::Render {
+                messages, begun, ..
+            } => {
+                let prompt = self.rendered(messages, begun)?;
                 self.tell(Event::Rendered(prompt));
                 Ok(Usage::default())
             }
@@ -381,10 +385,13 @@ impl<M: TakePart> Run<'_, M> {
         }
     }
 
-    /// Renders a conversation by the first asked member that has a template here.
-    fn rendered(&self, messages: &[Message]) -> Result<String, ApiError> {
+    /// Renders a conversation, with the beginning of its answer, by the first asked member that has
+    /// a template here.
+    fn rendered(&mut self, messages: &[Message], begun: &str) -> Result<String, ApiError> {
         let mut told = Err(MoveError::Unknown("render a conversation"));
-        for member in &self.members[self.asked()] {
+        let asked = self.asked();
+        for member in &mut self.members[asked] {
+            member.begin_with(begun);
             told = member.render(messages);
             if !matches!(told, Err(MoveError::Unknown(_))) {
                 break;

@@ -163,6 +163,25 @@ fn an_answer_goes_on_from_what_the_client_has_of_it() {
     assert!(rest.starts_with("432"));
     let last = json!({ "role": "assistant", "content": begun });
     assert!(ask("conclave", last).starts_with("432"));
+    // Rendered, it continues as well.
+    let render = |options: Value| {
+        let mut body = options;
+        let last = json!({ "role": "assistant", "content": first });
+        body["model"] = json!("Ada");
+        body["messages"] = json!([{ "role": "user", "content": SUM }, last]);
+        let (status, rendered) = stage.post("/apply-template", &body);
+        (
+            status,
+            rendered["prompt"].as_str().unwrap_or_default().to_owned(),
+        )
+    };
+    let asks = json!({ "continue_final_message": true, "add_generation_prompt": false });
+    let (status, prompt) = render(asks);
+    assert!(status == 200 && prompt.ends_with(first), "{prompt}");
+    let body = json!({ "model": "Ada", "prompt": prompt, "temperature": 0, "max_tokens": 64 });
+    let rest = stage.complete(&body)["choices"][0]["text"].clone();
+    assert_eq!(rest, second);
+    assert!(!render(json!({})).1.ends_with(first));
     // The next request starts afresh.
     assert_eq!(content(&stage.chat(SUM, json!({}))), whole);
 }
