@@ -390,7 +390,8 @@ fn logits_fill_the_context_and_are_numbers() {
     let said = failure_of(&[
         "--device", "cpu", "logits", "--model", &model, "--tokens", &beyond,
     ]);
-    assert!(said.contains("context of 512"), "{said}");
+    let most = "context of 512 tokens, the most that the model was made for";
+    assert!(said.contains(most) && !said.contains("--context"), "{said}");
 
     let mut file = std::fs::read(&model).unwrap();
     let gguf = conclave_weights::Gguf::parse_whole(&file).unwrap();
@@ -512,6 +513,11 @@ fn a_context_that_fills_in_mid_answer_keeps_the_text() {
     assert!(!answer["answer"].as_str().unwrap().is_empty());
     let said = failure_of(&[&args[..], &["--context", "8", "--device", "cpu"]].concat());
     assert!(said.contains("Ada: ") && said.contains("context"), "{said}");
+    assert!(said.contains("`--context N`, up to 1024"), "{said}");
+    let output = run(&[&args[..], &["--context", "40", "--device", "cpu"]].concat());
+    let told = String::from_utf8(output.stderr).unwrap();
+    let wanted = "(stopped: the context is full; --context allows more)";
+    assert!(told.contains(wanted), "{told}");
 }
 
 #[test]

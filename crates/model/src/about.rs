@@ -58,6 +58,15 @@ pub struct About {
 }
 
 impl About {
+    /// The error of text that has `needed` tokens.
+    pub fn context_full(&self, needed: usize) -> ModelError {
+        ModelError::ContextFull {
+            needed,
+            context: self.context,
+            largest: self.config.context,
+        }
+    }
+
     /// Format of most bytes of matrices on a GPU.
     pub fn most_on_gpu(&self) -> Option<GpuFormat> {
         let most = self.formats.iter().max_by_key(|kept| kept.bytes);

@@ -80,14 +80,16 @@ pub enum ModelError {
     },
     /// More tokens than the context holds.
     #[error(
-        "{needed} tokens do not fit the context of {context} tokens; shorten the text, start a \
-        new conversation, or load the model with a larger context"
+        "{needed} tokens do not fit the context of {context} tokens{}",
+        beyond(*context, *largest)
     )]
     ContextFull {
         /// Tokens asked for.
         needed: usize,
         /// Tokens that fit.
         context: usize,
+        /// Largest context of the model.
+        largest: usize,
     },
     /// More candidate tokens in line than there are KV rows for.
     #[error(
@@ -132,4 +134,43 @@ pub enum ModelError {
     /// burn failed to run an operation or to read a tensor back.
     #[error("burn failed: {0}; load the model again")]
     Burn(String),
+}
+
+/// Advice for more than `context` tokens, of at most `largest`.
+fn beyond(context: usize, largest: usize) -> String {
+    match context < largest {
+        true => format!(
+            "; shorten the text, start a new conversation, or load the model with a larger context \
+             (`--context N`, up to {largest})"
+        ),
+        false => ", the most that the model was made for; shorten the text or start a new \
+                  conversation"
+            .to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_larger_context_is_advised_where_there_is_one() {
+        let full = |context| {
+            let needed = 5000;
+            ModelError::ContextFull {
+                needed,
+                context,
+                largest: 2048,
+            }
+            .to_string()
+        };
+        let small = full(64);
+        assert!(small.contains("`--context N`, up to 2048"), "{small}");
+        let most = full(2048);
+        assert!(
+            most.contains("the most that the model was made for"),
+            "{most}"
+        );
+        assert!(!most.contains("--context"), "{most}");
+    }
 }

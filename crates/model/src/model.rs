@@ -168,7 +168,7 @@ impl Model {
     /// [`ModelError::Order`] where not all of a recurrent model's tokens are in runs, or the
     /// decoder's.
     pub fn run(&mut self, pass: &Pass, slot: usize) -> Result<(), ModelError> {
-        pass.check(self.about.config.vocabulary, self.about.context)?;
+        pass.check(&self.about)?;
         let in_runs: usize = pass.runs.iter().map(|run| run.tokens).sum();
         if self.about.config.is_recurrent() && in_runs != pass.len() {
             return Err(ModelError::Order("a token runs from no recurrent state"));

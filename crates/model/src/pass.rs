@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use conclave_kernels::{Place, places_in_sequence, places_of_candidate};
 
+use crate::about::About;
 use crate::error::ModelError;
 
 /// KV rows beyond the context, where candidates in line lie side by side until
@@ -133,15 +134,16 @@ impl Pass {
         positions.max().unwrap_or(0)
     }
 
-    /// Checks ids against the vocabulary, positions against the context and
-    /// rows against the KV cache of [`rows_of`] the context.
+    /// Checks ids against the model's vocabulary, positions against its context and rows against the
+    /// KV cache of [`rows_of`] the context.
     ///
     /// # Errors
     /// [`ModelError::Token`], [`ModelError::ContextFull`] and [`ModelError::InLine`].
-    pub fn check(&self, vocabulary: usize, context: usize) -> Result<(), ModelError> {
+    pub fn check(&self, about: &About) -> Result<(), ModelError> {
+        let (vocabulary, context) = (about.config.vocabulary, about.context);
         let needed = self.length();
         if needed > context {
-            return Err(ModelError::ContextFull { needed, context });
+            return Err(about.context_full(needed));
         }
         if self.rows() > rows_of(context) {
             return Err(ModelError::InLine {

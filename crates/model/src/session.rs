@@ -124,7 +124,7 @@ impl Session {
     pub fn check_prompt(&self, length: usize) -> Result<(), ModelError> {
         let (needed, context) = (length.saturating_add(1), self.about().context);
         if needed > context {
-            return Err(ModelError::ContextFull { needed, context });
+            return Err(self.about().context_full(needed));
         }
         Ok(())
     }
@@ -319,12 +319,12 @@ impl Session {
 
     /// Lines candidates up after the prefix and the draft, each checked before any runs.
     fn line_up(&self, candidates: &[Vec<u32>]) -> Result<Line, ModelError> {
-        let (vocabulary, context) = (self.about().config.vocabulary, self.about().context);
+        let about = self.about();
         let ran = &self.drafted[..self.ran];
         let states = self.states.as_ref();
-        let line = Line::up(candidates, ran, states, self.prefix.len(), context);
+        let line = Line::up(candidates, ran, states, self.prefix.len(), about.context);
         for portion in &line.portions {
-            portion.pass.check(vocabulary, context)?;
+            portion.pass.check(about)?;
         }
         Ok(line)
     }
@@ -383,7 +383,7 @@ impl Session {
         self.expect_prompt("text goes on after a prompt")?;
         let (needed, context) = (self.prefix.len() + tokens.len(), self.about().context);
         if needed > context {
-            return Err(ModelError::ContextFull { needed, context });
+            return Err(self.about().context_full(needed));
         }
         self.switch_rope(needed).await?;
         let ran = self.drafted[..self.ran].iter().zip(tokens);
@@ -411,7 +411,7 @@ impl Session {
         self.expect_prompt("text is judged after a prompt")?;
         let (needed, context) = (self.prefix.len() + tokens.len(), self.about().context);
         if needed > context {
-            return Err(ModelError::ContextFull { needed, context });
+            return Err(self.about().context_full(needed));
         }
         self.switch_rope(needed).await?;
         self.forget_drafts();
@@ -542,7 +542,7 @@ impl Session {
     fn check_room(&self, tokens: &[u32]) -> Result<(), ModelError> {
         let (needed, context) = (tokens.len(), self.about().context);
         if needed > context {
-            return Err(ModelError::ContextFull { needed, context });
+            return Err(self.about().context_full(needed));
         }
         Ok(())
     }

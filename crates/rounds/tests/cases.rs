@@ -53,6 +53,7 @@ impl Scripted<'_> {
             Some(Failure::ContextFull) => Err(model(ModelError::ContextFull {
                 needed: 2,
                 context: 1,
+                largest: 1,
             })),
             // The native driver assumes that all members share one.
             Some(Failure::Device) if self.case.on_one_device => {

@@ -1,7 +1,7 @@
 //! Bare texts instead of conversations, without a template: for callers that render conversations
 //! themselves, and for scoring texts.
 
-use conclave_model::{ModelError, Sampler, Sampling};
+use conclave_model::{Sampler, Sampling};
 use conclave_text::Prompt;
 
 use super::{Begun, Member};
@@ -68,18 +68,16 @@ impl Member {
     /// [`begin_text_while`](Self::begin_text_while) afterwards.
     ///
     /// # Errors
-    /// [`ModelError::ContextFull`] for a text longer than the context, the tokenizer's, or the
-    /// backend's.
+    /// [`ContextFull`](conclave_model::ModelError::ContextFull) for a text longer than the context,
+    /// the tokenizer's, or the backend's.
     pub async fn judge_text(
         &mut self,
         text: &str,
         judged: &mut Judged,
     ) -> Result<Vec<JudgedToken>, MemberError> {
         let ids = self.tokenizer.encode_prompt(&Prompt::trusted(text))?;
-        let context = self.about().context;
-        if ids.len() > context {
-            let needed = ids.len();
-            return Err(ModelError::ContextFull { needed, context }.into());
+        if ids.len() > self.about().context {
+            return Err(self.about().context_full(ids.len()).into());
         }
         self.shown = None;
         self.open = false;

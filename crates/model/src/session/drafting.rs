@@ -94,10 +94,7 @@ impl Session {
         let context = self.about().context;
         let limit = limit.min(context - self.prefix.len());
         if limit == 0 {
-            return Err(ModelError::ContextFull {
-                needed: context + 1,
-                context,
-            });
+            return Err(self.about().context_full(context + 1));
         }
         self.expect_prompt("a draft needs a prompt first")?;
         self.forget_drafts();

@@ -384,7 +384,8 @@ fn what_does_not_fit_is_an_error_and_harms_nothing() {
             pollster::block_on(session.prefill(&long)),
             Err(ModelError::ContextFull {
                 needed: 65,
-                context: 64
+                context: 64,
+                ..
             })
         ));
         pollster::block_on(session.prefill(&[1; 60])).unwrap();
