@@ -263,7 +263,7 @@ pub struct Members {
     #[arg(long, value_name = "FILE")]
     pub trust: Option<PathBuf>,
     /// Tokens of context, at most what a model was made for.
-    #[arg(long, default_value_t = 4096, value_name = "TOKENS")]
+    #[arg(long, default_value_t = 4096, value_name = "TOKENS", value_parser = tokens)]
     pub context: usize,
     /// Quantise unquantised weights while loading (F32, F16, BF16 and FP8; FP8 becomes Q8_0 without
     /// this).
@@ -410,6 +410,12 @@ fn count(value: &str) -> Result<usize, String> {
         .ok_or_else(|| "choose a whole number from 1 to 10,000".to_owned())
 }
 
+/// A number of tokens of context.
+fn tokens(value: &str) -> Result<usize, String> {
+    let number = value.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| "choose a whole number of tokens, at least 1".to_owned())
+}
+
 /// A model to run, and the format of its weights.
 #[derive(Debug, Clone, Args)]
 pub struct Chosen {
@@ -436,7 +442,7 @@ pub struct Inspect {
     /// A file, a folder, hf:OWNER/REPO/FILE.gguf, or an address.
     pub model: PathBuf,
     /// Tokens of context for the memory estimate, at most what the model was made for.
-    #[arg(long, default_value_t = 4096, value_name = "TOKENS")]
+    #[arg(long, default_value_t = 4096, value_name = "TOKENS", value_parser = tokens)]
     pub context: usize,
     /// Describe the model as if its weights were quantised while loading.
     #[arg(long, value_name = "q8_0|q4_0", value_parser = quantised)]

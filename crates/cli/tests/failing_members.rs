@@ -154,6 +154,14 @@ fn when_all_contexts_are_full_the_answer_is_over() {
         (&answer["stopped"], &answer["left"]),
         (&json!("context"), &json!([]))
     );
+    // No other context would help.
+    let output = Command::new(env!("CARGO_BIN_EXE_conclave"))
+        .args(["chat", "Well?", "--device", "cpu", "--greedy", "--members"])
+        .arg(stage.path().join("A"))
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("(stopped: the context is full)"), "{told}");
 }
 
 #[test]

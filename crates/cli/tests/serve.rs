@@ -31,9 +31,14 @@ fn command(arguments: &[&str]) -> Command {
 
 impl Served {
     fn new(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        Self::logging(arguments, environment, Stdio::null())
+    }
+
+    /// Writes its log there.
+    fn logging(arguments: &[&str], environment: &[(&str, &str)], log: Stdio) -> Self {
         let mut command = command(&["--port", "0"]);
         command.args(arguments).envs(environment.iter().copied());
-        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(log);
         let mut program = command.spawn().expect("the tool starts");
         let mut line = String::new();
         let output = program.stdout.take().expect("it is piped");
@@ -150,6 +155,27 @@ fn refused(arguments: &[&str]) -> String {
 fn a_setting_that_no_request_could_have_is_refused_at_the_start() {
     let told = refused(&["--max-rounds", "0", "--port", "0"]);
     assert!(told.contains("maxRounds is 0"), "{told}");
+    let told = refused(&["--context", "0", "--port", "0"]);
+    assert!(
+        told.contains("--context") && told.contains("at least 1"),
+        "{told}"
+    );
+}
+
+/// A device that has no room for a byte, in place of a disk that has none.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_ends_no_answer() {
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full");
+    let lines = full().expect("Linux has it");
+    let mut served = Served::logging(&[], &[], lines.into());
+    for stream in [false, true, false] {
+        let (status, told) = served.ask(stream);
+        assert!(status == 200 && told.contains("432"), "{told}");
+    }
+    assert_eq!(served.send("POST /v1/chat/completions", "{").0, 400);
+    served.signal(libc::SIGTERM);
+    assert_eq!(served.ended(), Some(0));
 }
 
 #[test]

@@ -18,8 +18,8 @@ pub(crate) struct Access {
     pub origins: Vec<Origin>,
 }
 
-/// Pattern for the `Origin` header. `*` matches any text without `/`; as a port it also matches the
-/// default port, and alone it matches every page. `null` matches pages without an origin (files,
+/// Pattern for the `Origin` header. `*` matches any text without `/`; as a port it matches digits,
+/// or the default port, and alone it matches every page. `null` matches pages without an origin (files,
 /// sandboxed frames).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Origin(String);
@@ -53,7 +53,8 @@ impl Origin {
     }
 }
 
-/// Returns whether `text` matches `pattern`, where `*` is any text without `/`.
+/// Returns whether `text` matches `pattern`, where `*` is any text without `/`, and digits after a
+/// colon.
 fn fits(pattern: &str, text: &str) -> bool {
     let Some((before, rest)) = pattern.split_once('*') else {
         return pattern == text;
@@ -61,12 +62,18 @@ fn fits(pattern: &str, text: &str) -> bool {
     let Some(text) = text.strip_prefix(before) else {
         return false;
     };
-    let ends = text.find('/').unwrap_or(text.len());
+    let is_port = before.ends_with(':');
+    let is_open = |letter: char| match is_port {
+        true => letter.is_ascii_digit(),
+        false => letter != '/',
+    };
+    let open = text.find(|letter| !is_open(letter)).unwrap_or(text.len());
     let mut ends = text
         .char_indices()
         .map(|(at, _)| at)
         .chain([text.len()])
-        .take_while(|&at| at <= ends);
+        .skip(usize::from(is_port))
+        .take_while(|&at| at <= open);
     ends.any(|at| fits(rest, &text[at..]))
 }
 
@@ -173,6 +180,9 @@ mod tests {
             ("http://localhost:*", "http://localhost"),
             ("vscode-webview://*", "vscode-webview://1k2j3"),
             ("https://*.example.org", "https://a.b.example.org"),
+            ("http://*:*", "http://localhost:5173"),
+            ("http://*:8080", "http://a.b:8080"),
+            ("http://[::1]:*", "http://[::1]:80"),
             ("HTTPS://Example.org", "https://example.org"),
             ("null", "null"),
             ("*", "null"),
@@ -183,6 +193,10 @@ mod tests {
         for (pattern, origin) in [
             ("http://localhost:*", "https://localhost:5173"),
             ("http://localhost:*", "http://localhost.example.org"),
+            ("http://localhost:*", "http://localhost:"),
+            ("http://localhost:*", "http://localhost:evil"),
+            ("http://localhost:*", "http://localhost:80.example.org"),
+            ("http://localhost:*", "http://localhost:80@example.org"),
             ("https://*.example.org", "https://example.org"),
             ("https://*.example.org", "https://example.org.evil.com"),
             ("https://example.org", "null"),

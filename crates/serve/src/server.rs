@@ -38,8 +38,8 @@ pub struct Config {
     pub port: u16,
     /// Key that clients must send; required unless the address is a loopback one.
     pub key: Option<String>,
-    /// Allowed origins of pages, as `https://example.org`; `*` matches any text without `/`, `null`
-    /// a page without an origin.
+    /// Allowed origins of pages, as `https://example.org`; `*` matches any text without `/`, as
+    /// a port digits; `null` a page without an origin.
     pub origins: Vec<String>,
     /// Maximum number of waiting requests; one address may have half of them.
     pub waiting: usize,
