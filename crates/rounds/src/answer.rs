@@ -1,6 +1,7 @@
 //! A complete answer: all members read the conversation, then rounds run until it is over.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use conclave_ensemble::{
     Event, Failed, Limits, Move, Query, RoundError, Rounds, Settings, SettingsError,
@@ -104,6 +105,21 @@ pub struct Answer {
     pub left: Vec<Left>,
     /// Rounds.
     pub rounds: Vec<Round>,
+    /// Measured times.
+    #[serde(skip)]
+    pub timings: Timings,
+}
+
+/// Measured times of an answer; those of thoughts are in none of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Timings {
+    /// Tokens of the conversation that were run, in the member that ran the most: what a member
+    /// keeps of an earlier conversation is not run again. 0 if all members are behind servers.
+    pub read: usize,
+    /// Time in which all members read the conversation.
+    pub reading: Duration,
+    /// Time of all rounds.
+    pub writing: Duration,
 }
 
 impl Answer {
@@ -180,6 +196,7 @@ pub async fn answer<M: TakePart>(
         thoughts: Vec::with_capacity(members.len()),
         left: Vec::new(),
         rounds: Vec::new(),
+        timings: Timings::default(),
     };
     let mut unable = measure(members, ask).await?;
     let failed = unable.iter().map(|(&member, error)| {
@@ -197,7 +214,9 @@ pub async fn answer<M: TakePart>(
     if !begin(members, ask, &mut said, watch).await? {
         return Ok(said);
     }
+    let begun = Instant::now();
     drive(members, &mut rounds, first, ask.settings, &mut said, watch).await?;
+    said.timings.writing = begun.elapsed();
     said.text.push_str(&rounds.rest());
     said.answer_tokens = rounds.tokens();
     let counted = members.iter().map(TakePart::prompt_tokens);
@@ -244,6 +263,7 @@ async fn begin<M: TakePart>(
     said: &mut Answer,
     watch: &mut impl Watch,
 ) -> Result<bool, AnswerError> {
+    let started = Instant::now();
     for (index, member) in members.iter_mut().enumerate() {
         if said.has_left(index) {
             continue;
@@ -271,7 +291,9 @@ async fn begin<M: TakePart>(
             return Ok(false);
         }
         said.prompt_tokens = said.prompt_tokens.max(begun.prefix);
+        said.timings.read = said.timings.read.max(begun.run);
     }
+    said.timings.reading = started.elapsed();
     if let Question::Text(_) = ask.question {
         return Ok(true);
     }

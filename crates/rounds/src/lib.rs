@@ -45,7 +45,7 @@ mod together;
 pub use conclave_grammar::{CLOSE, Calls, Function, GrammarError, OPEN, check as check_schema};
 pub use conclave_remote::read_json;
 
-pub use answer::{Answer, AnswerError, Ask, Left, Question, STOPPED, Watch, answer};
+pub use answer::{Answer, AnswerError, Ask, Left, Question, STOPPED, Timings, Watch, answer};
 pub use conclave_ensemble::Limits;
 pub use fitting::leave_out;
 pub use form::{Form, FormOf, Lexicon, Shape};

@@ -134,7 +134,8 @@ fn schemas(models: &[String]) -> Value {
             &["id", "object", "created", "model", "choices", "usage"],
             json!({
                 "id": text, "object": { "const": object_name }, "created": count, "model": text,
-                "choices": { "type": "array", "items": choice }, "usage": used, "conclave": any,
+                "choices": { "type": "array", "items": choice }, "usage": used, "timings": any,
+                "conclave": any,
             }),
         )
     };

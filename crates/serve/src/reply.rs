@@ -14,7 +14,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::calls::{CallReader, Piece};
 use crate::error::ApiError;
 use crate::streaming::Writer;
-use crate::work::{Event, Logprobs, Missing, Usage};
+use crate::work::{Event, Logprobs, Missing, Timings, Usage};
 
 /// Endpoint that replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -198,6 +198,7 @@ pub(crate) async fn whole(
 ) -> Result<Response, ApiError> {
     let mut choices = Vec::new();
     let (mut content, mut segments) = (String::new(), Vec::new());
+    let mut times = None;
     while let Some(event) = events.recv().await {
         match event {
             Event::Begun { .. } | Event::Rendered(_) | Event::Embedded(_) => {}
@@ -210,7 +211,9 @@ pub(crate) async fn whole(
                 stop,
                 tokens,
                 missing,
+                timings,
             } => {
+                times = timings;
                 let content = std::mem::take(&mut content);
                 let (mut one, finish) = match head.kind {
                     Kind::Chat => {
@@ -235,6 +238,9 @@ pub(crate) async fn whole(
                 };
                 let mut object = head.object(false, json!(choices));
                 object["usage"] = usage_of(usage);
+                if let Some(times) = times {
+                    object["timings"] = times.json();
+                }
                 if let Some(of_one) = of_one {
                     object["conclave"] = of_one;
                 }
@@ -288,6 +294,8 @@ pub(crate) struct Chunks {
     reader: CallReader,
     /// Calls of it that have begun.
     begun: usize,
+    /// Times for the chunk of the usage.
+    timings: Option<Timings>,
     over: bool,
 }
 
@@ -311,6 +319,7 @@ impl Chunks {
             head,
             reader: CallReader::default(),
             begun: 0,
+            timings: None,
             over: false,
         }
     }
@@ -347,6 +356,7 @@ impl Chunks {
                 stop,
                 tokens,
                 missing,
+                timings,
             }) => {
                 let rest = self.reader.rest();
                 let mut chunks = self.chunks(choice, rest);
@@ -358,6 +368,12 @@ impl Chunks {
                 if !told.is_empty() {
                     chunk["conclave"] = Value::Object(told);
                 }
+                match timings {
+                    Some(timings) if !self.head.include_usage => {
+                        chunk["timings"] = timings.json();
+                    }
+                    timings => self.timings = timings,
+                }
                 chunks.push(chunk);
                 chunks.iter().map(Value::to_string).collect()
             }
@@ -367,6 +383,9 @@ impl Chunks {
                 if self.head.include_usage {
                     let mut chunk = self.head.object(true, json!([]));
                     chunk["usage"] = usage_of(usage);
+                    if let Some(timings) = self.timings {
+                        chunk["timings"] = timings.json();
+                    }
                     last.push(chunk.to_string());
                 }
                 last.push("[DONE]".to_owned());

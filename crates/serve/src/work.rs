@@ -24,8 +24,10 @@ use crate::tools::Toolbox;
 
 mod embedding;
 mod sink;
+mod timings;
 
 use sink::{EventSink, begin};
+pub(crate) use timings::Timings;
 
 /// A parsed request.
 #[derive(Debug)]
@@ -181,6 +183,8 @@ pub(crate) enum Event {
         tokens: Option<Logprobs>,
         /// Members that left or abstained.
         missing: Vec<Missing>,
+        /// Times of the whole request, after its last choice if any was drafted.
+        timings: Option<Timings>,
     },
     Rendered(String),
     /// The embedding of the next text.
@@ -281,6 +285,7 @@ pub(crate) fn work<M: TakePart>(
             judged: &mut judged,
             ending,
             job: &job,
+            timings: None,
         };
         let outcome = catch_unwind(AssertUnwindSafe(|| pollster::block_on(run.whole())));
         let last = match outcome {
@@ -321,6 +326,8 @@ struct Run<'a, M> {
     judged: &'a mut [Judged],
     ending: &'a AtomicBool,
     job: &'a Job,
+    /// Times so far; `None` before the first drafted answer.
+    timings: Option<Timings>,
 }
 
 impl<M: TakePart> Run<'_, M> {
@@ -346,6 +353,7 @@ impl<M: TakePart> Run<'_, M> {
                         stop: said.stopped,
                         tokens,
                         missing,
+                        timings: self.timings_after(choice),
                     });
                     usage.prompt = said.prompt_tokens;
                     usage.answer += said.answer_tokens;
@@ -476,8 +484,15 @@ impl<M: TakePart> Run<'_, M> {
             stop,
             tokens,
             missing,
+            timings: self.timings_after(choice),
         });
         Ok(usage)
+    }
+
+    /// Returns the times of the request if this is its last choice.
+    fn timings_after(&self, choice: usize) -> Option<Timings> {
+        let choices = self.job.choices * self.job.task.questions();
+        self.timings.filter(|_| choice + 1 == choices)
     }
 
     /// Answers a question and sends the events, `echoed` first.
@@ -518,6 +533,7 @@ impl<M: TakePart> Run<'_, M> {
         if said.stopped == STOPPED {
             return Err(ApiError::closing());
         }
+        self.timings.get_or_insert_default().add(&said);
         let rest = said.text[told.bytes..].to_owned();
         if !told.begun {
             begin(&job.events, choice, echoed);

@@ -370,3 +370,46 @@ fn a_stream_that_was_begun_elsewhere_is_not_mixed_in() {
         );
     }
 }
+
+#[test]
+fn times_are_told_once_at_the_end() {
+    let stage = Stage::new();
+    let options = json!({ "max_tokens": 12, "n": 2 });
+    let answer = stage.chat(SUM, options.clone());
+    let timings = &answer["timings"];
+    let number = |name: &str| timings[name].as_f64().unwrap();
+    assert_eq!(timings["predicted_n"], answer["usage"]["completion_tokens"]);
+    for name in ["prompt", "predicted"] {
+        let (tokens, ms) = (number(&format!("{name}_n")), number(&format!("{name}_ms")));
+        let rate = number(&format!("{name}_per_second"));
+        assert!(tokens > 0.0 && ms > 0.0, "{timings}");
+        assert!(
+            (rate / (1000.0 * tokens / ms) - 1.0).abs() < 0.01,
+            "{timings}"
+        );
+    }
+    // The second choice runs only what the first has not left.
+    let prompt = answer["usage"]["prompt_tokens"].as_f64().unwrap();
+    assert!(number("prompt_n") < 2.0 * prompt, "{answer}");
+    for usage in [false, true] {
+        let mut options = options.clone();
+        options["stream_options"] = json!({ "include_usage": usage });
+        let chunks = stage.stream(CHAT, &asked(SUM, options));
+        let (last, earlier) = chunks.split_last().unwrap();
+        assert!(
+            last["timings"]["predicted_ms"].as_f64().unwrap() > 0.0,
+            "{last}"
+        );
+        assert_eq!(last["usage"].is_object(), usage);
+        assert!(earlier.iter().all(|one| one.get("timings").is_none()));
+    }
+    let text = json!({ "prompt": "The fox", "max_tokens": 4 });
+    assert!(
+        stage.complete(&text)["timings"]["predicted_n"]
+            .as_u64()
+            .unwrap()
+            > 0
+    );
+    let judged = json!({ "prompt": "The fox", "max_tokens": 0, "echo": true, "logprobs": 1 });
+    assert_eq!(stage.complete(&judged).get("timings"), None);
+}
