@@ -55,7 +55,7 @@ const impatient = { tries: 4, firstMs: 5, patienceMs: 5000 };
 function store(shelf: Shelf = new MemoryShelf(true), options: Partial<StoreOptions> = {}): Store {
   return new Store({
     shelf,
-    locks: openLocks(undefined),
+    locks: openLocks(null),
     hub: hub.address,
     policy: impatient,
     stallMs: never,
