@@ -17,13 +17,23 @@ export type Shown = Pick<RoundEvent, "round" | "text" | "drafters" | "winner" | 
 export interface AnswerEvents {
   /** A round is chosen; `toggle`: a second press closes it. */
   onRound: (round: number, toggle: boolean) => void;
-  /** Whether a round is open. */
-  isOpen: () => boolean;
+}
+
+/** An element from which the keyboard opens a round. */
+interface Stop {
+  element: HTMLElement;
+  round: number;
 }
 
 export class AnswerView {
   readonly root = el("div", { class: "answer prose growing", dir: "auto", "aria-live": "polite" });
   readonly #voices: readonly number[];
+  /**
+   * Rounds whose text shows in no element of their own, since it lies inside a formula or is markup;
+   * by the element that opens them too.
+   */
+  readonly #inside = new Map<HTMLElement, Shown[]>();
+  #open: number | undefined;
 
   /** Without events its rounds can't be opened. */
   constructor(voices: readonly number[], events?: AnswerEvents) {
@@ -33,9 +43,9 @@ export class AnswerView {
       if (code !== undefined) return void copyText(code, target as HTMLElement);
       if (!events || !(target instanceof Element) || target.closest("a, button")) return;
       // A selection ends with a click as well.
-      const round = target.closest<HTMLElement>(".segment")?.dataset["round"];
-      if (round !== undefined && (getSelection()?.isCollapsed ?? true))
-        events.onRound(Number(round), true);
+      const segment = target.closest<HTMLElement>(".segment");
+      if (segment && (getSelection()?.isCollapsed ?? true))
+        this.#press([roundOf(segment), ...this.#roundsInside(segment)], events);
     });
     if (events) this.root.addEventListener("keydown", (event) => this.#moveFocus(event, events));
   }
@@ -45,8 +55,25 @@ export class AnswerView {
       this.root,
       rounds.filter(({ text }) => text !== "").map((round) => this.#of(round)),
     );
-    const starts = this.#starts();
-    if (!starts.some((start) => start.tabIndex === 0)) starts[0]?.setAttribute("tabindex", "0");
+    this.#findInside(rounds);
+    const stops = this.#stops();
+    if (!stops.some(({ element }) => element.tabIndex === 0))
+      stops[0]?.element.setAttribute("tabindex", "0");
+  }
+
+  /** Finds the element of each round that has none: the last one before its text. */
+  #findInside(rounds: readonly Shown[]): void {
+    this.#inside.clear();
+    const last = new Map(this.#segments().map((segment) => [roundOf(segment), segment]));
+    let before = last.values().next().value;
+    for (const shown of rounds) {
+      const own = last.get(shown.round);
+      if (own) before = own;
+      else if (before && shown.text.trim() !== "")
+        this.#inside.set(before, [...(this.#inside.get(before) ?? []), shown]);
+    }
+    for (const [element, inside] of this.#inside)
+      element.title = [element.title, ...inside.map((shown) => titleOf(shown))].join("; ");
   }
 
   /** Shows a text whose writers are unknown. */
@@ -68,59 +95,99 @@ export class AnswerView {
 
   /** Marks the segment of an open round. */
   mark(round: number | undefined): void {
-    for (const part of this.root.querySelectorAll<HTMLElement>(".segment"))
-      part.toggleAttribute("data-open", part.dataset["round"] === String(round));
+    this.#open = round;
+    for (const part of this.#segments())
+      part.toggleAttribute(
+        "data-open",
+        round !== undefined && [roundOf(part), ...this.#roundsInside(part)].includes(round),
+      );
   }
 
   focus(round: number): void {
-    this.#starts()
-      .find((start) => start.dataset["round"] === String(round))
-      ?.focus();
+    this.#stops()
+      .find((stop) => stop.round === round)
+      ?.element.focus();
   }
 
-  #of({ round, text, drafters, winner, writers, candidates }: Shown): Written {
+  #of(shown: Shown): Written {
+    const { round, text, drafters, winner } = shown;
     const member = drafters[winner] ?? 0;
-    const names = writers.map((place) => candidates[place]?.member ?? "");
     // Text that several wrote alike is nobody's alone.
-    const colour = names.length > 1 ? "alike" : voice(this.#voices[member] ?? member);
+    const colour = writersOf(shown).length > 1 ? "alike" : voice(this.#voices[member] ?? member);
     return {
       text,
       attributes: {
         class: `segment ${colour}`,
         "data-round": String(round),
-        title: `Round ${round}, by ${sentence(names)}`,
+        title: titleOf(shown),
       },
     };
   }
 
-  /** The first element of each round; others continue it. */
-  #starts(): HTMLElement[] {
-    const seen = new Set<string | undefined>();
-    return [...this.root.querySelectorAll<HTMLElement>(".segment")].filter(
-      ({ dataset, textContent }) =>
-        textContent?.trim() !== "" && !seen.has(dataset["round"]) && seen.add(dataset["round"]),
-    );
+  #segments(): HTMLElement[] {
+    return [...this.root.querySelectorAll<HTMLElement>(".segment")];
   }
 
-  #moveFocus(event: KeyboardEvent, { onRound, isOpen }: AnswerEvents): void {
-    const starts = this.#starts();
-    const here = starts.indexOf(event.target as HTMLElement);
-    if (here < 0) return;
+  #roundsInside(element: HTMLElement): number[] {
+    return (this.#inside.get(element) ?? []).map(({ round }) => round);
+  }
+
+  /** The first element of each round, in their order; others continue it. */
+  #stops(): Stop[] {
+    const seen = new Set<number>();
+    return this.#segments().flatMap((element) => {
+      const round = roundOf(element);
+      const starts = element.textContent?.trim() !== "" && !seen.has(round);
+      if (starts) seen.add(round);
+      const rounds = [...(starts ? [round] : []), ...this.#roundsInside(element)];
+      return rounds.map((round) => ({ element, round }));
+    });
+  }
+
+  /** Opens the first of an element's rounds, the one after the open one, or closes the last. */
+  #press(rounds: readonly number[], { onRound }: AnswerEvents): void {
+    const here = rounds.indexOf(this.#open ?? -1);
+    const next = rounds[here + 1] ?? rounds[here];
+    if (next !== undefined) onRound(next, true);
+  }
+
+  #moveFocus(event: KeyboardEvent, events: AnswerEvents): void {
+    const stops = this.#stops();
+    const own = stops.filter(({ element }) => element === event.target);
+    const [first] = own;
+    if (!first) return;
     if (event.key === "Enter" || event.key === " ") {
       event.preventDefault();
-      return onRound(Number(starts[here]?.dataset["round"]), true);
+      return this.#press(
+        own.map(({ round }) => round),
+        events,
+      );
     }
-    const steps: Record<string, number> = {
-      ArrowRight: here + 1,
-      ArrowLeft: here - 1,
+    const here = own.find(({ round }) => round === this.#open) ?? first;
+    // Within an element a step only shows while a round is open.
+    const steps =
+      this.#open === undefined
+        ? stops.filter((stop, place) => stop.element !== stops[place - 1]?.element)
+        : stops;
+    const place = steps.indexOf(this.#open === undefined ? first : here);
+    const places: Record<string, number> = {
+      ArrowRight: place + 1,
+      ArrowLeft: place - 1,
       Home: 0,
-      End: starts.length - 1,
+      End: steps.length - 1,
     };
-    const next = starts[steps[event.key] ?? -1];
+    const next = steps[places[event.key] ?? -1];
     if (!next) return;
     event.preventDefault();
-    for (const start of starts) start.tabIndex = start === next ? 0 : -1;
-    next.focus();
-    if (isOpen()) onRound(Number(next.dataset["round"]), false);
+    for (const { element } of stops) element.tabIndex = element === next.element ? 0 : -1;
+    next.element.focus();
+    if (this.#open !== undefined) events.onRound(next.round, false);
   }
 }
+
+const roundOf = ({ dataset }: HTMLElement): number => Number(dataset["round"]);
+
+const writersOf = ({ writers, candidates }: Shown): string[] =>
+  writers.map((place) => candidates[place]?.member ?? "");
+
+const titleOf = (shown: Shown): string => `Round ${shown.round}, by ${sentence(writersOf(shown))}`;

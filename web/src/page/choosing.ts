@@ -90,12 +90,17 @@ export class Choosing {
     const known = await this.#ensembles().catch((): Ensemble[] => []);
     const models = known.flatMap(({ members }) => members);
     const handles = await this.#context.handles.recall();
-    const seats = last.members.flatMap((member): Seat[] => {
-      const { ref, remote, key, ...picked } = member;
+    const toys = last.members.some(({ toy }) => toy) ? ((await this.#toys(true)) ?? []) : [];
+    const seats = last.members.flatMap(({ toy, ...member }): Seat[] => {
+      const { ref, remote, builtIn, key, ...picked } = member;
+      if (toy)
+        return toys
+          .filter(({ source }) => source.name === member.name)
+          .map((seat) => ({ ...seat, byDefault: toy === "default" }));
       if (ref !== undefined)
         return [{ source: member, model: models.find((model) => model.ref === ref) }];
       if (key !== undefined) this.#keptKeys.add(key);
-      if (remote !== undefined) return [{ source: member }];
+      if (remote !== undefined || builtIn) return [{ source: member }];
       const own = handles.get(member.name);
       return own ? [{ source: { ...picked, files: [] }, handles: own }] : [];
     });
@@ -125,7 +130,12 @@ export class Choosing {
   /** Members expected by what the last visit remembered, known before there are slots. */
   expected(): KeyedMember[] {
     const last = recall();
-    return (last?.members ?? toys()).map((source) => ({
+    const bundled = toys();
+    const members = last?.members.map(({ toy, ...member }): MemberSource => {
+      const found = toy && bundled.find(({ name }) => name === member.name);
+      return found ?? member;
+    });
+    return (members ?? bundled).map((source) => ({
       source,
       contextTokens: last?.contextTokens ?? this.roomOf([]),
     }));
@@ -148,7 +158,9 @@ export class Choosing {
     );
     if (missing.length === 0) return;
     const { title } = roster;
-    const seats: Seat[] = roster.slots.map(({ source, model }) => ({ source, model }));
+    const seats = roster.slots.map(
+      ({ source, entry, model, byDefault }): Seat => ({ source, entry, model, byDefault }),
+    );
     await this.#seatToys(true);
     notices.show(
       "incomplete",
@@ -168,10 +180,13 @@ export class Choosing {
       return;
     if (title === toysTitle) return remember(undefined);
     // A file without a handle can't be found again.
-    const isLost = ({ source: { ref, remote }, handles }: Slot): boolean =>
-      (ref ?? remote ?? handles) === undefined;
+    const isLost = ({ source: { ref, remote, builtIn }, entry, handles }: Slot): boolean =>
+      (ref ?? remote ?? builtIn ?? entry ?? handles) === undefined;
     if (slots.some(isLost)) return;
-    const members = slots.map(({ source }) => this.#kept(source));
+    const members = slots.map(
+      ({ source, entry, byDefault }): RememberedMember =>
+        entry ? { name: source.name, toy: byDefault ? "default" : "chosen" } : this.#kept(source),
+    );
     remember({ title, contextTokens, members });
     const picked = slots.flatMap(
       ({ source: { name }, handles }): [string, FileSystemFileHandle[]][] =>
@@ -186,6 +201,7 @@ export class Choosing {
     ref,
     quantise,
     remote,
+    builtIn,
     model,
     key,
     judge,
@@ -196,6 +212,7 @@ export class Choosing {
       ...(ref === undefined ? {} : { ref }),
       ...(quantise === undefined ? {} : { quantise }),
       ...(remote === undefined ? {} : { remote }),
+      ...(builtIn === undefined ? {} : { builtIn }),
       ...(model === undefined ? {} : { model }),
       ...(key !== undefined && this.#keptKeys.has(key) ? { key } : {}),
       ...(judge === undefined ? {} : { judge }),

@@ -111,7 +111,6 @@ export class Exchange {
     this.#line = new QuestionLine(context.question, (question) => context.onAgain(this, question));
     this.#answer = new AnswerView(context.voices, {
       onRound: (round, toggle) => this.inspect(round, toggle),
-      isOpen: () => this.#open !== undefined,
     });
     this.#drafting = new Drafting(context.members, context.voices);
     this.#actions = new AnswerActions({

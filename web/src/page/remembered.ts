@@ -16,8 +16,9 @@ const remembered = shape({
   title: text,
   contextTokens,
   /**
-   * Neither `ref` nor `remote`: picked files, whose handles are kept under the member's name. `key`:
-   * only if the visitor wants it kept.
+   * None of `ref`, `remote`, `builtIn` and `toy`: picked files, whose handles are kept under the
+   * member's name. `key`: only if the visitor wants it kept. `toy`: a bundled one, which leaves for
+   * the visitor's own unless it was chosen.
    */
   members: list(
     shape({
@@ -25,6 +26,8 @@ const remembered = shape({
       ref: optional(text),
       quantise: optional(oneOf("Q8_0", "Q4_0")),
       remote: optional(text),
+      builtIn: optional(flag),
+      toy: optional(oneOf("chosen", "default")),
       model: optional(text),
       key: optional(text),
       judge: optional(flag),

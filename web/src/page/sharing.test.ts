@@ -27,7 +27,7 @@ interface Tab {
 
 /** Makes tabs of one browser. */
 function browser(): (key: string | undefined) => Promise<Tab> {
-  const locks = openLocks(undefined);
+  const locks = openLocks(null);
   return async (key) => {
     const stages: Stage[] = [];
     const sharing = new Sharing({

@@ -127,12 +127,14 @@ export function typed(thrown: unknown): ConclaveError {
       { cause: thrown },
     );
   }
-  return new EngineFailure(
-    `${error.message || error.name}. Reload the engine to go on; the text so far is kept.`,
-    {
-      cause: thrown,
-    },
-  );
+  const why = error.message || error.name;
+  const fault =
+    error instanceof WebAssembly.RuntimeError
+      ? `The engine stopped by a fault of its own (${why})`
+      : why;
+  return new EngineFailure(`${fault}. Reload the engine to go on; the text so far is kept.`, {
+    cause: thrown,
+  });
 }
 
 /** Whether this is the error of an aborted AbortSignal. */

@@ -303,7 +303,7 @@ test("every kind of error crosses the boundary with its text so far", () => {
 test("traps and failed allocations of the wasm module are typed", () => {
   const trap = typed(new WebAssembly.RuntimeError("unreachable"));
   assert.equal(trap.kind, "Engine");
-  assert.match(trap.message, /Reload/);
+  assert.match(trap.message, /fault of its own \(unreachable\)\. Reload/);
   assert.ok(isFatal(trap));
   assert.ok(
     typed(new RangeError("WebAssembly.Memory.grow(): Maximum memory size exceeded")) instanceof

@@ -18,7 +18,10 @@ export interface Locks {
   tryHold(name: string): Promise<(() => void) | undefined>;
 }
 
-export function openLocks(manager: LockManager | undefined = globalThis.navigator?.locks): Locks {
+/** `null`: as in browsers without Web Locks. */
+export function openLocks(
+  manager: LockManager | null = globalThis.navigator?.locks ?? null,
+): Locks {
   return manager ? new WebLocks(manager) : new OwnLocks();
 }
 

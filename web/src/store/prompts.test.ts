@@ -13,7 +13,7 @@ function kept(options: Partial<PromptsOptions> = {}): { prompts: Prompts; shelf:
   let time = 0;
   const prompts = new Prompts({
     open: async () => shelf,
-    locks: openLocks(undefined),
+    locks: openLocks(null),
     now: () => ++time,
     ...options,
   });
@@ -28,7 +28,7 @@ test("what is put under a key is got by it, by the next visit too", async () => 
   await prompts.put("a", "hf:owner/repo/file.gguf@main", bytes(1000));
   assert.deepEqual(await prompts.get("a"), bytes(1000));
   assert.equal(await prompts.get("b"), undefined);
-  const next = new Prompts({ open: async () => shelf, locks: openLocks(undefined) });
+  const next = new Prompts({ open: async () => shelf, locks: openLocks(null) });
   assert.deepEqual(await next.get("a"), bytes(1000));
   assert.deepEqual(await next.list(), [
     { key: "a", of: "hf:owner/repo/file.gguf@main", bytes: 1000, used: 1 },
@@ -91,7 +91,7 @@ test("prompts go with their model, or all at once", async () => {
 test("a place that fails, is full or is in use is as if there were none", async () => {
   const broken = new Prompts({
     open: async () => Promise.reject(new Error("denied")),
-    locks: openLocks(undefined),
+    locks: openLocks(null),
   });
   await broken.put("a", null, bytes(5));
   assert.deepEqual(
@@ -117,11 +117,11 @@ test("a place that fails, is full or is in use is as if there were none", async 
       return { open, blob: (part) => folder.blob(part), handle: (part) => folder.handle(part) };
     },
   };
-  const prompts = new Prompts({ open: async () => full, locks: openLocks(undefined) });
+  const prompts = new Prompts({ open: async () => full, locks: openLocks(null) });
   await prompts.put("a", null, bytes(5));
   assert.deepEqual(await shelf.list(), [], "nothing is left of it");
 
-  const locks = openLocks(undefined);
+  const locks = openLocks(null);
   const { prompts: waiting, shelf: used } = kept({ locks });
   const release = (await locks.tryHold("conclave-prompts"))!;
   await waiting.put("a", null, bytes(5));

@@ -4,7 +4,7 @@
  * or unknown ones are deleted and ignored; without persistent files nothing is kept.
  */
 import { nullable, number, oneOf, shape, text } from "../protocol/check.ts";
-import type { Locks } from "./locks.ts";
+import type { Hold, Locks } from "./locks.ts";
 import type { Folder, Shelf } from "./shelf.ts";
 
 const aboutPart = "about";
@@ -53,15 +53,10 @@ export class Prompts {
   /** Bytes kept under a key; undefined if there are none. Never rejects. */
   async get(key: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
     try {
-      const folder = await (await this.#place()).folder(key);
+      const shelf = await this.#place();
+      const folder = await shelf.folder(key);
       if (!folder) return undefined;
-      // Writers hold the lock for a moment.
-      const release = await this.#options.locks.hold(
-        lock,
-        "shared",
-        new AbortController().signal,
-        () => undefined,
-      );
+      const release = await this.#hold("shared");
       let found: Uint8Array<ArrayBuffer> | undefined;
       try {
         const known = await described(key, folder);
@@ -70,8 +65,11 @@ export class Prompts {
       } finally {
         release();
       }
-      if (!found) await this.delete(key);
-      return found;
+      if (found) return found;
+      // Waits, since a lock just released takes a moment to be free.
+      const releaseAll = await this.#hold("exclusive");
+      await shelf.remove(key).finally(releaseAll);
+      return undefined;
     } catch {
       return undefined;
     }
@@ -140,6 +138,11 @@ export class Prompts {
 
   #place(): Promise<Shelf> {
     return (this.#shelf ??= this.#options.open());
+  }
+
+  /** Waits for the lock, which others hold for a moment. */
+  #hold(mode: Hold): Promise<() => void> {
+    return this.#options.locks.hold(lock, mode, new AbortController().signal, () => undefined);
   }
 
   #note(folder: Folder, { of, bytes }: Pick<KeptPrompt, "of" | "bytes">): Promise<void> {

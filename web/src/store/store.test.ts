@@ -43,7 +43,7 @@ before(async () => {
   await hub.put("owner/folder/model-00001-of-00002.safetensors", weights.subarray(0, 300_000));
   await hub.put("owner/folder/model-00002-of-00002.safetensors", weights.subarray(300_000));
 });
-after(() => hub.stop());
+after(() => hub?.stop());
 beforeEach(() => hub.reset());
 
 /** Disables the stall timeout, so that a busy machine does not trigger it. */
@@ -55,7 +55,7 @@ const impatient = { tries: 4, firstMs: 5, patienceMs: 5000 };
 function store(shelf: Shelf = new MemoryShelf(true), options: Partial<StoreOptions> = {}): Store {
   return new Store({
     shelf,
-    locks: openLocks(undefined),
+    locks: openLocks(null),
     hub: hub.address,
     policy: impatient,
     stallMs: never,

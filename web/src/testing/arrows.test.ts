@@ -1,5 +1,6 @@
 /** Imports between the folders of web/src follow the arrows in ARCHITECTURE.md. */
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, normalize, sep } from "node:path";
 import { test } from "node:test";
@@ -44,4 +45,10 @@ test("imports between folders go the way that arrows point", () => {
       .flatMap(([from, all]) => all.map((to) => `${from} → ${to}`))
       .sort(),
   );
+});
+
+test("the picture of the architecture is drawn from its present source", () => {
+  const script = join(process.env["CONCLAVE_WEB"] ?? "./", "scripts", "diagram.mjs");
+  const { status, stderr } = spawnSync(process.execPath, [script, "--check"], { encoding: "utf8" });
+  assert.equal(status, 0, stderr);
 });

@@ -237,7 +237,7 @@ export function stage(
     setImmediate(() => port.onmessage?.({ data: copy } as MessageEvent<unknown>));
   };
   const openStore = async (): Promise<Store> =>
-    new Store({ shelf: new MemoryShelf(), locks: openLocks(undefined) });
+    new Store({ shelf: new MemoryShelf(), locks: openLocks(null) });
   const gpu: Gpu | undefined = kept && {
     requestAdapter: async () => ({ info: { description: card } }),
   };
@@ -264,7 +264,7 @@ export function stage(
     startThread: workerless ? undefined : startThread,
     cores,
     openStore,
-    prompts: new Prompts({ open: async () => prompts, locks: openLocks(undefined) }),
+    prompts: new Prompts({ open: async () => prompts, locks: openLocks(null) }),
     gpu,
     choices,
     post: deliver,

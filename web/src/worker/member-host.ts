@@ -59,6 +59,8 @@ export class MemberHost {
   #started: Promise<Started> | undefined;
   /** The engine, once created. */
   #engine: Engine | undefined;
+  /** Why its module, in an unknown state after a trap, is not used again. */
+  #trapped: EngineFailure | undefined;
 
   constructor(
     startModule: StartModule,
@@ -112,10 +114,12 @@ export class MemberHost {
   /** The reply, which may be a failure. */
   async #outcome(request: Asked): Promise<ThreadReply> {
     try {
+      if (this.#trapped) throw this.#trapped;
       const answer = await this.#answer(request);
       if (this.#engine?.lost() !== undefined) throw new EngineFailure("The device was lost.");
       return answer;
     } catch (thrown) {
+      if (thrown instanceof WebAssembly.RuntimeError) thrown = this.#trapped = faulty(thrown);
       return {
         type: "failed",
         id: request.id,
@@ -219,6 +223,12 @@ export class MemberHost {
     return member;
   }
 }
+
+const faulty = (trap: WebAssembly.RuntimeError): EngineFailure =>
+  new EngineFailure(
+    `A fault of the engine ended its thread (${trap.message}). It is started again with the next question.`,
+    { cause: trap },
+  );
 
 const given = (id: number, bytes: Uint8Array | undefined): ThreadReply => ({
   type: "given",

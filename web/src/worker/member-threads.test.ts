@@ -155,6 +155,39 @@ test("a thread that crashes fails its members' calls by name; the others go on",
   assert.equal(alone.at(-1)?.type, "end");
 });
 
+test("a trap in a thread is the engine's fault by the member's name; its module is not used again", async () => {
+  const trap = new WebAssembly.RuntimeError("unreachable");
+  const { conclave } = await open(
+    { Ada: endless, Bo: { ...endless, failure: { move: "draft", call: 2, error: trap } } },
+    2,
+  );
+  const asked = { settings: { maxRounds: 4 } };
+  const events = await collect(conclave.ask(hello, asked));
+  const left = events.find((event) => event.type === "left");
+  assert.equal(left?.member, "Bo");
+  assert.equal(left?.error.kind, "Engine");
+  assert.match(left?.error.message ?? "", /fault of the engine.*unreachable.*next question/);
+  const end = events.at(-1);
+  assert.equal(end?.type === "end" && end.text, "la ".repeat(4));
+  await assert.rejects(collect(conclave.ask(hello, asked)), { name: "Engine", member: "Bo" });
+});
+
+test("a trap in the module that members share ends the answer at once, with the text so far", async () => {
+  const trap = new WebAssembly.RuntimeError("unreachable");
+  const { conclave } = await open(
+    { Ada: endless, Bo: { ...endless, failure: { move: "draft", call: 3, error: trap } } },
+    1,
+  );
+  const left: unknown[] = [];
+  await assert.rejects(
+    async () => {
+      for await (const event of conclave.ask(hello)) if (event.type === "left") left.push(event);
+    },
+    { name: "Engine", member: "Bo", partial: "la la " },
+  );
+  assert.deepEqual(left, []);
+});
+
 test("a thread that sends what it should not is ended", async () => {
   const { conclave, threads } = await open({ Ada: endless, Bo: endless }, 2);
   const left: [string, string][] = [];

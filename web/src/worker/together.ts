@@ -28,7 +28,10 @@ export async function together<M extends { readonly name: string }, T>(
   return results;
 }
 
-/** Runs the task for the members of these indices; a failure does not affect the others. */
+/**
+ * Runs the task for the members of these indices; a failure does not affect the others. A trap is
+ * thrown: it leaves the module that the members of this thread share in an unknown state.
+ */
 export async function settled<M extends { readonly name: string }, T>(
   members: readonly M[],
   indices: readonly number[],
@@ -47,6 +50,7 @@ export async function settled<M extends { readonly name: string }, T>(
     }
     const error = typed(one.reason);
     error.member ??= members[index]!.name;
+    if (one.reason instanceof WebAssembly.RuntimeError) throw error;
     outcome.failed.push({ index, error });
   }
   return outcome;

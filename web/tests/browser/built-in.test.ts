@@ -5,17 +5,23 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { faults } from "../axe.ts";
-import { stage } from "./stage.ts";
+import { dist, stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";
 
 const stand = stage("none");
 
 /**
  * Runs before the page's own scripts: a model that names the longest candidate, once it is
- * downloaded.
+ * downloaded; then it is there after a reload.
  */
 function standIn(): void {
-  let available = "downloadable";
+  const downloaded = "stand-in downloaded";
+  // Scripts that drive the browser count as a visitor's action otherwise.
+  let pressed = false;
+  addEventListener("click", () => (pressed = true), { capture: true });
+  Object.defineProperty(navigator, "userActivation", {
+    get: () => ({ isActive: pressed, hasBeenActive: pressed }),
+  });
   const own = { asked: 0, open: 0 };
   const session = (): object => {
     own.open++;
@@ -35,15 +41,15 @@ function standIn(): void {
     };
   };
   const model = {
-    availability: async () => available,
+    availability: async () => (localStorage.getItem(downloaded) ? "available" : "downloadable"),
     create: async ({ monitor }: { monitor: (monitor: EventTarget) => void }) => {
-      if (!navigator.userActivation.isActive)
+      if (!localStorage.getItem(downloaded) && !navigator.userActivation.isActive)
         throw new DOMException("Nobody has pressed anything.", "NotAllowedError");
       const told = new EventTarget();
       monitor(told);
       for (const loaded of [0, 1])
         told.dispatchEvent(new ProgressEvent("downloadprogress", { loaded, total: 1 }));
-      available = "available";
+      localStorage.setItem(downloaded, "yes");
       return session();
     },
   };
@@ -91,6 +97,51 @@ test("a stand-in for the browser's own model is offered, downloaded on a press, 
   await page.waitForFunction(
     () => (globalThis as unknown as { standIn: { open: number } }).standIn.open === 0,
   );
+  await visitor.leaveClean();
+});
+
+test("the browser's own model judges after a reload too, with the toys, until it is removed", {
+  timeout: 240_000,
+}, async () => {
+  const context = await stand.browser.newContext({ serviceWorkers: "block" });
+  await context.addInitScript(standIn);
+  const visitor = await Visitor.arrive({ newContext: async () => context }, stand.site, {
+    search: "?backend=cpu",
+  });
+  const { page } = visitor;
+  const card = page.locator(".member", { hasText: "the browser's own model · judges only" });
+  const ready = page.locator('.member[data-state="ready"]');
+  await visitor.models();
+  await page.getByRole("button", { name: "Download it and let it judge" }).click();
+  await ready.nth(3).waitFor();
+  await visitor.state("ready");
+
+  await page.reload();
+  await ready.nth(3).waitFor();
+  assert.equal(await card.getAttribute("data-state"), "ready", "without a press");
+  assert.equal(await page.locator(".member").count(), 4);
+  await visitor.set("seed", "1");
+  await visitor.answer("Tell me a story about a fox.");
+  assert.ok((await counted(visitor)).asked > 0, "it is asked again");
+
+  // A browser that has deleted its model downloads it on a press only.
+  await page.evaluate(() => localStorage.removeItem("stand-in downloaded"));
+  await page.reload();
+  await page.locator('.member[data-state="failed"]', { hasText: "needs a user action" }).waitFor();
+  await visitor.state("ready");
+  assert.equal(await ready.count(), 3, "the others answer");
+  await page.getByRole("button", { name: "Try again with Browser" }).click();
+  await ready.nth(3).waitFor();
+
+  // Toys that nobody asked for still make room for the visitor's own.
+  await visitor.pick([`${dist}members/ada.gguf`]);
+  await page.waitForFunction(() => document.querySelectorAll(".member").length === 2);
+  await page.getByRole("button", { name: "Remove ada" }).click();
+  await ready.nth(3).waitFor();
+  await page.getByRole("button", { name: "Remove Browser" }).click();
+  await page.reload();
+  await visitor.state("ready");
+  assert.equal(await page.locator(".member").count(), 3, "the toys");
   await visitor.leaveClean();
 });
 

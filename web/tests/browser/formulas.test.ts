@@ -97,6 +97,65 @@ for (const [colorScheme, width] of [
     await visitor.leaveClean();
   });
 
+test("a round inside a formula is opened by a press on it, and by the arrows", async () => {
+  const visitor = await withWriter(
+    stand,
+    writer,
+    "It is $$ a + b + c + d + e + f + g + h + i + j + k $$ and nothing else.",
+  );
+  const { page } = visitor;
+  await visitor.set("segmentTokens", "3");
+  await visitor.answer("Write!");
+  const formula = page.locator(".answer .formula.segment");
+  await formula.locator("math").waitFor();
+  const opened = async (): Promise<number> => {
+    const head = await page.locator(".inspector h3").textContent({ timeout: 5_000 });
+    return Number(/\d+/.exec(head ?? "")?.[0]);
+  };
+  const own = await page
+    .locator(".answer .segment")
+    .evaluateAll((parts) => parts.map((part) => Number((part as HTMLElement).dataset["round"])));
+  const first = Number(await formula.getAttribute("data-round"));
+  const after = own[own.lastIndexOf(first) + 1]!;
+  assert.ok(after - first > 2, "rounds without an element of their own");
+  // A press opens one after the other, and the last closes.
+  for (let round = first; round < after; round++) {
+    await formula.click();
+    assert.equal(await opened(), round);
+    assert.ok((await formula.getAttribute("data-open")) !== null);
+  }
+  await formula.click();
+  assert.equal(await page.locator(".inspector").count(), 0);
+  assert.match(
+    (await formula.getAttribute("title")) ?? "",
+    new RegExp(`^Round ${first}, by words; .*Round ${after - 1}, by words$`),
+  );
+  // Once a round is open, the arrows pass through all.
+  await page.locator('.answer .segment[tabindex="0"]').focus();
+  await page.keyboard.press("Enter");
+  const met = [await opened()];
+  for (let step = 1; step < Math.max(...own); step++) {
+    await page.keyboard.press("ArrowRight");
+    met.push(await opened());
+  }
+  assert.deepEqual(
+    met,
+    met.map((_, place) => place + 1),
+  );
+  await page.keyboard.press("Home");
+  await page.keyboard.press("Enter");
+  assert.equal(await page.locator(".inspector").count(), 0);
+  // While none is open, a step leads to another element.
+  await page.keyboard.press("ArrowRight");
+  assert.ok(await formula.evaluate((element) => element === document.activeElement));
+  await page.keyboard.press("ArrowRight");
+  assert.ok(await formula.evaluate((element) => element !== document.activeElement));
+  await page.keyboard.press("ArrowLeft");
+  await page.keyboard.press("Enter");
+  assert.ok((await opened()) >= first);
+  await visitor.leaveClean();
+});
+
 test("a hostile formula does nothing, and none takes long", async () => {
   // Spaces, since the server sends a word as one token.
   const bomb =
