@@ -254,6 +254,7 @@ fn votes(names: &[String], round: &Round) -> String {
                 });
                 format!("total {total:.3}  votes{}", shares.collect::<String>())
             }
+            None if round.by_one() => "is sure; no other was asked".to_owned(),
             None if round.verified => "leads; no member doubts it".to_owned(),
             // A fast end was accepted.
             None => "unverified".to_owned(),

@@ -340,6 +340,72 @@ fn a_leader_drafts_alone_and_what_is_doubted_is_drafted_by_all() {
 }
 
 #[test]
+fn the_strongest_member_answers_alone_while_it_is_sure() {
+    let strengths = json!({
+        "Ada": {"right": 9, "asked": 10}, "Quill": {"right": 1, "asked": 10},
+        "Juno": {"right": 1, "asked": 10},
+    });
+    let trust = written("strengths.json", &strengths.to_string());
+    let file = written("alone.json", "");
+    let ask = |nats: &str| {
+        json_of(&[
+            "--device",
+            "cpu",
+            "chat",
+            "What is 12 + 30?",
+            "--greedy",
+            "--trust",
+            &trust,
+            "--alone",
+            nats,
+            "--record",
+            &file,
+        ])
+    };
+    let alone = ask("1.5");
+    assert_eq!(alone["answer"], "42.");
+    let round = &alone["rounds"][0];
+    assert_eq!(round["drafters"], json!([0]));
+    assert_eq!(round["active"], json!([0, 1, 2]));
+    let asked: Vec<usize> = round["scores"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row.as_array().unwrap().len())
+        .collect();
+    assert_eq!(asked, [1, 0, 0]);
+    assert_eq!(round["normalised"], json!([]));
+    assert_eq!(
+        json_of(&["replay", &file])["rounds"],
+        json!([]),
+        "there was no vote"
+    );
+
+    // 0 asks all in any case.
+    let together = ask("0");
+    assert_eq!(
+        together["rounds"][0]["scores"][1].as_array().unwrap().len(),
+        3
+    );
+
+    let shown = run(&[
+        "--device",
+        "cpu",
+        "chat",
+        "What is 12 + 30?",
+        "--greedy",
+        "--trust",
+        &trust,
+        "--show-votes",
+    ]);
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(
+        shown.contains("* Ada") && shown.contains("is sure; no other was asked"),
+        "{shown}"
+    );
+}
+
+#[test]
 fn errors_name_the_fault_and_the_way_out() {
     let broken = written("broken.gguf", "GGUF but not really");
     assert!(failure_of(&["inspect", &broken]).contains("GGUF"));

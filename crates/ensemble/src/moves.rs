@@ -8,6 +8,7 @@
 //! 2. Drafts are cut to whole words. Fast mode accepts one that ends the answer unverified.
 //! 3. [`Move::Verify`]: every active member scores all candidates. A leader's candidate that no
 //!    member doubts is kept without a vote; otherwise the others draft too, and all verify anew.
+//!    So it is with the strongest member's answer to a first question, which it verifies by itself.
 //! 4. Shares, feedback and selection (4 to 6) are computed between the moves.
 //! 5. [`Move::Keep`]: every active member appends the winner to its text.
 //! 6. Exit and stop (7 and 8), reported by [`Move::Round`]; then the next round, or [`Move::Done`].
@@ -49,7 +50,7 @@ pub enum Move {
     },
     /// Each of `members` scores all candidates.
     Verify {
-        /// The active members, ascending.
+        /// The active members, ascending, or the strongest alone.
         members: Vec<usize>,
         /// Candidates, ascending by drafter.
         candidates: Vec<Candidate>,
@@ -58,7 +59,8 @@ pub enum Move {
     },
     /// Each of `members` appends the candidate `winner` of the last verification to its text.
     Keep {
-        /// The active members, ascending.
+        /// The active members, ascending; the strongest alone, if that ends the answer without the
+        /// others.
         members: Vec<usize>,
         /// Index into the candidates.
         winner: usize,
@@ -188,6 +190,20 @@ impl Round {
         self.candidates.iter().map(candidate).collect()
     }
 
+    /// Rows of all drafters, by candidate.
+    fn rows(&self) -> Vec<usize> {
+        let candidates = 0..self.candidates.len();
+        candidates.filter_map(|one| self.row_of(one)).collect()
+    }
+
+    /// Removes the candidates that are not put to the vote.
+    fn retain(&mut self, stands: &[bool]) {
+        let mut stand = stands.iter();
+        self.drafters.retain(|_| stand.next() != Some(&false));
+        let mut stand = stands.iter();
+        self.candidates.retain(|_| stand.next() != Some(&false));
+    }
+
     /// Inserts a member's drafts, cut to whole words, in the drafters' order. A second one that the
     /// cut makes equal to the first is left out.
     fn insert(&mut self, drafter: usize, mut draft: Draft) {
@@ -237,6 +253,8 @@ pub struct Rounds {
     leader: Option<usize>,
     /// The leader's candidate was doubted.
     doubted: bool,
+    /// The strongest member, while no other is asked.
+    alone: Option<usize>,
     in_turn: bool,
     /// Members that will leave, with the rounds in which they failed.
     failed: VecDeque<(usize, Failed)>,
@@ -257,6 +275,7 @@ impl Rounds {
             asked: Vec::new(),
             leader: None,
             doubted: false,
+            alone: None,
             in_turn: false,
             failed: VecDeque::new(),
             stop: None,
@@ -385,14 +404,18 @@ impl Rounds {
         }
         self.leader = leader.filter(|leader| may_lead && able.contains(leader));
         (self.in_turn, self.doubted) = (in_turn, false);
-        Ok(self.ask(self.leader.map_or(able, |leader| vec![leader])))
+        let strongest = self.query.strongest().filter(|_| may_lead);
+        let strongest = strongest.map(|position| self.round.active[position]);
+        self.alone = strongest.filter(|member| able.len() > 1 && able.contains(member));
+        let first = self.leader.or(self.alone);
+        Ok(self.ask(first.map_or(able, |first| vec![first])))
     }
 
-    /// Active members that draft, without `leader`.
-    fn drafting(&self, leader: Option<usize>) -> Vec<usize> {
+    /// Active members that draft, without the `first`, which has.
+    fn drafting(&self, first: Option<usize>) -> Vec<usize> {
         let drafts = |&member: &usize| self.drafts.get(member) == Some(&true);
         let active = self.round.active.iter().copied();
-        let others = active.filter(|&member| Some(member) != leader);
+        let others = active.filter(|&member| Some(member) != first);
         others.filter(drafts).collect()
     }
 
@@ -418,6 +441,9 @@ impl Rounds {
                 self.round.insert(member, draft);
             }
         }
+        if let Some(member) = self.alone {
+            return Ok(self.answered(member));
+        }
         if self.round.candidates.is_empty() {
             let others = self.drafting(self.leader);
             return match self.leader.take() {
@@ -433,8 +459,10 @@ impl Rounds {
             self.round.winner = winner;
             return self.kept();
         }
-        let rows = (0..candidates.len()).filter_map(|candidate| self.round.row_of(candidate));
-        let rows: Vec<usize> = rows.collect();
+        let rows = self.round.rows();
+        let stands = self.query.stands(&rows, &candidates);
+        self.round.retain(&stands);
+        let (rows, candidates) = (self.round.rows(), self.round.candidates());
         self.query.drafted(&rows, &candidates)?;
         self.stage = Stage::Verifying;
         Ok(Move::Verify {
@@ -444,7 +472,55 @@ impl Rounds {
         })
     }
 
-    fn verified(&mut self, scores: Vec<Vec<VerifiedScore>>) -> Result<Move, RoundError> {
+    /// The strongest member verifies by itself a draft that could be the answer; otherwise the
+    /// others draft as well.
+    fn answered(&mut self, member: usize) -> Move {
+        let candidates = self.round.candidates();
+        if !candidates
+            .first()
+            .is_some_and(|one| self.query.may_end(one))
+        {
+            return self.ask_others(member);
+        }
+        self.stage = Stage::Verifying;
+        Move::Verify {
+            members: vec![member],
+            candidates,
+            in_turn: self.in_turn,
+        }
+    }
+
+    fn ask_others(&mut self, member: usize) -> Move {
+        self.alone = None;
+        let others = self.drafting(Some(member));
+        self.ask(others)
+    }
+
+    /// The strongest member has scored its own candidates. If it is sure of the first, that is the
+    /// answer; the others have empty rows.
+    fn verified_alone(&mut self, member: usize, own: Vec<VerifiedScore>) -> Move {
+        if !own
+            .first()
+            .is_some_and(|one| self.query.certain(&one.score))
+        {
+            return self.ask_others(member);
+        }
+        let rows = self.round.active.iter();
+        let rows = rows.map(|&one| {
+            if one == member {
+                own.clone()
+            } else {
+                Vec::new()
+            }
+        });
+        self.round.scores = rows.collect();
+        self.keep()
+    }
+
+    fn verified(&mut self, mut scores: Vec<Vec<VerifiedScore>>) -> Result<Move, RoundError> {
+        if let Some(member) = self.alone {
+            return Ok(self.verified_alone(member, scores.pop().unwrap_or_default()));
+        }
         let raw = scores
             .iter()
             .map(|row| row.iter().map(|one| one.score).collect());
@@ -478,7 +554,10 @@ impl Rounds {
     fn keep(&mut self) -> Move {
         self.stage = Stage::Keeping;
         Move::Keep {
-            members: self.round.active.clone(),
+            members: match self.alone {
+                Some(member) => vec![member],
+                None => self.round.active.clone(),
+            },
             winner: self.round.winner,
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::{
     Candidate, Feedback, MEMBERS, RoundError, Score, Selection, Settings, SettingsError, Stop,
+    agreement,
     ballot::{ALIKE, Ballot},
     exit::Quality,
     feedback,
@@ -167,6 +168,33 @@ impl Query {
         place.filter(|_| self.active.len() > 1)
     }
 
+    /// Position of the strongest member, if it may answer without the others now
+    /// ([`Settings::alone`]).
+    pub fn strongest(&self) -> Option<usize> {
+        let first = self.rounds == 0 && self.said.begins() && self.leader().is_none();
+        if self.settings.alone == 0.0 || self.settings.fast || !first {
+            return None;
+        }
+        let start = |place: usize| self.start[self.active[place]];
+        let places = 0..self.active.len();
+        let place = places
+            .clone()
+            .find(|&place| self.active[place] == self.leader)?;
+        let weaker = |other: usize| other == place || start(other) < ALIKE * start(place);
+        (self.active.len() > 1 && places.into_iter().all(weaker)).then_some(place)
+    }
+
+    /// Whether this candidate of the strongest member could be the answer without a vote: it ends,
+    /// and does not repeat.
+    pub fn may_end(&self, candidate: &Candidate) -> bool {
+        candidate.ended && !self.said.has(candidate)
+    }
+
+    /// Whether a member with this score of its own candidate is sure of it ([`Settings::alone`]).
+    pub fn certain(&self, own: &Score) -> bool {
+        own.harmonic.is_some() && own.surprise() <= self.settings.alone
+    }
+
     /// Sets the drafters of this round's candidates: positions, ascending, one per candidate (twice
     /// for a member that drafted two); `candidates` is empty if their texts are not known. May be
     /// called again in a round (after a leader is doubted, say); the next round begins with all.
@@ -199,6 +227,23 @@ impl Query {
         let strengths = positions.iter().map(|&at| self.start[self.active[at]]);
         self.ballot = Ballot::new(positions, candidates, strengths, &self.said, &self.settings);
         Ok(())
+    }
+
+    /// Whether each of these candidates is put to the vote. All are, unless the strongest member's
+    /// ends the answer under [`Settings::ended_only`]: then not those of weaker members that go on
+    /// and agree with none that ends. `positions` as for [`Query::drafted`].
+    pub fn stands(&self, positions: &[usize], candidates: &[Candidate]) -> Vec<bool> {
+        let strength = |&at: &usize| self.start[self.active[at]];
+        let strongest = positions.iter().map(strength).fold(0.0, f64::max);
+        let strong = |j: usize| strength(&positions[j]) > ALIKE * strongest;
+        let all = 0..candidates.len();
+        let over = all.clone().any(|j| candidates[j].ended && strong(j));
+        if !self.settings.ended_only || !over {
+            return vec![true; candidates.len()];
+        }
+        let agreement = agreement::agreement(candidates, self.said.question());
+        let ends = |j: usize| agreement[j].iter().any(|&one| candidates[one].ended);
+        all.map(|j| strong(j) || ends(j)).collect()
     }
 
     /// Whether the verifiers of the leader's candidate (`scores`, `[active][1]`) accept it: none is

@@ -40,6 +40,11 @@ impl Said {
         self.turns.last().map_or(&[], Vec::as_slice)
     }
 
+    /// Whether the last turn may be a first question: nothing is before it but a system message.
+    pub(crate) fn begins(&self) -> bool {
+        matches!(self.turns.len(), 1 | 2)
+    }
+
     /// Appends an accepted segment.
     pub(crate) fn push(&mut self, text: &str) {
         self.answer.extend(words(text));

@@ -68,11 +68,15 @@ pub struct RecordedRound {
 }
 
 impl RecordedRound {
-    /// Whether a leader drafted alone.
-    fn led(&self) -> bool {
+    /// Whether there was no vote: a leader drafted alone, or the strongest member answered alone.
+    fn unvoted(&self) -> bool {
         let rows = self.active.as_ref().map_or(self.scores.len(), Vec::len);
+        let asked = self.scores.iter().filter(|row| !row.is_empty()).count();
         let drafters = self.drafters.as_ref();
-        drafters.is_some_and(|drafters| drafters.len() < rows.min(2))
+        drafters.is_some_and(|drafters| {
+            let one = drafters.windows(2).all(|pair| pair[0] == pair[1]);
+            drafters.len() < rows.min(2) || (one && asked < rows.min(2))
+        })
     }
 }
 
@@ -226,7 +230,7 @@ pub fn replay(run: &Run, settings: &Settings) -> Result<Replay, ReplayError> {
     query.ask(run.messages.iter().map(|turn| turn.content.as_str()));
     let mut rounds = Vec::new();
     for (index, recorded) in run.rounds.iter().enumerate() {
-        if recorded.verified && !recorded.led() {
+        if recorded.verified && !recorded.unvoted() {
             rounds.extend(play(run.members, index + 1, recorded, &mut query)?);
         }
         query.next_round();

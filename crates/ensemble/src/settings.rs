@@ -226,6 +226,15 @@ pub struct Settings {
     /// was least sure of a word's first token in its draft, with the second most probable token
     /// there (AdaFuse, arXiv 2601.06022); 0 to 1, where 0 turns it off.
     pub branch: f64,
+    /// Largest surprise in nats of the strongest member at its own draft that ends the answer, up to
+    /// which it answers without the others; 0 to 1000, where 0 lets them draft and vote in any case.
+    /// Only in the first round of a first question, where one member is the strongest: in a
+    /// conversation a member can be sure of what it has taken over from an earlier answer.
+    pub alone: f64,
+    /// Whether, once the strongest member's draft ends the answer, a weaker member's that goes on is
+    /// a candidate only if it agrees with one that ends (see [`mod@crate::agreement`]): it all but
+    /// never wins, and costs every verifier more than all others.
+    pub ended_only: bool,
     /// Whether candidates that say the same in another form share their votes in the selection (see
     /// [`mod@crate::agreement`]).
     pub agree: bool,
@@ -274,6 +283,8 @@ impl Default for Settings {
             level: true,
             confidence: 0.5,
             branch: 0.2,
+            alone: 1.5,
+            ended_only: true,
             agree: true,
             discount: 0.5,
             sure: 2.6,
@@ -317,6 +328,8 @@ impl Settings {
                 level: false,
                 confidence: 0.0,
                 branch: 0.0,
+                alone: 0.0,
+                ended_only: false,
                 agree: false,
                 discount: 1.0,
                 sure: 1000.0,
@@ -331,7 +344,8 @@ impl Settings {
 
     /// Whether verifiers need log-probabilities, which take the whole output matrix for each token.
     pub fn needs_logprobs(&self) -> bool {
-        self.scoring != Scoring::Logit || self.leader.is_some() || self.lead < 1.0
+        let judged = self.leader.is_some() || self.lead < 1.0 || self.alone > 0.0;
+        self.scoring != Scoring::Logit || judged
     }
 
     /// Whether any candidate is discounted.
@@ -398,13 +412,14 @@ const fn range(low: f64, high: f64) -> SettingRange {
 }
 
 /// All numbers of the settings.
-const NUMBERS: [Number; 15] = [
+const NUMBERS: [Number; 16] = [
     ("segmentTokens", range(1.0, 64.0), |s| {
         Some(s.segment_tokens as f64)
     }),
     ("trust", range(0.0, 4.0), |s| Some(s.trust)),
     ("confidence", range(0.0, 8.0), |s| Some(s.confidence)),
     ("branch", range(0.0, 1.0), |s| Some(s.branch)),
+    ("alone", range(0.0, 1000.0), |s| Some(s.alone)),
     ("discount", range(0.0, 1.0), |s| Some(s.discount)),
     ("sure", range(0.0, 1000.0), |s| Some(s.sure)),
     ("lead", range(0.0, 1.0), |s| Some(s.lead)),
@@ -474,7 +489,7 @@ mod tests {
                 "reward": "shares",
                 "alpha": 1.0, "rate": "code",
                 "fixedShare": 0.05, "update": "before", "selfVotes": true, "level": true, "confidence": 0.5,
-                "branch": 0.2, "agree": true, "discount": 0.5, "sure": 2.6,
+                "branch": 0.2, "alone": 1.5, "endedOnly": true, "agree": true, "discount": 0.5, "sure": 2.6,
                 "lead": 0.53, "exit": null, "leader": null, "fast": false, "maxRounds": 64, "maxCharacters": 4096,
             })
         );
@@ -506,7 +521,7 @@ mod tests {
                 "reward": "counts",
                 "alpha": 1.0, "rate": "code",
                 "fixedShare": 0.05, "update": "before", "selfVotes": true, "level": false, "confidence": 0.0,
-                "branch": 0.0, "agree": false, "discount": 1.0, "sure": 1000.0,
+                "branch": 0.0, "alone": 0.0, "endedOnly": false, "agree": false, "discount": 1.0, "sure": 1000.0,
                 "lead": 1.0, "exit": null, "leader": null, "fast": false, "maxRounds": 64, "maxCharacters": 4096,
             })
         );
@@ -532,7 +547,7 @@ mod tests {
             serde_json::to_value(Settings::ranges()).unwrap(),
             serde_json::json!({
                 "segmentTokens": range(1.0, 64.0), "trust": range(0.0, 4.0), "confidence": range(0.0, 8.0),
-                "branch": range(0.0, 1.0), "discount": range(0.0, 1.0), "sure": range(0.0, 1e3), "lead": range(0.0, 1.0),
+                "branch": range(0.0, 1.0), "alone": range(0.0, 1e3), "discount": range(0.0, 1.0), "sure": range(0.0, 1e3), "lead": range(0.0, 1.0),
                 "alpha": range(0.0, 100.0), "fixedShare": range(0.0, 1.0),
                 "maxRounds": range(1.0, 1e4), "maxCharacters": range(1.0, 1e6), "exit.warmup": range(0.0, 1e4),
                 "exit.temperature": range(0.0, 1e3), "exit.threshold": range(0.0, 1.0), "leader.doubt": range(0.0, 1e3),

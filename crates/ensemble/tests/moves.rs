@@ -131,7 +131,12 @@ struct Played {
 }
 
 fn play(case: &Case) -> Played {
-    let query = Query::new(case.members.len(), case.settings()).unwrap();
+    let mut query = Query::new(case.members.len(), case.settings()).unwrap();
+    let strengths: Vec<f64> = case.members.iter().map(Script::strength).collect();
+    query
+        .trust(&strengths, &vec![true; strengths.len()])
+        .unwrap();
+    query.ask(case.turns.iter().map(String::as_str));
     let mut rounds = Rounds::new(query, case.limits.clone(), case.on_one_device);
     let mut text = String::new();
     for segment in &case.accepted {
@@ -284,6 +289,7 @@ fn table(cases: &[Value]) -> String {
         "name",
         "members",
         "settings",
+        "turns",
         "limits",
         "onOneDevice",
         "accepted",

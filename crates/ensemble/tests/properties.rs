@@ -54,6 +54,8 @@ fn settings() -> impl Strategy<Value = Settings> {
                     level,
                     confidence,
                     branch: 0.0,
+                    alone: 0.0,
+                    ended_only: false,
                     agree,
                     discount,
                     sure,

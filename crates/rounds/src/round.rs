@@ -78,6 +78,12 @@ impl Round {
         }
     }
 
+    /// Whether one member was sure of its answer, and no other was asked.
+    pub fn by_one(&self) -> bool {
+        let rows = self.scores.iter().filter(|row| !row.is_empty());
+        self.totals.is_empty() && self.active.len() > 1 && rows.count() == 1
+    }
+
     /// Row of the member that drafted this candidate.
     pub fn place_of(&self, candidate: usize) -> Option<usize> {
         let drafter = self.drafters.get(candidate)?;

@@ -298,7 +298,8 @@ impl TakePart for Member {
     async fn draft(&mut self, limit: usize, branch: f64) -> Result<Draft, MoveError> {
         let mut draft = self.draft(limit).await?;
         if branch > 0.0 {
-            draft.second = self.draft_second(limit, branch).await?.map(Box::new);
+            let second = self.draft_second(&draft, limit, branch).await?;
+            draft.second = second.map(Box::new);
         }
         Ok(draft)
     }

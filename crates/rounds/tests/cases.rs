@@ -70,9 +70,8 @@ impl TakePart for Scripted<'_> {
         ["0", "1", "2", "3"][self.index]
     }
 
-    /// Equal for all.
     fn strength(&self) -> f64 {
-        1.0
+        self.script().strength()
     }
 
     async fn measure(&self, _messages: &[Message]) -> Result<usize, MoveError> {
@@ -209,7 +208,8 @@ fn play(case: &Case) {
         made: BTreeMap::new(),
     };
     let mut members: Vec<Scripted<'_>> = (0..case.members.len()).map(scripted).collect();
-    let messages = [Message::new("user", "?")];
+    let turns = case.turns.iter();
+    let messages: Vec<Message> = turns.map(|text| Message::new("user", text)).collect();
     let ask = Ask {
         question: Question::Conversation(&messages),
         settings: &settings,

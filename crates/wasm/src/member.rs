@@ -212,7 +212,8 @@ impl Member {
         let limit = limit as usize;
         let mut draft = self.member.draft(limit).await?;
         if let Some(branch) = branch.filter(|&branch| branch > 0.0) {
-            draft.second = self.member.draft_second(limit, branch).await?.map(Box::new);
+            let second = self.member.draft_second(&draft, limit, branch).await?;
+            draft.second = second.map(Box::new);
         }
         to_js(&draft)
     }

@@ -178,6 +178,7 @@ export async function measureRounds(
     segmentTokens,
     // A second candidate is a first round's, and random weights would always draft one.
     branch: 0,
+    alone: 0,
     maxRounds: roundsInARow,
   };
   const series = prefixes.map((prefix) => ({

@@ -1,6 +1,7 @@
 /** Details of one round: candidates, scores by verifier, and weights. */
 import type { Score, Settings } from "../protocol/engine.ts";
 import type { RoundEvent } from "../protocol/messages.ts";
+import { byOne } from "../protocol/rounds.ts";
 import { button, el, voice } from "./dom.ts";
 import { duration, plural, sentence } from "./figures.ts";
 
@@ -83,6 +84,11 @@ function turning({ active, turnedBy }: RoundEvent, { names }: InspectorContext):
 function unvoted(round: RoundEvent, { names }: InspectorContext): string {
   if (round.scores.length === 0)
     return "Fast mode took this candidate as it ended the answer; it was not scored.";
+  const member = round.candidates[round.winner]?.member ?? "";
+  if (byOne(round)) {
+    const own = round.scores.find((row) => row.length > 0)?.[round.winner];
+    return `${member}, the strongest member, was sure of its answer (surprise ${(surprise(own) ?? 0).toFixed(1)} nats), so that no other was asked.`;
+  }
   // Excludes members that abstained or only judge.
   const surprises = round.scores.flatMap(([score], place) => {
     const nats = surprise(score);
@@ -90,7 +96,7 @@ function unvoted(round: RoundEvent, { names }: InspectorContext): string {
       ? []
       : [`${names[round.active[place] ?? place] ?? ""} by ${nats.toFixed(1)}`];
   });
-  return `${round.candidates[0]?.member ?? ""} drafted for all, and no member doubted the draft. It surprised ${sentence(surprises)} nats.`;
+  return `${member} drafted for all, and no member doubted the draft. It surprised ${sentence(surprises)} nats.`;
 }
 
 /** Marks the second candidate of a member that drafted two. */

@@ -75,6 +75,12 @@ const discountField: NumberField = {
   help: "Share of its votes kept by a draft that repeats, or that ends unsurely while others go on.",
   step: 0.05,
 };
+const aloneField: NumberField = {
+  name: "alone",
+  label: "Alone if sure, nats",
+  help: "The largest model answers a first question by itself if its answer surprises it by no more; 0: all always vote.",
+  step: 0.1,
+};
 const alphaField: NumberField = {
   name: "alpha",
   label: "Feedback strength α",
@@ -176,6 +182,7 @@ export class SettingsForm {
         ),
         numeric(trustField),
         numeric(discountField),
+        numeric(aloneField),
         tick(
           "leader",
           "Leader drafts",
@@ -242,7 +249,7 @@ export class SettingsForm {
   setRules(rules: Rules, ranges: Ranges): boolean {
     const first = this.#rules === undefined;
     this.#rules = rules;
-    for (const { name } of [...segmentFields, alphaField, trustField, discountField]) {
+    for (const { name } of [...segmentFields, alphaField, trustField, discountField, aloneField]) {
       const range = ranges[name];
       if (range)
         for (const [end, value] of Object.entries({ min: range.low, max: range.high }))
@@ -345,6 +352,7 @@ export class SettingsForm {
       alpha: this.#number("alpha"),
       trust: this.#number("trust"),
       discount: this.#number("discount"),
+      alone: this.#number("alone"),
       scoring: value("scoring"),
       reward: value("reward"),
       rate: value("rate"),

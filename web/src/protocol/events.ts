@@ -41,6 +41,8 @@ export const settings = exact({
   level: flag,
   confidence: number,
   branch: number,
+  alone: number,
+  endedOnly: flag,
   agree: flag,
   discount: number,
   sure: number,

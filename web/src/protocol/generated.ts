@@ -122,6 +122,19 @@ export interface Settings {
    */
   branch: number;
   /**
+   * Largest surprise in nats of the strongest member at its own draft that ends the answer, up to
+   * which it answers without the others; 0 to 1000, where 0 lets them draft and vote in any case.
+   * Only in the first round of a first question, where one member is the strongest: in a
+   * conversation a member can be sure of what it has taken over from an earlier answer.
+   */
+  alone: number;
+  /**
+   * Whether, once the strongest member's draft ends the answer, a weaker member's that goes on is a
+   * candidate only if it agrees with one that ends (see `mod@crate::agreement`): it all but never
+   * wins, and costs every verifier more than all others.
+   */
+  endedOnly: boolean;
+  /**
    * Whether candidates that say the same in another form share their votes in the selection (see
    * `mod@crate::agreement`).
    */

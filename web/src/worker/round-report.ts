@@ -1,6 +1,7 @@
 /** Reports of rounds, as `rounds` yields them. */
 import type { Draft, Member, RoundReport } from "../protocol/engine.ts";
 import type { ConclaveError } from "../protocol/errors.ts";
+import { byOne } from "../protocol/rounds.ts";
 
 /** A candidate with its drafter; `tokens`: its length in the drafter's own tokenisation. */
 export interface Drafted extends Draft {
@@ -32,6 +33,6 @@ export const report = (members: readonly Member[], round: RoundReport, ms: Round
     ...draft,
   })),
   remote: round.active.filter((index) => members[index]!.remote !== undefined),
-  abstained: round.active.filter((_, row) => round.scores[row]?.length === 0),
+  abstained: byOne(round) ? [] : round.active.filter((_, row) => round.scores[row]?.length === 0),
   ms,
 });

@@ -173,7 +173,12 @@ for (const { name, members: scripts, accepted = [], moves, ...wanted } of cases)
         step.candidates.map(({ member }) => member),
         drafters,
       );
-      const silent = step.active.filter((_, row) => step.scores[row]?.length === 0);
+      // A member that is not asked does not abstain.
+      const asked = (member: number) =>
+        calls.some((call) => call.startsWith(`${names[member]} verify`));
+      const silent = step.active.filter(
+        (member, row) => step.scores[row]?.length === 0 && asked(member),
+      );
       assert.deepEqual([step.abstained, step.remote], [silent, []]);
     }
   });

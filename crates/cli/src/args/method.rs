@@ -56,6 +56,14 @@ pub struct Method {
     /// first round; 0 for none [default: 0.2].
     #[arg(long, value_name = "MARGIN", allow_negative_numbers = true)]
     pub branch: Option<f64>,
+    /// Surprise in nats at its own finished draft up to which the strongest member answers a first
+    /// question without the others; 0 always asks all [default: 1.5].
+    #[arg(long, value_name = "NATS", allow_negative_numbers = true)]
+    pub alone: Option<f64>,
+    /// Once the strongest member's draft ends the answer, let only drafts that end it be candidates,
+    /// and longer ones that agree with these: `on` or `off` [default: on].
+    #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
+    pub ended_only: Option<bool>,
     /// Let candidates with the same answer in another form share their votes: `on` or `off`
     /// [default: on].
     #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
@@ -164,6 +172,8 @@ impl Method {
             level: self.level.unwrap_or(defaults.level),
             confidence: self.confidence.unwrap_or(defaults.confidence),
             branch: self.branch.unwrap_or(defaults.branch),
+            alone: self.alone.unwrap_or(defaults.alone),
+            ended_only: self.ended_only.unwrap_or(defaults.ended_only),
             agree: self.agree.unwrap_or(defaults.agree),
             discount: self.discount.unwrap_or(defaults.discount),
             sure: self.sure.unwrap_or(defaults.sure),

@@ -61,6 +61,7 @@ pub async fn measure(
         segment_tokens: course.segment_tokens,
         // A second candidate is a first round's, and random weights would always draft one.
         branch: 0.0,
+        alone: 0.0,
         max_rounds: ROUNDS_IN_A_ROW,
         leader: match drafting {
             Drafting::All => None,

@@ -18,6 +18,9 @@ pub struct Case {
     /// Settings beside [`BASE`] and the defaults.
     #[serde(default)]
     pub settings: serde_json::Map<String, Value>,
+    /// The conversation's texts, the last being the question.
+    #[serde(default = "question")]
+    pub turns: Vec<String>,
     #[serde(default)]
     pub limits: Limits,
     #[serde(default)]
@@ -48,6 +51,9 @@ pub struct Script {
     /// Nats of its surprise at candidates, 2 if not listed.
     #[serde(default)]
     pub surprises: BTreeMap<String, f64>,
+    /// Its strength in the vote; 1 if not set.
+    #[serde(default)]
+    pub strength: Option<f64>,
     #[serde(default)]
     pub judges_only: bool,
     /// Numbers of the verifications from which it abstains, from 1.
@@ -59,6 +65,17 @@ pub struct Script {
     /// The call in which the caller stops the answer.
     #[serde(default)]
     pub stops: Option<String>,
+}
+
+fn question() -> Vec<String> {
+    vec!["Why?".to_owned()]
+}
+
+impl Script {
+    /// Its strength in the vote.
+    pub fn strength(&self) -> f64 {
+        self.strength.unwrap_or(1.0)
+    }
 }
 
 impl Case {

@@ -4,18 +4,21 @@ use super::{Draft, Member};
 use crate::error::MemberError;
 
 impl Member {
-    /// Draws a second draft after [`draft`](Self::draft) of the same `limit`: where the model was
-    /// least sure of a word's first token, with the most probable other token there, if the two
-    /// probabilities differ by less than `margin`. `None` under a constraint or after a thought.
+    /// Draws a second draft after `first`, the [`draft`](Self::draft) of the same `limit`: where the
+    /// model was least sure of a word's first token, with the most probable other token there, if
+    /// the two probabilities differ by less than `margin`. `None` where the first does not end the
+    /// answer (another wording of a beginning seldom wins, and costs as much to verify), under a
+    /// constraint or after a thought.
     ///
     /// # Errors
     /// As [`draft`](Self::draft).
     pub async fn draft_second(
         &mut self,
+        first: &Draft,
         limit: usize,
         margin: f64,
     ) -> Result<Option<Draft>, MemberError> {
-        if self.constraint.is_some() || self.thought {
+        if !first.ended || self.constraint.is_some() || self.thought {
             return Ok(None);
         }
         let mut decoder = self.tokenizer.decoder();
