@@ -133,8 +133,9 @@ export const event = variant({
     abstained: list(number),
     candidates: list(candidate),
     /**
-     * `scores[i][j]`: verifier i's raw score of candidate j; a member that abstained has an empty
-     * row. Empty if fast mode accepted a candidate unverified.
+     * `scores[i][j]`: verifier i's raw score of candidate j; an empty row for a member that
+     * abstained, or was not asked because the strongest was sure of its answer. Empty if fast mode
+     * accepted a candidate unverified.
      */
     scores: list(list(score)),
     /**
