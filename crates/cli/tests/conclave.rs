@@ -363,7 +363,10 @@ fn the_strongest_member_answers_alone_while_it_is_sure() {
         ])
     };
     let alone = ask("1.5");
-    assert_eq!(alone["answer"], "42.");
+    assert!(
+        alone["answer"].as_str().unwrap().ends_with("42."),
+        "{alone}"
+    );
     let round = &alone["rounds"][0];
     assert_eq!(round["drafters"], json!([0]));
     assert_eq!(round["active"], json!([0, 1, 2]));

@@ -119,12 +119,9 @@ export class MemberHost {
       if (this.#engine?.lost() !== undefined) throw new EngineFailure("The device was lost.");
       return answer;
     } catch (thrown) {
-      if (thrown instanceof WebAssembly.RuntimeError) thrown = this.#trapped = faulty(thrown);
-      return {
-        type: "failed",
-        id: request.id,
-        error: toRecord(diagnosed(thrown, this.#engine?.lost())),
-      };
+      if (thrown instanceof WebAssembly.RuntimeError) this.#trapped = faulty(thrown);
+      const error = diagnosed(this.#trapped ?? thrown, this.#engine?.lost());
+      return { type: "failed", id: request.id, error: toRecord(error) };
     }
   }
 
