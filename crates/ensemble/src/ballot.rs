@@ -30,7 +30,7 @@ pub(crate) struct Ballot {
     /// Candidates that agree with each; empty without [`Settings::agree`].
     agreement: Vec<Vec<usize>>,
     /// Candidates that end the answer although an equally strong or stronger drafter continues;
-    /// empty, like the next field, if nothing is discounted.
+    /// empty, like the next field, without [`Settings::discount`].
     early: Vec<bool>,
     discounted: Vec<bool>,
     /// Factor of each verifier's weight for confidence, `[active]`; empty without

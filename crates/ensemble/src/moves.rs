@@ -476,10 +476,8 @@ impl Rounds {
     /// others draft as well.
     fn answered(&mut self, member: usize) -> Move {
         let candidates = self.round.candidates();
-        if !candidates
-            .first()
-            .is_some_and(|one| self.query.may_end(one))
-        {
+        // A member with a second candidate knows of another answer.
+        if !matches!(&candidates[..], [one] if self.query.may_end(one)) {
             return self.ask_others(member);
         }
         self.stage = Stage::Verifying;

@@ -123,9 +123,10 @@ export interface Settings {
   branch: number;
   /**
    * Largest surprise in nats of the strongest member at its own draft that ends the answer, up to
-   * which it answers without the others; 0 to 1000, where 0 lets them draft and vote in any case.
-   * Only in the first round of a first question, where one member is the strongest: in a
-   * conversation a member can be sure of what it has taken over from an earlier answer.
+   * which it answers without the others if it has no second candidate; 0 to 1000, where 0 lets them
+   * draft and vote in any case. Only in the first round of a first question, where one member is
+   * the strongest: in a conversation a member can be sure of what it has taken over from an earlier
+   * answer.
    */
   alone: number;
   /**
