@@ -317,7 +317,7 @@ export class SettingsForm {
     const settings = this.#rules?.[rule];
     if (!settings) return;
     this.#rule = rule;
-    for (const name of ["segmentTokens", "alpha", "trust", "discount"] as const)
+    for (const name of ["segmentTokens", "alpha", "trust", "discount", "alone"] as const)
       this.#control(name).value = String(settings[name]);
     for (const name of chosen) this.#control(name).value = settings[name];
     for (const name of ticked) this.#box(name).checked = settings[name];
