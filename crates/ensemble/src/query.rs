@@ -184,10 +184,10 @@ impl Query {
         (self.active.len() > 1 && places.into_iter().all(weaker)).then_some(place)
     }
 
-    /// Whether this candidate of the strongest member could be the answer without a vote: it ends,
-    /// and does not repeat.
+    /// Whether this candidate of the strongest member could be the answer without a vote: it says
+    /// something, ends, and does not repeat.
     pub fn may_end(&self, candidate: &Candidate) -> bool {
-        candidate.ended && !self.said.has(candidate)
+        candidate.ended && !candidate.text.is_empty() && !self.said.has(candidate)
     }
 
     /// Whether a member with this score of its own candidate is sure of it ([`Settings::alone`]).

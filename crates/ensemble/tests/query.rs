@@ -445,3 +445,18 @@ fn rows_of_different_kinds_meet_as_shares() {
     let scores = [1f64, 2.0].map(|nats| 1.0 / (0.5 + nats));
     assert!((shares[0][0] - scores[0] / (scores[0] + scores[1])).abs() < 1e-12);
 }
+
+#[test]
+fn an_answer_without_words_is_put_to_the_vote() {
+    let mut query = Query::new(2, Settings::default()).unwrap();
+    query.trust(&[1.0, 3.0], &[true, true]).unwrap();
+    query.ask(["Why?"]);
+    assert_eq!(query.strongest(), Some(1));
+    let ended = |text: &str| Candidate {
+        text: text.to_owned(),
+        ended: true,
+    };
+    for (text, may) in [("", false), ("why", false), ("Because.", true)] {
+        assert_eq!(query.may_end(&ended(text)), may, "{text}");
+    }
+}
