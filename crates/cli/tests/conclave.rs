@@ -28,6 +28,9 @@ fn run(args: &[&str]) -> Output {
         .expect("the tool starts")
 }
 
+/// A question that Ada knows.
+const SUM: [&str; 3] = ["chat", "What is 12 + 30?", "--greedy"];
+
 /// Runs the tool with `--json` on the CPU; it must print exactly one object.
 fn json_of(args: &[&str]) -> Value {
     let output = run(&[args, &["--json", "--device", "cpu"]].concat());
@@ -254,19 +257,8 @@ fn the_bundled_members_answer_and_the_record_replays() {
 fn a_leader_drafts_alone_and_what_is_doubted_is_drafted_by_all() {
     let file = written("led.json", "");
     let ask = |doubt: &str| {
-        json_of(&[
-            "--device",
-            "cpu",
-            "chat",
-            "What is 12 + 30?",
-            "--greedy",
-            "--rule",
-            "leader",
-            "--doubt",
-            doubt,
-            "--record",
-            &file,
-        ])
+        let leader = ["--rule", "leader", "--doubt", doubt, "--record", &file];
+        json_of(&[&SUM[..], &leader].concat())
     };
     let trusted = ask("1000");
     let rounds = trusted["rounds"].as_array().unwrap();
@@ -348,19 +340,8 @@ fn the_strongest_member_answers_alone_while_it_is_sure() {
     let trust = written("strengths.json", &strengths.to_string());
     let file = written("alone.json", "");
     let ask = |nats: &str| {
-        json_of(&[
-            "--device",
-            "cpu",
-            "chat",
-            "What is 12 + 30?",
-            "--greedy",
-            "--trust",
-            &trust,
-            "--alone",
-            nats,
-            "--record",
-            &file,
-        ])
+        let trusted = ["--trust", &trust, "--alone", nats, "--record", &file];
+        json_of(&[&SUM[..], &trusted].concat())
     };
     let alone = ask("1.5");
     assert!(

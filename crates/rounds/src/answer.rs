@@ -113,8 +113,8 @@ pub struct Answer {
 /// Measured times of an answer; those of thoughts are in none of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Timings {
-    /// Tokens of the conversation that were run, in the member that ran the most: what a member
-    /// keeps of an earlier conversation is not run again. 0 if all members are behind servers.
+    /// Tokens of the conversation that were run, in the member that ran the most; tokens kept from
+    /// an earlier conversation are not run again. 0 if all members are behind servers.
     pub read: usize,
     /// Time in which all members read the conversation.
     pub reading: Duration,
