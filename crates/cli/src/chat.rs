@@ -174,6 +174,9 @@ async fn ask(
                 eprintln!("(stopped: the context is full{advice})");
             }
             "silence" => eprintln!("(stopped: no member had more to say)"),
+            "repetition" => {
+                eprintln!("(stopped: the answer only repeats itself; --max-repeats allows more)")
+            }
             _ => {}
         }
         let rounds: Vec<Credit> = answer.rounds.iter().map(Credit::from).collect();

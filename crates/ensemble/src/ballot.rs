@@ -25,6 +25,8 @@ pub(crate) struct Ballot {
     pub drafters: Vec<usize>,
     /// The strongest drafter's candidate does not end the answer.
     pub open: bool,
+    /// Every candidate only repeats; false without [`Settings::discount`].
+    pub repeats: bool,
     /// Candidates that end the answer; empty, like the next three fields, if texts are not known.
     ended: Vec<bool>,
     /// Candidates that agree with each; empty without [`Settings::agree`].
@@ -74,6 +76,7 @@ impl Ballot {
             let early = |&(strength, ended): &(f64, bool)| ended && ALIKE * strength <= going_on;
             ballot.early = drafted.iter().map(early).collect();
             ballot.discounted = candidates.iter().map(|one| said.has(one)).collect();
+            ballot.repeats = !candidates.is_empty() && !ballot.discounted.contains(&false);
         }
         ballot
     }

@@ -15,6 +15,9 @@ pub enum Stop {
     Length,
     /// The round added no text, so the next would draft from where this one did.
     Silence,
+    /// Every candidate of [`Settings::max_repeats`](crate::Settings::max_repeats) rounds in a row
+    /// only repeats.
+    Repetition,
     /// The context of the last member is full.
     Context,
     /// The answer has [`Limits::tokens`].
@@ -34,6 +37,7 @@ impl Stop {
             Self::Rounds => "rounds",
             Self::Length => "length",
             Self::Silence => "silence",
+            Self::Repetition => "repetition",
             Self::Context => "context",
             Self::Tokens => "tokens",
             Self::Text => "stop",

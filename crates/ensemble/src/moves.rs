@@ -8,6 +8,8 @@
 //! 2. Drafts are cut to whole words. Fast mode accepts one that ends the answer unverified.
 //! 3. [`Move::Verify`]: every active member scores all candidates. A leader's candidate that no
 //!    member doubts is kept without a vote; otherwise the others draft too, and all verify anew.
+//!    One that only repeats is doubted unverified. If all candidates repeat and one more such round
+//!    would end the answer, all draft anew, and from then on what is not in the answer yet.
 //!    So it is with the strongest member's answer to a first question, which it verifies by itself.
 //! 4. Shares, feedback and selection (4 to 6) are computed between the moves.
 //! 5. [`Move::Keep`]: every active member appends the winner to its text.
@@ -45,6 +47,8 @@ pub enum Move {
         ///
         /// [`Settings::branch`]: crate::Settings::branch
         branch: f64,
+        /// Drafts must not repeat the answer so far: it goes in a circle.
+        novel: bool,
         /// One member after the other, until one fails.
         in_turn: bool,
     },
@@ -255,6 +259,8 @@ pub struct Rounds {
     doubted: bool,
     /// The strongest member, while no other is asked.
     alone: Option<usize>,
+    /// The answer has gone in a circle: drafts must not repeat it.
+    novel: bool,
     in_turn: bool,
     /// Members that will leave, with the rounds in which they failed.
     failed: VecDeque<(usize, Failed)>,
@@ -276,6 +282,7 @@ impl Rounds {
             leader: None,
             doubted: false,
             alone: None,
+            novel: false,
             in_turn: false,
             failed: VecDeque::new(),
             stop: None,
@@ -431,6 +438,7 @@ impl Rounds {
                 }
                 _ => 0.0,
             },
+            novel: self.novel,
             in_turn: self.in_turn,
         }
     }
@@ -459,6 +467,20 @@ impl Rounds {
             self.round.winner = winner;
             return self.kept();
         }
+        // The others may know a way out of a circle.
+        if self.led()
+            && self.query.repeats(&candidates[0])
+            && let Some(others) = self.doubt()
+        {
+            return Ok(others);
+        }
+        if !self.novel && self.query.circles(&candidates) {
+            self.novel = true;
+            self.round.drafters.clear();
+            self.round.candidates.clear();
+            let able = self.drafting(None);
+            return Ok(self.ask(able));
+        }
         let rows = self.round.rows();
         let stands = self.query.stands(&rows, &candidates);
         self.round.retain(&stands);
@@ -470,6 +492,18 @@ impl Rounds {
             candidates,
             in_turn: self.in_turn,
         })
+    }
+
+    /// Whether the leader's candidate is the only one.
+    fn led(&self) -> bool {
+        self.leader.is_some() && !self.doubted
+    }
+
+    /// Doubts the leader's candidate: the others draft too, if any can.
+    fn doubt(&mut self) -> Option<Move> {
+        self.doubted = true;
+        let others = self.drafting(self.leader);
+        (!others.is_empty()).then(|| self.ask(others))
     }
 
     /// The strongest member verifies by itself a draft that could be the answer; otherwise the
@@ -524,14 +558,12 @@ impl Rounds {
             .map(|row| row.iter().map(|one| one.score).collect());
         let raw: Vec<Vec<Score>> = raw.collect();
         self.round.scores = scores;
-        if self.leader.is_some() && !self.doubted {
+        if self.led() {
             if self.query.trusts(&raw)? {
                 return Ok(self.keep());
             }
-            self.doubted = true;
-            let others = self.drafting(self.leader);
-            if !others.is_empty() {
-                return Ok(self.ask(others));
+            if let Some(others) = self.doubt() {
+                return Ok(others);
             }
         }
         let shares = self.query.normalise(&raw)?;

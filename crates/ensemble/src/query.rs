@@ -48,6 +48,8 @@ pub struct Query {
     leads: bool,
     /// Rounds that are over.
     rounds: usize,
+    /// The last of them in a row in which every candidate only repeats.
+    repeats: usize,
     characters: usize,
 }
 
@@ -74,6 +76,7 @@ impl Query {
             leader: 0,
             leads: false,
             rounds: 0,
+            repeats: 0,
             characters: 0,
         })
     }
@@ -433,8 +436,26 @@ impl Query {
         Ok(())
     }
 
+    /// Whether this candidate only repeats the conversation, the answer or itself (see
+    /// [`mod@crate::repetition`]); false without [`Settings::discount`].
+    pub fn repeats(&self, candidate: &Candidate) -> bool {
+        self.settings.discounts() && self.said.has(candidate)
+    }
+
+    /// Whether the answer goes in a circle: each of these candidates only repeats and goes on, as in
+    /// the rounds before, and one more such round would end it ([`Settings::max_repeats`]).
+    pub fn circles(&self, candidates: &[Candidate]) -> bool {
+        let again = |one: &Candidate| !one.ended && self.repeats(one);
+        self.repeats + 2 >= self.settings.max_repeats && candidates.iter().all(again)
+    }
+
     /// Ends the round with its `winner`; returns the reason if that ends the answer.
     pub fn stop(&mut self, winner: &Candidate) -> Option<Stop> {
+        self.repeats = if self.ballot.repeats {
+            self.repeats + 1
+        } else {
+            0
+        };
         self.next_round();
         if self.settings.reads() {
             self.said.push(&winner.text);
@@ -444,6 +465,8 @@ impl Query {
             Some(Stop::Ended)
         } else if winner.text.is_empty() {
             Some(Stop::Silence)
+        } else if self.repeats >= self.settings.max_repeats {
+            Some(Stop::Repetition)
         } else if self.characters >= self.settings.max_characters {
             Some(Stop::Length)
         } else if self.rounds >= self.settings.max_rounds {

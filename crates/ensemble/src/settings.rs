@@ -263,6 +263,10 @@ pub struct Settings {
     pub fast: bool,
     /// Maximum rounds of an answer; 1 to 10 000.
     pub max_rounds: usize,
+    /// The answer ends after this many rounds in a row in which every candidate only repeats (see
+    /// [`mod@crate::repetition`]); 1 to 10 000. In the last but one the members draft anew, and from
+    /// then on what is not in the answer yet. It needs a [`discount`](Self::discount) below 1.
+    pub max_repeats: usize,
     /// The answer ends with the segment that brings it to this many characters (Unicode scalar
     /// values); 1 to 1 000 000. Segments are never cut for it.
     pub max_characters: usize,
@@ -294,6 +298,7 @@ impl Default for Settings {
             leader: None,
             fast: false,
             max_rounds: 64,
+            max_repeats: 3,
             max_characters: 4096,
         }
     }
@@ -413,7 +418,7 @@ const fn range(low: f64, high: f64) -> SettingRange {
 }
 
 /// All numbers of the settings.
-const NUMBERS: [Number; 16] = [
+const NUMBERS: [Number; 17] = [
     ("segmentTokens", range(1.0, 64.0), |s| {
         Some(s.segment_tokens as f64)
     }),
@@ -428,6 +433,9 @@ const NUMBERS: [Number; 16] = [
     ("fixedShare", range(0.0, 1.0), |s| Some(s.fixed_share)),
     ("maxRounds", range(1.0, 10_000.0), |s| {
         Some(s.max_rounds as f64)
+    }),
+    ("maxRepeats", range(1.0, 10_000.0), |s| {
+        Some(s.max_repeats as f64)
     }),
     ("maxCharacters", range(1.0, 1_000_000.0), |s| {
         Some(s.max_characters as f64)
@@ -491,7 +499,7 @@ mod tests {
                 "alpha": 1.0, "rate": "code",
                 "fixedShare": 0.05, "update": "before", "selfVotes": true, "level": true, "confidence": 0.5,
                 "branch": 0.2, "alone": 1.5, "endedOnly": true, "agree": true, "discount": 0.5, "sure": 2.6,
-                "lead": 0.53, "exit": null, "leader": null, "fast": false, "maxRounds": 64, "maxCharacters": 4096,
+                "lead": 0.53, "exit": null, "leader": null, "fast": false, "maxRounds": 64, "maxRepeats": 3, "maxCharacters": 4096,
             })
         );
         let given: Settings = serde_json::from_str(
@@ -523,7 +531,7 @@ mod tests {
                 "alpha": 1.0, "rate": "code",
                 "fixedShare": 0.05, "update": "before", "selfVotes": true, "level": false, "confidence": 0.0,
                 "branch": 0.0, "alone": 0.0, "endedOnly": false, "agree": false, "discount": 1.0, "sure": 1000.0,
-                "lead": 1.0, "exit": null, "leader": null, "fast": false, "maxRounds": 64, "maxCharacters": 4096,
+                "lead": 1.0, "exit": null, "leader": null, "fast": false, "maxRounds": 64, "maxRepeats": 3, "maxCharacters": 4096,
             })
         );
     }
@@ -550,7 +558,7 @@ mod tests {
                 "segmentTokens": range(1.0, 64.0), "trust": range(0.0, 4.0), "confidence": range(0.0, 8.0),
                 "branch": range(0.0, 1.0), "alone": range(0.0, 1e3), "discount": range(0.0, 1.0), "sure": range(0.0, 1e3), "lead": range(0.0, 1.0),
                 "alpha": range(0.0, 100.0), "fixedShare": range(0.0, 1.0),
-                "maxRounds": range(1.0, 1e4), "maxCharacters": range(1.0, 1e6), "exit.warmup": range(0.0, 1e4),
+                "maxRounds": range(1.0, 1e4), "maxRepeats": range(1.0, 1e4), "maxCharacters": range(1.0, 1e6), "exit.warmup": range(0.0, 1e4),
                 "exit.temperature": range(0.0, 1e3), "exit.threshold": range(0.0, 1.0), "leader.doubt": range(0.0, 1e3),
             })
         );

@@ -46,9 +46,11 @@ impl Scripted<'_> {
         &mut self,
         tokens: usize,
         branch: f64,
+        novel: bool,
         stage: &mut Stage,
     ) -> Result<Option<Draft>, Failed> {
-        let number = self.call("draft", &format!(" {tokens}"), stage)?;
+        let novel = if novel { " novel" } else { "" };
+        let number = self.call("draft", &format!(" {tokens}{novel}"), stage)?;
         let drafts = &self.script.drafts;
         let draft = |text: &String| Draft {
             ended: text.ends_with('.'),
@@ -179,10 +181,11 @@ fn play(case: &Case) -> Played {
                 members: who,
                 tokens,
                 branch,
+                novel,
                 in_turn,
             } => {
                 let drafts = each(&mut members, &who, in_turn, |one| {
-                    one.draft(tokens, branch, &mut stage)
+                    one.draft(tokens, branch, novel, &mut stage)
                 });
                 outcome(drafts, Event::Drafted)
             }

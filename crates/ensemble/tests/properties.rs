@@ -64,6 +64,7 @@ fn settings() -> impl Strategy<Value = Settings> {
                     exit,
                     fast,
                     max_rounds: rounds,
+                    max_repeats: 3,
                     max_characters: length,
                 }
             },

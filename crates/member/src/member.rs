@@ -17,6 +17,7 @@ mod bare;
 mod chosen;
 mod constrained;
 mod embedding;
+mod novel;
 mod prefixes;
 mod second;
 mod thought;

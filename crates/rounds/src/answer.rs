@@ -92,8 +92,9 @@ pub struct Left {
 pub struct Answer {
     /// The accepted segments joined, up to the first stop text.
     pub text: String,
-    /// Reason of the end: a rule of the method (`ended`, `rounds`, `length`, `silence`), a limit
-    /// (`tokens`, `stop`), `context` if the context of the last member is full, or [`STOPPED`].
+    /// Reason of the end: a rule of the method (`ended`, `rounds`, `length`, `silence`,
+    /// `repetition`), a limit (`tokens`, `stop`), `context` if the context of the last member is
+    /// full, or [`STOPPED`].
     pub stopped: &'static str,
     /// Tokens of the conversation, in the member that has the most.
     pub prompt_tokens: usize,

@@ -118,9 +118,10 @@ pub(crate) async fn drive<M: TakePart>(
                 members: who,
                 tokens,
                 branch,
+                novel,
                 in_turn,
             } => {
-                let draft = async |member: &mut M| member.draft(tokens, branch).await;
+                let draft = async |member: &mut M| member.draft(tokens, branch, novel).await;
                 let drafts = each(members, &who, in_turn, draft).await;
                 outcome(late.drafted(drafts), &mut errors, Event::Drafted)
             }

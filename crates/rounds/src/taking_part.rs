@@ -177,11 +177,17 @@ pub trait TakePart {
     }
 
     /// Drafts a segment of at most `limit` of its tokens, not yet cut to whole words; with a second
-    /// one if its least margin of a word is below `branch`, where the member can draft such.
+    /// one if its least margin of a word is below `branch`, and a `novel` one without runs of tokens
+    /// that the answer has already, where the member can draft such.
     ///
     /// # Errors
     /// Those of running the model; [`Failure::ContextFull`] if there is no room.
-    async fn draft(&mut self, limit: usize, branch: f64) -> Result<Draft, MoveError>;
+    async fn draft(
+        &mut self,
+        limit: usize,
+        branch: f64,
+        novel: bool,
+    ) -> Result<Draft, MoveError>;
 
     /// Scores all candidates, `[candidates]`; empty for a member that only drafts.
     ///
@@ -295,8 +301,16 @@ impl TakePart for Member {
         Ok(self.think_while(go_on).await?)
     }
 
-    async fn draft(&mut self, limit: usize, branch: f64) -> Result<Draft, MoveError> {
-        let mut draft = self.draft(limit).await?;
+    async fn draft(
+        &mut self,
+        limit: usize,
+        branch: f64,
+        novel: bool,
+    ) -> Result<Draft, MoveError> {
+        let mut draft = match novel {
+            true => self.draft_novel(limit).await?,
+            false => self.draft(limit).await?,
+        };
         if branch > 0.0 {
             let second = self.draft_second(&draft, limit, branch).await?;
             draft.second = second.map(Box::new);
@@ -387,7 +401,12 @@ impl TakePart for Remote {
         self.drafts()
     }
 
-    async fn draft(&mut self, limit: usize, _branch: f64) -> Result<Draft, MoveError> {
+    async fn draft(
+        &mut self,
+        limit: usize,
+        _branch: f64,
+        _novel: bool,
+    ) -> Result<Draft, MoveError> {
         let Drafted {
             text,
             ended,
@@ -547,8 +566,13 @@ impl TakePart for AnyMember {
         its!(self, member => TakePart::drafts(&**member))
     }
 
-    async fn draft(&mut self, limit: usize, branch: f64) -> Result<Draft, MoveError> {
-        its!(self, member => TakePart::draft(&mut **member, limit, branch).await)
+    async fn draft(
+        &mut self,
+        limit: usize,
+        branch: f64,
+        novel: bool,
+    ) -> Result<Draft, MoveError> {
+        its!(self, member => TakePart::draft(&mut **member, limit, branch, novel).await)
     }
 
     async fn verify(

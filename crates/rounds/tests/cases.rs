@@ -107,8 +107,14 @@ impl TakePart for Scripted<'_> {
         !self.script().judges_only
     }
 
-    async fn draft(&mut self, limit: usize, branch: f64) -> Result<Draft, MoveError> {
-        let number = self.call("draft", &format!(" {limit}"))?;
+    async fn draft(
+        &mut self,
+        limit: usize,
+        branch: f64,
+        novel: bool,
+    ) -> Result<Draft, MoveError> {
+        let novel = if novel { " novel" } else { "" };
+        let number = self.call("draft", &format!(" {limit}{novel}"))?;
         let script = self.script();
         let draft = |text: &String| Draft {
             ended: text.ends_with('.'),

@@ -133,9 +133,9 @@ fn finish_with(reader: &CallReader, stop: &str) -> &'static str {
 }
 
 /// Maps a stop reason; any limit (of the client, the method or the context) is `length`.
-fn finish_of(stop: &str) -> &'static str {
+pub(crate) fn finish_of(stop: &str) -> &'static str {
     match stop {
-        "ended" | "stop" | "silence" => "stop",
+        "ended" | "stop" | "silence" | "repetition" => "stop",
         _ => "length",
     }
 }

@@ -57,11 +57,12 @@ pub struct Ensemble {
 }
 
 impl Ensemble {
-    /// Returns `settings` without the method's limits of rounds and characters: `max_tokens` or the
-    /// context ends an answer.
+    /// Returns `settings` without the method's limits of rounds, repetition and characters:
+    /// `max_tokens` or the context ends an answer.
     pub fn without_limits(settings: Settings) -> Settings {
         Settings {
             max_rounds: 10_000,
+            max_repeats: 10_000,
             max_characters: 1_000_000,
             ..settings
         }

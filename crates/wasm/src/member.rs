@@ -207,10 +207,19 @@ impl Member {
     }
 
     /// Draws up to `limit` tokens: `{text, ended, tokens, second?}`; the second draft where two tokens'
-    /// probabilities differ by less than `branch`.
-    pub async fn draft(&mut self, limit: u32, branch: Option<f64>) -> Result<JsValue, Failure> {
+    /// probabilities differ by less than `branch`. A `novel` draft repeats no run of six tokens of
+    /// the answer.
+    pub async fn draft(
+        &mut self,
+        limit: u32,
+        branch: Option<f64>,
+        novel: Option<bool>,
+    ) -> Result<JsValue, Failure> {
         let limit = limit as usize;
-        let mut draft = self.member.draft(limit).await?;
+        let mut draft = match novel {
+            Some(true) => self.member.draft_novel(limit).await?,
+            _ => self.member.draft(limit).await?,
+        };
         if let Some(branch) = branch.filter(|&branch| branch > 0.0) {
             let second = self.member.draft_second(&draft, limit, branch).await?;
             draft.second = second.map(Box::new);

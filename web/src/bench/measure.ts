@@ -180,6 +180,7 @@ export async function measureRounds(
     branch: 0,
     alone: 0,
     maxRounds: roundsInARow,
+    maxRepeats: roundsInARow,
   };
   const series = prefixes.map((prefix) => ({
     asked: prefix,

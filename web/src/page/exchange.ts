@@ -36,6 +36,7 @@ export const stops: Record<string, string> = {
   rounds: "stopped at the most rounds allowed",
   length: "stopped at the greatest length allowed",
   silence: "stopped, since a round added nothing",
+  repetition: "stopped, since the models only repeated themselves",
   context: "stopped, since the context is full",
   stopped: "stopped by you",
   failed: "broken off by an error",

@@ -15,7 +15,6 @@ import {
 import { button, el } from "./dom.ts";
 
 interface NumberField {
-  name: string;
   label: string;
   help: string;
   step: number;
@@ -24,38 +23,56 @@ interface NumberField {
   max?: number;
 }
 
-const segmentFields: NumberField[] = [
-  {
-    name: "segmentTokens",
+/** The method's numbers in the form. */
+const numbers = {
+  segmentTokens: {
     label: "Segment length L",
     help: "Tokens a member drafts in one round, at most.",
     step: 1,
   },
-  {
-    name: "maxRounds",
+  maxRounds: {
     label: "Rounds, at most",
     help: "The answer stops after so many segments.",
     step: 1,
   },
-];
-const samplingFields: NumberField[] = [
-  {
-    name: "temperature",
+  trust: {
+    label: "Trust in size",
+    help: "How much more larger models' votes count; 0: all the same.",
+    step: 0.05,
+  },
+  discount: {
+    label: "Discount",
+    help: "Share of its votes kept by a draft that repeats, or that ends unsurely while others go on.",
+    step: 0.05,
+  },
+  alone: {
+    label: "Alone if sure, nats",
+    help: "The largest model answers a first question by itself if its answer surprises it by no more; 0: all always vote.",
+    step: 0.1,
+  },
+  alpha: {
+    label: "Feedback strength α",
+    help: "0 keeps all weights equal.",
+    step: 0.1,
+  },
+} satisfies Partial<Record<keyof Settings, NumberField>>;
+const numbered = Object.keys(numbers) as (keyof typeof numbers)[];
+const samplingFields = {
+  temperature: {
     label: "Temperature",
     help: "0 always takes the likeliest token; higher is more varied.",
     min: 0,
     max: 2,
     step: 0.05,
   },
-  {
-    name: "topP",
+  topP: {
     label: "Top-p",
     help: "Draw only from the likeliest tokens that hold this much probability.",
     min: 0.05,
     max: 1,
     step: 0.05,
   },
-];
+} satisfies Partial<Record<keyof Sampling, NumberField>>;
 /** The method's choices in the form. */
 const chosen = ["scoring", "reward", "rate", "update"] as const;
 const ticked = ["scoreEnd", "selfVotes", "level", "agree", "fast"] as const;
@@ -63,31 +80,6 @@ const ticked = ["scoreEnd", "selfVotes", "level", "agree", "fast"] as const;
 const mostCharacters = 200_000;
 /** Value of the rule's select after a switch was changed. */
 const own = "own";
-const trustField: NumberField = {
-  name: "trust",
-  label: "Trust in size",
-  help: "How much more larger models' votes count; 0: all the same.",
-  step: 0.05,
-};
-const discountField: NumberField = {
-  name: "discount",
-  label: "Discount",
-  help: "Share of its votes kept by a draft that repeats, or that ends unsurely while others go on.",
-  step: 0.05,
-};
-const aloneField: NumberField = {
-  name: "alone",
-  label: "Alone if sure, nats",
-  help: "The largest model answers a first question by itself if its answer surprises it by no more; 0: all always vote.",
-  step: 0.1,
-};
-const alphaField: NumberField = {
-  name: "alpha",
-  label: "Feedback strength α",
-  help: "0 keeps all weights equal.",
-  step: 0.1,
-};
-
 export interface ChosenSettings {
   settings: Settings;
   sampling: Partial<Sampling>;
@@ -133,8 +125,10 @@ export class SettingsForm {
     const groups = [
       group(
         "Drafting",
-        ...segmentFields.map(numeric),
-        ...samplingFields.map(numeric),
+        numeric("segmentTokens", numbers.segmentTokens),
+        numeric("maxRounds", numbers.maxRounds),
+        numeric("temperature", samplingFields.temperature),
+        numeric("topP", samplingFields.topP),
         seed(),
         select<Thinking>(
           "thinking",
@@ -180,9 +174,9 @@ export class SettingsForm {
           "Same answers agree",
           "Drafts that say the same in another form share their votes.",
         ),
-        numeric(trustField),
-        numeric(discountField),
-        numeric(aloneField),
+        numeric("trust", numbers.trust),
+        numeric("discount", numbers.discount),
+        numeric("alone", numbers.alone),
         tick(
           "leader",
           "Leader drafts",
@@ -211,7 +205,7 @@ export class SettingsForm {
             "fixed-share": "A fixed share",
           },
         ),
-        numeric(alphaField),
+        numeric("alpha", numbers.alpha),
         select<Settings["update"]>(
           "update",
           "Weights change",
@@ -249,7 +243,7 @@ export class SettingsForm {
   setRules(rules: Rules, ranges: Ranges): boolean {
     const first = this.#rules === undefined;
     this.#rules = rules;
-    for (const { name } of [...segmentFields, alphaField, trustField, discountField, aloneField]) {
+    for (const name of numbered) {
       const range = ranges[name];
       if (range)
         for (const [end, value] of Object.entries({ min: range.low, max: range.high }))
@@ -317,8 +311,8 @@ export class SettingsForm {
     const settings = this.#rules?.[rule];
     if (!settings) return;
     this.#rule = rule;
-    for (const name of ["segmentTokens", "alpha", "trust", "discount", "alone"] as const)
-      this.#control(name).value = String(settings[name]);
+    for (const name of numbered)
+      if (name !== "maxRounds") this.#control(name).value = String(settings[name]);
     for (const name of chosen) this.#control(name).value = settings[name];
     for (const name of ticked) this.#box(name).checked = settings[name];
     this.#box("exit").checked = settings.exit !== null;
@@ -347,24 +341,15 @@ export class SettingsForm {
       this.#control(name).value as Settings[K];
     return {
       ...base,
-      segmentTokens: this.#number("segmentTokens"),
-      maxRounds: this.#number("maxRounds"),
-      alpha: this.#number("alpha"),
-      trust: this.#number("trust"),
-      discount: this.#number("discount"),
-      alone: this.#number("alone"),
+      ...entries(numbered, (name) => this.#number(name)),
+      ...entries(ticked, (name) => this.#box(name).checked),
       scoring: value("scoring"),
       reward: value("reward"),
       rate: value("rate"),
       update: value("update"),
-      scoreEnd: this.#box("scoreEnd").checked,
-      selfVotes: this.#box("selfVotes").checked,
-      level: this.#box("level").checked,
-      agree: this.#box("agree").checked,
       leader: this.#box("leader").checked
         ? (base.leader ?? this.#rules?.leader.leader ?? null)
         : null,
-      fast: this.#box("fast").checked,
       // The threshold is a share of 1/n: half an equal vote, as in the paper's example.
       exit: this.#box("exit").checked
         ? (base.exit ?? { warmup: 3, temperature: 6, threshold: 0.5 })
@@ -432,7 +417,12 @@ function field(name: string, label: string, help: string, control: HTMLElement):
   );
 }
 
-function numeric({ name, label, help, ...ends }: NumberField): HTMLElement {
+/** An object with the value of each name. */
+function entries<K extends string, V>(names: readonly K[], value: (name: K) => V): Record<K, V> {
+  return Object.fromEntries(names.map((name) => [name, value(name)])) as Record<K, V>;
+}
+
+function numeric(name: string, { label, help, ...ends }: NumberField): HTMLElement {
   return field(
     name,
     label,

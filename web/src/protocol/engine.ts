@@ -134,7 +134,12 @@ export interface Member {
    * of two tokens differ by less than `branch`. A member that waits for a server obeys the signal;
    * others end at once.
    */
-  draft(maxTokens: number, branch?: number, signal?: AbortSignal): Promise<Draft | undefined>;
+  draft(
+    maxTokens: number,
+    branch?: number,
+    novel?: boolean,
+    signal?: AbortSignal,
+  ): Promise<Draft | undefined>;
   /** A score of each candidate; none if it abstains. */
   verify(
     candidates: Candidate[],
@@ -160,7 +165,7 @@ export interface Constraint {
 
 /** A member run by an engine; never abstains. */
 export interface EngineMember extends Member {
-  draft(maxTokens: number, branch?: number): Promise<Draft>;
+  draft(maxTokens: number, branch?: number, novel?: boolean): Promise<Draft>;
 }
 
 /** A member as its engine's module exports it. It takes a constraint in place of a form. */
@@ -203,7 +208,14 @@ export interface Failure {
 
 /** Next task of the members, which are indices. */
 export type RoundsMove =
-  | { kind: "draft"; members: number[]; tokens: number; branch: number; inTurn: boolean }
+  | {
+      kind: "draft";
+      members: number[];
+      tokens: number;
+      branch: number;
+      novel: boolean;
+      inTurn: boolean;
+    }
   | { kind: "verify"; members: number[]; candidates: Candidate[]; inTurn: boolean }
   | { kind: "keep"; members: number[]; winner: number; inTurn?: false }
   | { kind: "round"; round: RoundReport }

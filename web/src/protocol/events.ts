@@ -51,6 +51,7 @@ export const settings = exact({
   leader: nullable(exact({ doubt: number })),
   fast: flag,
   maxRounds: number,
+  maxRepeats: number,
   maxCharacters: number,
 });
 /**
@@ -87,6 +88,7 @@ export const stopReason = oneOf(
   "rounds",
   "length",
   "silence",
+  "repetition",
   "context",
   "tokens",
   "stop",

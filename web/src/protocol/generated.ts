@@ -174,6 +174,12 @@ export interface Settings {
   /** Maximum rounds of an answer; 1 to 10 000. */
   maxRounds: number;
   /**
+   * The answer ends after this many rounds in a row in which every candidate only repeats (see
+   * `mod`@crate::repetition); 1 to 10 000. In the last but one the members draft anew, and from
+   * then on what is not in the answer yet. It needs a `discount`(Self::discount) below 1.
+   */
+  maxRepeats: number;
+  /**
    * The answer ends with the segment that brings it to this many characters (Unicode scalar
    * values); 1 to 1 000 000. Segments are never cut for it.
    */
@@ -436,4 +442,4 @@ export interface Counters {
 }
 
 /** Reason why an answer is over. */
-export type Stop = "ended" | "rounds" | "length" | "silence" | "context" | "tokens" | "stop" | "stopped";
+export type Stop = "ended" | "rounds" | "length" | "silence" | "repetition" | "context" | "tokens" | "stop" | "stopped";

@@ -55,6 +55,7 @@ export const settings: Settings = {
   leader: null,
   fast: false,
   maxRounds: 64,
+  maxRepeats: 3,
   maxCharacters: 4096,
 };
 
@@ -451,7 +452,7 @@ export class ScriptedRounds implements Rounds {
         { name: "Remote" },
       );
     const tokens = Math.min(settings.segmentTokens, left);
-    return { kind: "draft", members, tokens, branch: 0, inTurn: false };
+    return { kind: "draft", members, tokens, branch: 0, novel: false, inTurn: false };
   }
 
   #leave({ member, kind }: Failure, round: number): RoundsMove {

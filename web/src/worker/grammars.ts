@@ -164,8 +164,8 @@ export class FormedMember implements EngineMember {
     return this.#member.think(onThinking);
   }
 
-  draft(maxTokens: number, branch?: number): Promise<Draft> {
-    return this.#member.draft(maxTokens, branch);
+  draft(maxTokens: number, branch?: number, novel?: boolean): Promise<Draft> {
+    return this.#member.draft(maxTokens, branch, novel);
   }
 
   verify(candidates: Candidate[], settings: Settings): Promise<VerifiedScore[]> {

@@ -160,7 +160,7 @@ export class MemberHost {
         return { type: "thought", id, thought, counters: member.counters() };
       }
       case "draft": {
-        const draft = await member.draft(request.maxTokens, request.branch);
+        const draft = await member.draft(request.maxTokens, request.branch, request.novel);
         return { type: "drafted", id, draft, counters: member.counters() };
       }
       case "verify": {

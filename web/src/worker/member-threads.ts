@@ -436,8 +436,8 @@ class ThreadMember implements EngineMember {
     return { onStep, rethrow };
   }
 
-  async draft(maxTokens: number, branch = 0): Promise<Draft> {
-    return (await this.#ask("drafted", { type: "draft", maxTokens, branch })).draft;
+  async draft(maxTokens: number, branch = 0, novel = false): Promise<Draft> {
+    return (await this.#ask("drafted", { type: "draft", maxTokens, branch, novel })).draft;
   }
 
   async verify(

@@ -104,8 +104,8 @@ class Member extends ScriptedMember {
     return number;
   }
 
-  override async draft(tokens: number, branch = 0): Promise<Draft> {
-    const number = await this.#call("draft", ` ${tokens}`);
+  override async draft(tokens: number, branch = 0, novel = false): Promise<Draft> {
+    const number = await this.#call("draft", ` ${tokens}${novel ? " novel" : ""}`);
     const drafted = (text: string) => ({ text, ended: text.endsWith("."), tokens: text.length });
     const text = this.#script.drafts[Math.min(number, this.#script.drafts.length) - 1]!;
     if (text === null) return undefined as never;

@@ -68,7 +68,7 @@ export async function* rounds(
       case "draft": {
         // 1–2. All draft from the same prefix, or the leader alone; only text crosses.
         const drafts = await made(move, async (member, index) => {
-          const draft = await member.draft(move.tokens, move.branch, signal);
+          const draft = await member.draft(move.tokens, move.branch, move.novel, signal);
           if (draft) onStep?.({ type: "draft", member: index, ...draft });
           return draft;
         });

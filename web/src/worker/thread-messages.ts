@@ -74,7 +74,7 @@ const request = variant({
   think: shape({ id: number, member: number }),
   /** The answer to `reading` and `thinking`. */
   goOn: shape({ id: number, goOn: flag }),
-  draft: shape({ id: number, member: number, maxTokens: number, branch: number }),
+  draft: shape({ id: number, member: number, maxTokens: number, branch: number, novel: flag }),
   verify: shape({
     id: number,
     member: number,

@@ -22,8 +22,8 @@ pub struct Method {
     pub score_end: Option<bool>,
     /// Influence of a member's strength from the first round on: starting weights are proportional
     /// to strength^POWER; 0 makes them equal. See --trust for strengths [default: 0.75].
-    #[arg(long, value_name = "POWER", allow_negative_numbers = true)]
-    pub trust_power: Option<f64>,
+    #[arg(id = "trust-power", long, value_name = "POWER", allow_negative_numbers = true)]
+    pub trust: Option<f64>,
     /// Reward of the feedback: the others' `shares`, or `counts` of their preferences [default:
     /// shares].
     #[arg(long)]
@@ -113,10 +113,24 @@ pub struct Method {
     /// `max_tokens` or the context ends it].
     #[arg(long)]
     pub max_rounds: Option<usize>,
+    /// End the answer after this many rounds in a row in which all candidates only repeat earlier
+    /// text; in the last but one, draft anew without it [default: 3; of `serve` none].
+    #[arg(long, value_name = "ROUNDS")]
+    pub max_repeats: Option<usize>,
     /// End the answer with the segment that brings it to this many characters [default: 4096; of
     /// `serve` none].
     #[arg(long)]
     pub max_characters: Option<usize>,
+}
+
+/// Settings with each of these fields from the command line, where it is there.
+macro_rules! overridden {
+    ($settings:ident with $args:ident: $($field:ident),+ $(,)?) => {
+        Settings {
+            $($field: $args.$field.unwrap_or($settings.$field),)+
+            ..$settings
+        }
+    };
 }
 
 fn on_off(value: &str) -> Result<bool, String> {
@@ -130,11 +144,7 @@ fn on_off(value: &str) -> Result<bool, String> {
 impl Method {
     /// Returns `settings` with the answer limits of the command line.
     pub fn limited(&self, settings: Settings) -> Settings {
-        Settings {
-            max_rounds: self.max_rounds.unwrap_or(settings.max_rounds),
-            max_characters: self.max_characters.unwrap_or(settings.max_characters),
-            ..settings
-        }
+        overridden! { settings with self: max_rounds, max_repeats, max_characters }
     }
 
     /// Returns `defaults`, overridden by the command line.
@@ -158,31 +168,16 @@ impl Method {
                 doubt: self.doubt.unwrap_or(default.doubt),
             }
         });
+        let settings = overridden! {
+            defaults with self:
+            segment_tokens, scoring, score_end, trust, reward, alpha, rate, fixed_share, update,
+            self_votes, level, confidence, branch, alone, ended_only, agree, discount, sure, lead,
+        };
         Settings {
-            segment_tokens: self.segment_tokens.unwrap_or(defaults.segment_tokens),
-            scoring: self.scoring.unwrap_or(defaults.scoring),
-            score_end: self.score_end.unwrap_or(defaults.score_end),
-            trust: self.trust_power.unwrap_or(defaults.trust),
-            reward: self.reward.unwrap_or(defaults.reward),
-            alpha: self.alpha.unwrap_or(defaults.alpha),
-            rate: self.rate.unwrap_or(defaults.rate),
-            fixed_share: self.fixed_share.unwrap_or(defaults.fixed_share),
-            update: self.update.unwrap_or(defaults.update),
-            self_votes: self.self_votes.unwrap_or(defaults.self_votes),
-            level: self.level.unwrap_or(defaults.level),
-            confidence: self.confidence.unwrap_or(defaults.confidence),
-            branch: self.branch.unwrap_or(defaults.branch),
-            alone: self.alone.unwrap_or(defaults.alone),
-            ended_only: self.ended_only.unwrap_or(defaults.ended_only),
-            agree: self.agree.unwrap_or(defaults.agree),
-            discount: self.discount.unwrap_or(defaults.discount),
-            sure: self.sure.unwrap_or(defaults.sure),
-            lead: self.lead.unwrap_or(defaults.lead),
             leader: leader.or(defaults.leader.filter(|_| !self.no_leader)),
             exit: exit.or(defaults.exit.filter(|_| !self.no_exit)),
             fast: self.fast || defaults.fast,
-            max_rounds: self.max_rounds.unwrap_or(defaults.max_rounds),
-            max_characters: self.max_characters.unwrap_or(defaults.max_characters),
+            ..self.limited(settings)
         }
     }
 }

@@ -63,6 +63,7 @@ pub async fn measure(
         branch: 0.0,
         alone: 0.0,
         max_rounds: ROUNDS_IN_A_ROW,
+        max_repeats: ROUNDS_IN_A_ROW,
         leader: match drafting {
             Drafting::All => None,
             Drafting::Leader => Some(UNDOUBTED),

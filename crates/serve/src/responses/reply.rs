@@ -8,7 +8,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::calls::{CallReader, Piece};
 use crate::error::ApiError;
-use crate::reply::Head;
+use crate::reply::{Head, finish_of};
 use crate::streaming::Writer;
 use crate::work::{Event, Missing};
 
@@ -113,7 +113,7 @@ impl Items {
                 for piece in self.reader.rest() {
                     self.take(&mut told, piece);
                 }
-                let cut = !matches!(stop, "ended" | "stop" | "silence") || self.reader.is_within();
+                let cut = finish_of(stop) == "length" || self.reader.is_within();
                 if self.output.is_empty() {
                     // An answer without text is still a message.
                     self.take(&mut told, Piece::Text(String::new()));

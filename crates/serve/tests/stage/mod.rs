@@ -391,13 +391,18 @@ impl TakePart for Moody {
         TakePart::think_while(&mut self.member, go_on).await
     }
 
-    async fn draft(&mut self, limit: usize, branch: f64) -> Result<Draft, MoveError> {
+    async fn draft(
+        &mut self,
+        limit: usize,
+        branch: f64,
+        novel: bool,
+    ) -> Result<Draft, MoveError> {
         assert!(!self.breaks, "it breaks down, as it was asked to");
         self.answers()?;
         self.way.pass();
         self.drafts.fetch_add(1, Ordering::SeqCst);
         std::thread::sleep(self.pause);
-        TakePart::draft(&mut self.member, limit, branch).await
+        TakePart::draft(&mut self.member, limit, branch, novel).await
     }
 
     async fn verify(

@@ -148,6 +148,7 @@ export class Judge implements Member {
   async draft(
     _maxTokens: number,
     _branch?: number,
+    _novel?: boolean,
     _signal?: AbortSignal,
   ): Promise<Draft | undefined> {
     return undefined;

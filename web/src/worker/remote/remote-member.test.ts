@@ -214,7 +214,7 @@ test("a stop ends a request at once, and the server is let go", async () => {
   const asked = server.asked.length;
   server.faults.push({ path: "/completions", fault: "hang" });
   const stop = new AbortController();
-  const drafting = member.draft(3, 0, stop.signal);
+  const drafting = member.draft(3, 0, false, stop.signal);
   await until(() => server.asked.length > asked);
   const began = performance.now();
   stop.abort();

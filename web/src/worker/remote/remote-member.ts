@@ -91,6 +91,7 @@ export class RemoteMember extends Judge {
   override async draft(
     maxTokens: number,
     _branch?: number,
+    _novel?: boolean,
     signal?: AbortSignal,
   ): Promise<Draft | undefined> {
     if (this.onlyJudges) return undefined;
