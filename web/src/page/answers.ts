@@ -5,6 +5,7 @@ import { typed } from "../protocol/errors.ts";
 import type { Advice } from "./advice.ts";
 import { byId, isInView } from "./dom.ts";
 import type { Exchange } from "./exchange.ts";
+import type { FirstWords } from "./first-words.ts";
 import type { MembersPanel, Slot } from "./members-panel.ts";
 import type { Remedies } from "./remedies.ts";
 import type { Roster } from "./roster.ts";
@@ -20,11 +21,15 @@ export interface AnswersContext {
   chart: WeightsChart;
   advice: Advice;
   remedies: Remedies;
+  /** Once it is loaded. */
+  firstWords: () => FirstWords | undefined;
   /** An answer begins, stops or ends. */
   onState: () => void;
   /** The engine failed and was replaced. */
   onReopened: (conclave: Conclave) => void;
   onFatal: (message: string) => void;
+  /** Text for a screen reader. */
+  onNews: (text: string) => void;
 }
 
 /** Members that are asked, and how. */
@@ -83,18 +88,24 @@ export class Answers {
     exchange: Exchange,
     { slots, signal, ...options }: Answering & { signal: AbortSignal },
   ): Promise<void> {
-    const { session, roster, members, chart, remedies, onReopened } = this.#context;
+    const { session, roster, members, chart, remedies, onReopened, onNews } = this.#context;
+    const firstWords = this.#context.firstWords();
     const names = slots.map(({ source }) => source.name);
     const risk = roster.risk(slots);
+    const { messages } = exchange.context;
+    const read = { messages, members: slots, thinking: options.thinking };
+    const telling = firstWords?.await(conclave, read, !options.accepted?.length);
+    if (telling) exchange.foretell(telling, onNews);
     try {
       risk.enter("read");
-      for await (const event of conclave.ask(exchange.context.messages, {
+      for await (const event of conclave.ask(messages, {
         overflow: "drop-oldest",
         drafts: slots.length > 1,
         ...options,
         members: names,
         signal,
       })) {
+        telling?.take(event, performance.now());
         if (event.type === "reading") exchange.reading(event);
         else if (event.type === "begin") {
           risk.enter("round");
@@ -135,6 +146,8 @@ export class Answers {
     } finally {
       risk.leave();
       session.settle(exchange);
+      onNews("");
+      if (telling) firstWords?.learn(conclave, read, telling, exchange.text);
     }
   }
 

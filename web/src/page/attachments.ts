@@ -10,7 +10,7 @@ import { isPdf, pdfText } from "./pdf-file.ts";
 /** A longer file's end is left out at once: no member has room for so much. */
 const mostBytes = 300_000;
 /** Share of a member's context that is left for the answer. */
-const forAnswer = 1 / 4;
+export const forAnswer = 1 / 4;
 
 export interface AttachmentEvents {
   onChange: () => void;

@@ -3,13 +3,16 @@
  * same or an edited one again, and more of an answer.
  */
 import type { Draft } from "../kept/database.ts";
+import { messagesOf } from "../kept/records.ts";
 import type { Conclave } from "../library/conclave.ts";
+import type { Thinking } from "../protocol/engine.ts";
 import { typed } from "../protocol/errors.ts";
 import { askedOf, beyond, type Answering, type Answers } from "./answers.ts";
-import { Attachments, fitted } from "./attachments.ts";
+import { Attachments, fitted, forAnswer } from "./attachments.ts";
 import { byId } from "./dom.ts";
-import type { Exchange } from "./exchange.ts";
+import { conversationOf, type Exchange } from "./exchange.ts";
 import { plural } from "./figures.ts";
+import type { FirstWords } from "./first-words.ts";
 import type { Notices } from "./notices.ts";
 import { QuestionBox } from "./question-box.ts";
 import type { Roster } from "./roster.ts";
@@ -21,11 +24,15 @@ export interface ComposerContext {
   answers: () => Answers;
   roster: () => Roster;
   notices: Notices;
+  /** Once it is loaded. */
+  firstWords: () => FirstWords | undefined;
   /** Once it is open. */
   library: () => Conclave | undefined;
   canAsk: () => boolean;
   /** Undefined if they are invalid, which is shown. */
   settings: () => ChosenSettings | undefined;
+  /** Whether members may think first, as the settings say now. */
+  thinking: () => Thinking;
   /** System prompt of all members, if any. */
   instructions: () => string | undefined;
   /** An answer begins. */
@@ -34,19 +41,24 @@ export interface ComposerContext {
   onState: () => void;
 }
 
+/** A pause in typing, after which the time to the first words is foretold anew. */
+const pauseMs = 400;
+
 export class Composer {
   readonly #context: ComposerContext;
   readonly #box = new QuestionBox(byId("question", HTMLTextAreaElement));
   readonly #attachments = new Attachments({
-    onChange: () => this.saveDraft(),
+    onChange: () => this.#changed(),
     onReading: () => this.#context.onState(),
     onComplaint: (text) => this.#complain(text),
   });
   #cutting = false;
+  readonly #foretold = byId("foretold", HTMLElement);
+  #pause: ReturnType<typeof setTimeout> | undefined;
 
   constructor(context: ComposerContext) {
     this.#context = context;
-    this.#box.onInput(() => this.saveDraft());
+    this.#box.onInput(() => this.#changed());
     byId("composer", HTMLFormElement).addEventListener("submit", (event) => {
       event.preventDefault();
       void this.ask();
@@ -93,6 +105,39 @@ export class Composer {
   saveDraft(): void {
     const { attached } = this.#attachments;
     this.#context.session().saveDraft({ text: this.text, attached });
+  }
+
+  #changed(): void {
+    this.saveDraft();
+    this.foretell();
+  }
+
+  /** Shows the time to the first words of the question in the box, if it is long and known. */
+  foretell(): void {
+    clearTimeout(this.#pause);
+    if (!this.#context.canAsk()) this.#foretold.textContent = "";
+    this.#pause = setTimeout(() => void this.#foretell(), pauseMs);
+  }
+
+  async #foretell(): Promise<void> {
+    const pause = this.#pause;
+    const sentence = await this.#timeToWords();
+    if (pause === this.#pause) this.#foretold.textContent = sentence ?? "";
+  }
+
+  async #timeToWords(): Promise<string | undefined> {
+    const { library, canAsk, firstWords, instructions, roster, session, thinking } = this.#context;
+    const conclave = library();
+    const { attached } = this.#attachments;
+    const question = this.text.trim();
+    if (!conclave || !canAsk() || (question === "" && !attached)) return undefined;
+    const asked = { question, attached, instructions: instructions() };
+    return firstWords()?.before(conclave, {
+      messages: messagesOf(asked, conversationOf(session().exchanges)),
+      members: roster().taking,
+      thinking: thinking(),
+      cut: attached && 1 - forAnswer,
+    });
   }
 
   /** Restores a question, unless another was begun. */

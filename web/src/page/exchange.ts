@@ -23,10 +23,12 @@ import { creditLine } from "./credits.ts";
 import { el, voice } from "./dom.ts";
 import { Drafting } from "./drafting.ts";
 import { duration, plural, speed } from "./figures.ts";
+import type { Foretelling } from "./foretold.ts";
 import { inspector } from "./inspector.ts";
 import { QuestionLine } from "./question-line.ts";
 import type { SideBySide } from "./side-by-side.ts";
 import { runRecord, saveFile, type Run, type RunsOn } from "./run-record.ts";
+import { WaitingLine } from "./waiting-line.ts";
 
 /** Displayed reasons for the end of an answer. */
 export const stops: Record<string, string> = {
@@ -85,7 +87,8 @@ export class Exchange {
   readonly #drafting: Drafting;
   readonly #actions: AnswerActions;
   readonly #legend = el("p", { class: "legend" });
-  readonly #facts = el("p", { class: "facts" }, "Reading the question…");
+  readonly #waiting = new WaitingLine();
+  readonly #facts = this.#waiting.root;
   readonly #left: LeftEvent[] = [];
   readonly #leaving = el("div", { class: "leaving" });
   readonly #failure = el("div", { class: "failure" });
@@ -114,6 +117,7 @@ export class Exchange {
       onRound: (round, toggle) => this.inspect(round, toggle),
     });
     this.#drafting = new Drafting(context.members, context.voices);
+    this.#waiting.state = "Reading the question…";
     this.#actions = new AnswerActions({
       text: () => this.text,
       onRegenerate: () => context.onAgain(this, this.question),
@@ -186,11 +190,16 @@ export class Exchange {
     return this.#context.voices;
   }
 
+  /** Shows the time to its first words while they are awaited; `say`: to a screen reader. */
+  foretell(telling: Foretelling, say: (sentence: string) => void): void {
+    this.#waiting.foretell(telling, say);
+  }
+
   reading({ member, done, total }: ReadingEvent): void {
     if (done < total) this.#reading.set(member, `${member} ${done} of ${total} tokens`);
     else this.#reading.delete(member);
     if (this.#reading.size > 0)
-      this.#facts.textContent = `Reading the conversation: ${[...this.#reading.values()].join(", ")}…`;
+      this.#waiting.state = `Reading the conversation: ${[...this.#reading.values()].join(", ")}…`;
   }
 
   /** The answer goes on, by the members at these places. */
@@ -204,12 +213,12 @@ export class Exchange {
     this.#actions.hide();
     this.#answer.resume();
     this.#drafting.of(by);
-    this.#facts.textContent = "Reading the conversation again…";
+    this.#waiting.state = "Reading the conversation again…";
   }
 
   begin(event: BeginEvent): void {
     this.#begin = event;
-    this.#facts.textContent =
+    this.#waiting.state =
       this.#earlier > 0 ? "Drafting the next segment…" : "Drafting the first segment…";
     this.#drafting.begin();
   }
@@ -217,7 +226,7 @@ export class Exchange {
   /** Appends a thought to its member's fold, which is closed at first. */
   thinking({ member, text }: ThinkingEvent): void {
     this.#fold(member).body.append(text);
-    this.#facts.textContent = `${[...this.#thoughts.keys()].join(", ")} thinking…`;
+    this.#waiting.state = `${[...this.#thoughts.keys()].join(", ")} thinking…`;
   }
 
   thought(event: ThoughtEvent): void {
@@ -381,6 +390,7 @@ export class Exchange {
   }
 
   #showFacts(state: string): void {
+    this.#waiting.end();
     const tokens = this.rounds
       .slice(this.#earlier)
       .reduce((sum, round) => sum + (round.candidates[round.winner]?.tokens ?? 0), 0);

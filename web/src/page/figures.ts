@@ -38,12 +38,15 @@ export const percent = (share: number): string => `${Math.round(share * 100)} %`
 export const plural = (count: number, one: string, many = `${one}s`): string =>
   `${count} ${count === 1 ? one : many}`;
 
-/** Remaining time, rounded to its accuracy: 8 s left, 4 min left, 1.5 h left. */
-export function timeLeft(seconds: number): string {
-  if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s left`;
-  if (seconds < 90 * 60) return `${Math.round(seconds / 60)} min left`;
-  return `${(seconds / 3600).toFixed(1)} h left`;
+/** A time to come, rounded to its accuracy: 8 s, 4 min, 1.5 h. */
+export function roughly(seconds: number): string {
+  if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s`;
+  if (seconds < 90 * 60) return `${Math.round(seconds / 60)} min`;
+  return `${(seconds / 3600).toFixed(1)} h`;
 }
+
+/** Remaining time: 8 s left. */
+export const timeLeft = (seconds: number): string => `${roughly(seconds)} left`;
 
 /** Number of segments that a member wrote, and how many of those in the same words as others. */
 export function written(

@@ -24,6 +24,7 @@ import { showEndings } from "./endings.ts";
 import { toysTitle } from "./ensembles-list.ts";
 import { ensembleKey, type KeyedMember } from "./ensemble-key.ts";
 import { percent } from "./figures.ts";
+import type { FirstWords } from "./first-words.ts";
 import { keptHandles } from "./file-handles.ts";
 import { engineText, memoryTogether } from "./member-facts.ts";
 import { Masthead } from "./masthead.ts";
@@ -61,14 +62,17 @@ class Page {
   readonly #session: Session;
   readonly #answers: Answers;
   readonly #conversations: ConversationsDialog;
+  #firstWords: FirstWords | undefined;
   readonly #composer = new Composer({
     session: () => this.#session,
     answers: () => this.#answers,
     roster: () => this.#roster,
     notices: this.#notices,
+    firstWords: () => this.#firstWords,
     library: () => this.#conclave,
     canAsk: () => !this.#askButton.disabled,
     settings: () => this.#settings.read(),
+    thinking: () => this.#settings.thinking,
     instructions: () => this.#own.instructions,
     onAnswer: () => (this.#moved = false),
     onState: () => this.#refresh(),
@@ -222,6 +226,8 @@ class Page {
       ),
       advice: this.#advice,
       remedies,
+      firstWords: () => this.#firstWords,
+      onNews: (text) => void (news.textContent = text),
       onState: () => this.#refresh(),
       onReopened: (conclave) => this.#showReopened(conclave),
       onFatal: (message) => this.#notices.show("engine", "error", message, this.#reloadActions()),
@@ -263,6 +269,7 @@ class Page {
 
   async start(): Promise<void> {
     void showRecorded(byId("showing", HTMLElement));
+    void this.#loadFirstWords().catch(() => undefined); // Nothing depends on it.
     this.#furnishing = Promise.all([hasOpenCore(), this.#furnish()]).then(([has]) => {
       this.#furnished = true;
       if (!has) this.#members.openCore = OPEN_CORE_BYTES;
@@ -286,6 +293,16 @@ class Page {
     });
     await opened;
     if (await cameLater) await this.#showTabCost();
+  }
+
+  /** Fetched by itself, since no first visit waits for it. */
+  async #loadFirstWords(): Promise<void> {
+    const { keeper } = this.#session;
+    const { FirstWords } = await import("./first-words.ts");
+    const firstWords = new FirstWords((paces) => void keeper.setValue("paces", paces));
+    firstWords.restore(await keeper.value("paces"));
+    this.#firstWords = firstWords;
+    this.#composer.foretell();
   }
 
   /** Makes the last visit's members ready, without those that ended a tab. */
@@ -476,6 +493,7 @@ class Page {
     remember(undefined);
     rememberRoom(undefined);
     this.#own.forget();
+    this.#firstWords?.forget();
     this.#risks.forget();
     await this.#conclave?.deletePrompts().catch(() => undefined); // Reported in the list of models.
   }
@@ -530,6 +548,7 @@ class Page {
       answering || preparing ? "answering" : ready ? "ready" : "loading";
     byId("why-not", HTMLElement).hidden = answering || (ready && !preparing);
     this.#showWhyNot();
+    this.#composer.foretell();
     this.#masthead.show(this.#roster);
     this.#advice.heed((name) => this.#slot(name)?.takesPart);
     if (this.#conclave) this.#showWhere(this.#conclave);

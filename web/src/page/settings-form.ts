@@ -357,6 +357,10 @@ export class SettingsForm {
     };
   }
 
+  get thinking(): Thinking {
+    return this.#control("thinking").value as Thinking;
+  }
+
   /** The form's values; undefined if one is out of range, which the browser then reports. */
   read(): ChosenSettings | undefined {
     const settings = this.#settings();
@@ -376,7 +380,7 @@ export class SettingsForm {
         topP: this.#number("topP"),
         ...(seedText === "" ? {} : { seed: Number(seedText) }),
       },
-      thinking: this.#control("thinking").value as Thinking,
+      thinking: this.thinking,
     };
   }
 

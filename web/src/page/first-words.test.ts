@@ -1,0 +1,98 @@
+/** The time to the first words on the page: of whom it is asked, and what it is learnt from. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Conclave } from "../library/conclave.ts";
+import type { Message } from "../protocol/engine.ts";
+import type { BeginEvent } from "../protocol/messages.ts";
+import { roundOf, turnOf } from "../testing/kept-turn.ts";
+import { FirstWords, type Read } from "./first-words.ts";
+import type { Foretelling } from "./foretold.ts";
+
+const room = 1000;
+const asked = (content: string): Message[] => [{ role: "user", content }];
+const of = (content: string, change: Partial<Read> = {}): Read => ({
+  messages: asked(content),
+  members: [
+    { source: { name: "Ada" }, about: { bytes: 1, context: room } as never },
+    { source: { name: "Far", remote: "https://far.example/v1" } },
+  ],
+  thinking: "off",
+  ...change,
+});
+
+/** An engine in which a character is a token; `measured`: the members that were asked. */
+function engine(): Pick<Conclave, "backend" | "measure"> & { measured: string[] } {
+  const measured: string[] = [];
+  return {
+    backend: "cpu",
+    measured,
+    measure: async (messages, { members = [] } = {}) => {
+      measured.push(...members);
+      const tokens = messages.reduce((sum, { content }) => sum + content.length, 0);
+      if (tokens > room) throw new Error("It is too long.");
+      return members.map((member) => ({ member, tokens, room }));
+    },
+  };
+}
+
+/** Lets an answer take so long: 10 ms for each token, and then 2 s. */
+function play(telling: Foretelling, run: number): void {
+  const start = performance.now();
+  const begin = turnOf("q", []).events[0] as BeginEvent;
+  const prefixes = [
+    { prefix: run, run },
+    { prefix: run, run: 0 },
+  ];
+  telling.take({ type: "reading", member: "Ada", done: 0, total: run }, start);
+  telling.take({ type: "reading", member: "Ada", done: run, total: run }, start + run * 10);
+  telling.take({ ...begin, members: ["Ada", "Far"], prefixes }, start + run * 10);
+  telling.take(roundOf("One", 1), start + run * 10 + 2000);
+}
+
+test("a question is foretold by the answer before it, without a word to a server", async () => {
+  const kept: unknown[] = [];
+  const firstWords = new FirstWords((paces) => kept.push(paces));
+  const here = engine();
+  const first = of("x".repeat(500));
+  assert.equal(await firstWords.before(here, first), "");
+  const telling = firstWords.await(here, first, true);
+  assert.deepEqual(here.measured, [], "nothing could be foretold by it");
+  play(telling, 500);
+  firstWords.learn(here, first, telling, "One");
+  assert.equal(await firstWords.before(here, of("y".repeat(700))), "First words in about 9 s.");
+  assert.deepEqual(here.measured, ["Ada"]);
+
+  const again = firstWords.await(here, of("y".repeat(900)), true);
+  await new Promise((resolve) => setImmediate(resolve));
+  const left = again.left(performance.now());
+  assert.ok(left && left.ms <= 11_001 && left.ms > 10_000, String(left?.ms));
+
+  // The conversation goes on: what is held is not read again, but by another engine.
+  const next = [...first.messages, { role: "assistant", content: "One" } as const];
+  const more = of("", { messages: [...next, ...asked("z".repeat(300))] });
+  assert.equal(await firstWords.before(here, more), "First words in about 5 s.");
+  assert.equal(await firstWords.before(engine(), more), "First words in about 10 s.");
+
+  // Another visit knows as much; a set of members that was not asked is not foretold.
+  const later = new FirstWords(() => undefined);
+  later.restore(kept.at(-1));
+  assert.equal(await later.before(here, of("y".repeat(700))), "First words in about 9 s.");
+  const alone = of("y", { members: first.members.slice(0, 1) });
+  assert.equal(await later.before(here, alone), "");
+  later.forget();
+  assert.equal(await later.before(here, first), "");
+});
+
+test("a file that is longer than the room is foretold as it will be cut", async () => {
+  const firstWords = new FirstWords(() => undefined);
+  const here = engine();
+  const telling = firstWords.await(here, of("x"), true);
+  play(telling, 100);
+  firstWords.learn(here, of("x"), telling, "One");
+  const time = (read: Read): Promise<string> => firstWords.before(here, read);
+  const whole = "First words in about 10 s.";
+  assert.equal(await time(of("y".repeat(5000), { cut: 3 / 4 })), whole);
+  assert.equal(await time(of("y".repeat(950), { cut: 3 / 4 })), whole);
+  assert.equal(await time(of("y".repeat(400), { cut: 3 / 4 })), "First words in about 6 s.");
+  assert.equal(await time(of("y".repeat(5000))), "", "without a file it can't be asked");
+});

@@ -1,0 +1,250 @@
+/**
+ * The time to an answer's first words, foretold from how fast the same members read and drafted
+ * before, and from how fast they read now. All times are in ms.
+ */
+import { list, number, optional, record, shape, text, type Checked } from "../protocol/check.ts";
+import type { Backend, Message, Thinking } from "../protocol/engine.ts";
+import type { BeginEvent, ConclaveEvent, ReadingEvent } from "../protocol/messages.ts";
+import { roughly } from "./figures.ts";
+
+/** A shorter time is not worth a sentence. */
+const leastMs = 3000;
+/** A sentence that is shown counts down to this. */
+const lastMs = 500;
+/** The rate of the present answer counts once it was observed for so long. */
+const observedMs = 1000;
+/** The time to read fewer tokens says more of the start than of the speed. */
+const leastTokens = 16;
+/** Share that earlier answers keep in a measurement. */
+const decay = 1 / 2;
+const mostSets = 16;
+
+/**
+ * How fast a set of members was. Each one's speed is that beside the others: they run in parallel
+ * or share a thread, and either way the slowest decides.
+ */
+const pace = shape({
+  /** By name: tokens that a member ran of its prompts, and the time from first to last. */
+  read: record(shape({ tokens: number, ms: number })),
+  /** From the last token read to the first words; unknown until an answer had some. */
+  first: optional(number),
+});
+export type Pace = Checked<typeof pace>;
+const kept = list(shape({ set: text, pace }));
+
+/** Members that answer together, and all else that their pace depends on, as a key. */
+export function setOf(
+  members: readonly { name: string; bytes: number | undefined }[],
+  backend: Backend,
+  thinking: Thinking,
+): string {
+  const each = members.map(({ name, bytes }) => JSON.stringify([name, bytes ?? null])).sort();
+  return [backend, thinking, ...each].join(" ");
+}
+
+/** Measured paces by set of members; those of the latest sets are kept. */
+export class Paces {
+  readonly #paces = new Map<string, Pace>();
+
+  of(set: string): Pace | undefined {
+    return this.#paces.get(set);
+  }
+
+  learn(set: string, { read, first }: Pace): void {
+    const before = this.#paces.get(set) ?? { read: {} };
+    const now: Pace = { read: { ...before.read } };
+    for (const [name, { tokens, ms }] of Object.entries(read)) {
+      const old = before.read[name] ?? { tokens: 0, ms: 0 };
+      now.read[name] = { tokens: old.tokens * decay + tokens, ms: old.ms * decay + ms };
+    }
+    const both = [before.first, first].filter((each) => each !== undefined);
+    if (both.length > 0) now.first = both.reduce((sum, each) => sum + each) / both.length;
+    this.#paces.delete(set);
+    this.#paces.set(set, now);
+    for (const oldest of [...this.#paces.keys()].slice(0, -mostSets)) this.#paces.delete(oldest);
+  }
+
+  get kept(): Checked<typeof kept> {
+    return [...this.#paces].map(([set, pace]) => ({ set, pace }));
+  }
+
+  /** Takes what an earlier visit kept; what this one has measured stays. */
+  restore(data: unknown): void {
+    try {
+      for (const { set, pace } of kept(data, "paces"))
+        if (!this.#paces.has(set)) this.#paces.set(set, pace);
+    } catch {
+      // Nothing is kept, or by another version.
+    }
+  }
+
+  forget(): void {
+    this.#paces.clear();
+  }
+}
+
+/** A conversation in a member's cache. */
+export interface Held {
+  messages: readonly Message[];
+  tokens: number;
+}
+
+/** How many of a conversation's tokens a member has still to run, by what it holds. */
+export function unread(tokens: number, messages: readonly Message[], held?: Held): number {
+  if (!held) return tokens;
+  const same = held.messages.findIndex(
+    ({ role, content }, place) =>
+      messages[place]?.role !== role || messages[place].content !== content,
+  );
+  const shared = held.messages.slice(0, same < 0 ? undefined : same);
+  const share = characters(shared) / Math.max(1, characters(held.messages));
+  return Math.max(0, tokens - held.tokens * share);
+}
+
+const characters = (messages: readonly Message[]): number =>
+  messages.reduce((sum, { content }) => sum + content.length, 0);
+
+/** Tokens that each member has still to run, by name. */
+export type Runs = Readonly<Record<string, number>>;
+
+/** Time in which members of this pace have first words, after so many tokens each. */
+export function timeFor({ read, first }: Pace, runs: Runs): number | undefined {
+  if (first === undefined) return undefined;
+  const each = Object.entries(runs).map(([name, tokens]) => timeToRead(tokens, read[name]));
+  return each.some((ms) => ms === undefined) ? undefined : Math.max(0, ...each.map(Number)) + first;
+}
+
+const timeToRead = (tokens: number, speed: Pace["read"][string] | undefined): number | undefined =>
+  tokens === 0 ? 0 : speed && (tokens * speed.ms) / speed.tokens;
+
+/** The sentence on a time to the first words; empty if that is short or unknown. */
+export const firstWordsIn = (ms: number | undefined, least = leastMs): string =>
+  ms === undefined || ms < least ? "" : `First words in about ${roughly(ms / 1000)}.`;
+
+/** Progress of a member's reading. */
+interface Step {
+  done: number;
+  at: number;
+}
+
+/** The time to one answer's first words while it is awaited: foretold, and measured for the next. */
+export class Foretelling {
+  readonly #pace: Pace | undefined;
+  /** Members that read here; others read on their server, unseen. */
+  readonly #readers: readonly string[];
+  #start: number;
+  #runs: Runs = {};
+  readonly #steps = new Map<string, { first: Step; last: Step; total: number }>();
+  #begun: { at: number; event: BeginEvent } | undefined;
+  #first: number | undefined;
+  /** Tokens that each member holds now. */
+  readonly #prefixes = new Map<string, number>();
+  /** What was measured says nothing of other answers. */
+  #spoilt: boolean;
+  /** The engine failed: the members read again, and how much is unknown. */
+  #reopened = false;
+  #said = false;
+
+  /** `whole`: the answer begins with it; one that goes on takes its own time to the next words. */
+  constructor(pace: Pace | undefined, readers: readonly string[], now: number, whole = true) {
+    this.#pace = pace;
+    this.#readers = readers;
+    this.#start = now;
+    this.#spoilt = !whole;
+  }
+
+  /** Sets how many tokens each reader has still to run; they begin now. */
+  expect(runs: Runs, now: number): void {
+    if (this.#steps.size > 0 || this.#begun) return;
+    this.#runs = runs;
+    this.#start = now;
+  }
+
+  take(event: ConclaveEvent, now: number): void {
+    if (event.type === "reading") this.#read(event, now);
+    else if (event.type === "begin") {
+      this.#begun = { at: now, event };
+      for (const [place, name] of event.members.entries())
+        this.#prefixes.set(name, event.prefixes[place]?.prefix ?? 0);
+    } else if (event.type === "reopened") this.#reopened = true;
+    else if (event.type === "left") this.#spoilt ||= this.#first === undefined;
+    else if (event.type === "round") {
+      if (event.text !== "") this.#first ??= now;
+      for (const [place, { prefix }] of event.counters.entries())
+        this.#prefixes.set(this.#begun?.event.members[event.active[place] ?? -1] ?? "", prefix);
+    }
+  }
+
+  #read({ member, done, total }: ReadingEvent, at: number): void {
+    const step = { done, at };
+    const first = this.#steps.get(member)?.first ?? step;
+    this.#steps.set(member, { first, last: step, total });
+  }
+
+  /** Time left to the first words, or at least to the end of reading; undefined if unknown. */
+  left(now: number): { to: "words" | "read"; ms: number } | undefined {
+    if (this.#first !== undefined || this.#reopened) return undefined;
+    const first = this.#pace?.first;
+    if (this.#begun)
+      return first === undefined ? undefined : { to: "words", ms: first - (now - this.#begun.at) };
+    const each = this.#readers.map((name) => this.#leftToRead(name, now));
+    if (each.some((ms) => ms === undefined)) return undefined;
+    const reading = Math.max(0, ...each.map(Number));
+    return first === undefined ? { to: "read", ms: reading } : { to: "words", ms: reading + first };
+  }
+
+  #leftToRead(name: string, now: number): number | undefined {
+    const steps = this.#steps.get(name);
+    const rest = steps ? steps.total - steps.last.done : this.#runs[name];
+    if (rest === undefined) return undefined;
+    const since = now - (steps?.last.at ?? this.#start);
+    const whole = timeToRead(rest, observed(steps) ?? this.#pace?.read[name]);
+    return whole === undefined ? undefined : Math.max(0, whole - since);
+  }
+
+  /** The sentence for the page; empty if nothing is known, or it is soon. */
+  sentence(now: number): string {
+    const left = this.left(now);
+    const said = left ? firstWordsIn(left.ms, this.#said ? lastMs : leastMs) : "";
+    if (said === "" || !left) return "";
+    this.#said = true;
+    return left.to === "words" ? said : `The question is read in about ${roughly(left.ms / 1000)}.`;
+  }
+
+  /** The pace of this answer, as far as it got; undefined if that says nothing of others. */
+  get measured(): Pace | undefined {
+    const begun = this.#begun;
+    if (!begun || this.#spoilt || this.#reopened) return undefined;
+    const read: Pace["read"] = {};
+    for (const [place, name] of begun.event.members.entries()) {
+      const run = begun.event.prefixes[place]?.run ?? 0;
+      if (!this.#readers.includes(name) || run < leastTokens) continue;
+      const steps = this.#steps.get(name);
+      const span = steps && { tokens: steps.last.done - steps.first.done, ms: msOf(steps) };
+      // From the first step on, unless that was most of it: before it the answer may have waited.
+      read[name] =
+        span && span.tokens * 2 >= run && span.ms > 0
+          ? span
+          : { tokens: run, ms: (steps?.last.at ?? begun.at) - this.#start };
+    }
+    return { read, ...(this.#first !== undefined && { first: this.#first - begun.at }) };
+  }
+
+  /** What each member holds after it, with this text as the answer to the messages. */
+  held(messages: readonly Message[], answer: string): [string, Held][] {
+    if (!this.#begun || this.#begun.event.dropped > 0) return [];
+    const all = [...messages, { role: "assistant", content: answer } as const];
+    return [...this.#prefixes].map(([name, tokens]) => [name, { messages: all, tokens }]);
+  }
+}
+
+const msOf = ({ first, last }: { first: Step; last: Step }): number => last.at - first.at;
+
+/** The speed of a reading under way, once that can be said. */
+function observed(
+  steps: { first: Step; last: Step } | undefined,
+): Pace["read"][string] | undefined {
+  if (!steps || msOf(steps) < observedMs) return undefined;
+  const tokens = steps.last.done - steps.first.done;
+  return tokens > 0 ? { tokens, ms: msOf(steps) } : undefined;
+}
