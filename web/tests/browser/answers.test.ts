@@ -300,6 +300,54 @@ test("a conversation's title follows its first question, unless the visitor name
   await visitor.leaveClean();
 });
 
+test("a round says that one member answered alone, and how sure it was; less sure, it asks the others", async () => {
+  const visitor = await stand.arrive();
+  const { page } = visitor;
+  // Of these two Ada is a little larger, and with so much trust in size the strongest.
+  await page.getByLabel("Juno takes part").uncheck();
+  await visitor.set("trust", "4");
+  await visitor.set("temperature", "0");
+  const panel = page.locator(".inspector");
+  const told = panel.locator("> p.hint");
+  /** Asks a first question, and opens its round. */
+  const open = async (alone: string): Promise<void> => {
+    await visitor.set("alone", alone);
+    await visitor.answer("How many times does the letter e occur in 'cheese'?");
+    await page.locator(".segment").first().click();
+    await panel.waitFor();
+  };
+
+  await open("1.5");
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByText("Download the run").click(),
+  ]);
+  const { rounds } = JSON.parse(await readFile(await download.path(), "utf8")) as {
+    rounds: { scores: { harmonic: number }[][] }[];
+  };
+  assert.deepEqual(
+    rounds.map(({ scores }) => scores.map((row) => row.length)),
+    [[1, 0]],
+  );
+  const surprise = -rounds[0]!.scores[0]![0]!.harmonic;
+  assert.ok(surprise > 0.5 && surprise < 1.5, String(surprise));
+  assert.deepEqual(await told.allTextContents(), [
+    `Ada, the strongest member, was sure of its answer (surprise ${surprise.toFixed(1)} nats), so that no other was asked.`,
+  ]);
+  assert.match((await panel.locator("h3 + p").textContent()) ?? "", /^Ada's draft was taken\. D/);
+  assert.deepEqual(await panel.locator(".candidates .name").allTextContents(), ["Ada"]);
+  assert.deepEqual(await panel.locator(".candidates .mark").allTextContents(), ["taken"]);
+  assert.equal(await panel.locator(".matrix").count(), 0);
+  assert.deepEqual(await axe(visitor), []);
+
+  // Only a first question is ever answered alone.
+  await page.locator("#new").click();
+  await open("0.5");
+  assert.deepEqual(await told.allTextContents(), []);
+  assert.equal(await panel.locator(".matrix tbody tr").count(), 2);
+  await visitor.leaveClean();
+});
+
 test("an answer is saved as a picture in its writers' colours", async () => {
   const visitor = await stand.arrive({ colorScheme: "light" });
   const { page } = visitor;
