@@ -80,7 +80,7 @@ export class FirstWords {
   }
 
   #paceOf(conclave: Measuring, asked: Read): Pace | undefined {
-    return this.#paces.of(keyOf(conclave, asked));
+    return this.#paces.get(keyOf(conclave, asked));
   }
 
   async #runs(

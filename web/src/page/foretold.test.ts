@@ -48,7 +48,7 @@ test("an answer is measured from its first step on, and the next one like it is 
   });
   const paces = new Paces();
   paces.learn("both", answer.measured);
-  const learnt = paces.of("both");
+  const learnt = paces.get("both");
   assert.ok(learnt);
   assert.equal(timeFor(learnt, { Ada: 3000, Quill: 50 }), 5000, "the slower of the two");
   assert.equal(timeFor(learnt, { Ada: 3000, Quill: 500 }), 7000);
@@ -180,14 +180,14 @@ test("paces are of a set of members, follow the latest answers, and are kept", (
   paces.learn(set, pace);
   paces.learn(set, { read: { Ada: { tokens: 1000, ms: 4000 } }, first: 4000 });
   const both = { read: { ...pace.read, Ada: { tokens: 2000, ms: 5000 } }, first: 3000 };
-  assert.deepEqual(paces.of(set), both);
+  assert.deepEqual(paces.get(set), both);
   const later = new Paces();
   later.restore(structuredClone(paces.kept));
-  assert.deepEqual(later.of(set), both);
+  assert.deepEqual(later.get(set), both);
   for (const stranger of [undefined, "paces", [{ set }]]) later.restore(stranger);
-  assert.deepEqual(later.of(set), both);
+  assert.deepEqual(later.get(set), both);
   for (let other = 0; other < 16; other++) later.learn(`other ${other}`, pace);
-  assert.equal(later.of(set), undefined, "the oldest is not kept for ever");
+  assert.equal(later.get(set), undefined, "the oldest is not kept for ever");
   later.forget();
   assert.deepEqual(later.kept, []);
 });

@@ -46,7 +46,7 @@ export function setOf(
 export class Paces {
   readonly #paces = new Map<string, Pace>();
 
-  of(set: string): Pace | undefined {
+  get(set: string): Pace | undefined {
     return this.#paces.get(set);
   }
 
