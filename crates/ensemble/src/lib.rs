@@ -54,8 +54,8 @@
 //! | feedback | w_j ← w_j·exp(η·r_j), Eq. 5 | [`Query::feedback`], [`mod@feedback`] |
 //! | exit | weak members leave | [`Query::exit`], [`mod@exit`] |
 //! | stop | the answer is over | [`Query::stop`], [`Query::fast_winner`], [`ending`] |
-//! | rounds | all of these in order, as moves of the members | [`Rounds`], [`moves`] |
-//! | settings | all options, validated | [`Settings`], [`settings`] |
+//! | rounds | all of these in order, as moves of the members | [`Rounds`], [`moves`], [`report`] |
+//! | settings | all options, validated | [`Settings`], [`settings`], [`switches`] |
 //! | replay | a recorded run, under other settings | [`mod@replay`] |
 
 pub mod agreement;
@@ -68,23 +68,24 @@ pub mod moves;
 pub mod query;
 pub mod repetition;
 pub mod replay;
+pub mod report;
 pub mod score;
 pub mod segment;
 pub mod select;
 pub mod settings;
 pub mod strength;
+pub mod switches;
 pub mod vote;
 
 pub use ending::{Limits, Stop};
 pub use error::RoundError;
 pub use feedback::Feedback;
-pub use moves::{Event, Failed, Failure, Move, Round, Rounds};
+pub use moves::{Event, Failed, Failure, Move, Rounds};
 pub use query::Query;
+pub use report::Round;
 pub use score::{Score, VerifiedScore};
 pub use segment::{Candidate, Draft, cut};
 pub use select::{Selection, Votes};
-pub use settings::{
-    Exit, Leader, MEMBERS, Rate, Reward, Rule, Scoring, SettingRange, Settings, SettingsError,
-    Update,
-};
+pub use settings::{Exit, Leader, MEMBERS, SettingRange, Settings, SettingsError};
+pub use switches::{Rate, Reward, Rule, Scoring, Update};
 pub use vote::Vote;

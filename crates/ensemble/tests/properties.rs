@@ -53,19 +53,14 @@ fn settings() -> impl Strategy<Value = Settings> {
                     self_votes,
                     level,
                     confidence,
-                    branch: 0.0,
-                    alone: 0.0,
-                    ended_only: false,
                     agree,
                     discount,
                     sure,
-                    lead: 1.0,
-                    leader: None,
                     exit,
                     fast,
                     max_rounds: rounds,
-                    max_repeats: 3,
                     max_characters: length,
+                    ..Settings::preset(Rule::Paper)
                 }
             },
         )

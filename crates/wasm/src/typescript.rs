@@ -1,13 +1,17 @@
-//! Writes `web/src/protocol/generated.ts`: the types that cross to JavaScript, with their comments,
-//! wrapped at 100 columns.
+//! Writes the types that cross to JavaScript, with their comments wrapped at 100 columns, and the
+//! checks and presets of the method's settings: `generated.ts` and `generated-settings.ts` in
+//! `web/src/protocol`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use conclave_ensemble::{
-    Candidate, Draft, Exit, Leader, Round, Rule, Score, SettingRange, Settings, Stop, VerifiedScore,
+    Candidate, Draft, Exit, Leader, Rate, Reward, Round, Rule, Score, Scoring, SettingRange,
+    Settings, Stop, Update, VerifiedScore,
 };
 use conclave_member::{Begun, Message, Thinking, Thought};
 use conclave_model::{Counters, Memory, Sampling};
+use serde_json::{Map, Value};
 use ts_rs::{Config, TS};
 
 use crate::load::{Adapter, Choices, Chosen, Options};
@@ -120,13 +124,78 @@ fn the_page_has_the_types_that_cross() {
         by\n * `{HOW}`: change those.\n */\n\n{}",
         types.join("\n")
     );
+    compare("generated.ts", &wanted);
+}
+
+/// The check of each setting, by its default.
+fn checks(settings: &Map<String, Value>) -> String {
+    let named = |name: &str| match name {
+        "scoring" => quoted(Scoring::ALL.iter().map(|one| one.name())),
+        "reward" => quoted(Reward::ALL.iter().map(|one| one.name())),
+        "rate" => quoted(Rate::ALL.iter().map(|one| one.name())),
+        "update" => quoted(Update::ALL.iter().map(|one| one.name())),
+        _ => panic!("{name} has no list of values here"),
+    };
+    let check = |(name, value): (&String, &Value)| {
+        let check = match value {
+            Value::Bool(_) => "flag".to_owned(),
+            Value::Number(_) => "number".to_owned(),
+            Value::String(_) => format!("oneOf({})", named(name)),
+            Value::Object(fields) => format!("nullable(exact({{\n{}}}))", checks(fields)),
+            other => panic!("{name} is {other}"),
+        };
+        format!("{name}: {check},\n")
+    };
+    // Sorted, with or without serde_json's `preserve_order`.
+    settings
+        .iter()
+        .collect::<BTreeMap<_, _>>()
+        .into_iter()
+        .map(check)
+        .collect()
+}
+
+fn quoted<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<String> = names.map(|name| format!("{name:?}")).collect();
+    names.join(", ")
+}
+
+#[test]
+fn the_page_checks_the_settings_that_are_there() {
+    let map = |settings: &Settings| match serde_json::to_value(settings) {
+        Ok(Value::Object(map)) => map,
+        other => panic!("{other:?}"),
+    };
+    let all = Settings {
+        exit: Some(Exit::default()),
+        leader: Some(Leader::default()),
+        ..Settings::default()
+    };
+    let presets = Rule::ALL.iter().map(|&rule| {
+        let settings = serde_json::to_string(&Settings::preset(rule)).unwrap();
+        format!("{}: {settings},\n", rule.name())
+    });
+    let wanted = format!(
+        "/**\n * The check of the method's settings, and the settings of each rule, from\n * \
+        `crates/ensemble/src/settings.rs`. Written by `{HOW}`.\n */\nimport {{ exact, flag, \
+        nullable, number, oneOf }} from \"./check.ts\";\n\n/** The engine knows and checks the ranges. \
+        */\nexport const settings = exact({{\n{}}});\n\nexport const presets = {{\n{}}} as \
+        const;\n",
+        checks(&map(&all)),
+        presets.collect::<String>(),
+    );
+    compare("generated-settings.ts", &wanted);
+}
+
+/// Compares a file of `web/src/protocol` with what is wanted, or writes it.
+fn compare(name: &str, wanted: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let path = path.join("../../web/src/protocol/generated.ts");
+    let path = path.join("../../web/src/protocol").join(name);
     if std::env::var_os("CONCLAVE_WRITE").is_some() {
         return std::fs::write(path, wanted).unwrap();
     }
     let found = std::fs::read_to_string(path).unwrap();
     let wrong = found.lines().zip(wanted.lines()).find(|(a, b)| a != b);
-    assert_eq!(wrong, None, "generated.ts is out of date: {HOW}");
-    assert_eq!(found, wanted, "generated.ts is out of date: {HOW}");
+    assert_eq!(wrong, None, "{name} is out of date: {HOW}");
+    assert_eq!(found, wanted, "{name} is out of date: {HOW}");
 }

@@ -18,6 +18,7 @@ import {
   type Checked,
 } from "./check.ts";
 import { errorKinds } from "./errors.ts";
+import { settings } from "./generated-settings.ts";
 
 export const sampling = exact({
   temperature: within(0, 10),
@@ -26,34 +27,6 @@ export const sampling = exact({
   seed: whole(0, Number.MAX_SAFE_INTEGER),
 });
 export const thinking = oneOf("off", "on", "auto");
-/** The engine knows and checks the ranges. */
-export const settings = exact({
-  segmentTokens: number,
-  scoring: oneOf("harmonic", "logit", "likelihood"),
-  scoreEnd: flag,
-  trust: number,
-  reward: oneOf("shares", "counts"),
-  alpha: number,
-  rate: oneOf("code", "printed", "fixed-share"),
-  fixedShare: number,
-  update: oneOf("before", "after"),
-  selfVotes: flag,
-  level: flag,
-  confidence: number,
-  branch: number,
-  alone: number,
-  endedOnly: flag,
-  agree: flag,
-  discount: number,
-  sure: number,
-  lead: number,
-  exit: nullable(exact({ warmup: number, temperature: number, threshold: number })),
-  leader: nullable(exact({ doubt: number })),
-  fast: flag,
-  maxRounds: number,
-  maxRepeats: number,
-  maxCharacters: number,
-});
 /**
  * A drafted segment. `ended`: the drafter ended the answer after it; `tokens`: its length in the
  * drafter's tokens.

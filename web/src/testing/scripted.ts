@@ -30,53 +30,14 @@ import type {
   Thought,
   VerifiedScore,
 } from "../protocol/engine.ts";
+import { presets } from "../protocol/generated-settings.ts";
 
-export const settings: Settings = {
-  segmentTokens: 10,
-  scoring: "harmonic",
-  scoreEnd: true,
-  trust: 0.75,
-  reward: "shares",
-  alpha: 1,
-  rate: "code",
-  fixedShare: 0.05,
-  update: "before",
-  selfVotes: true,
-  level: true,
-  confidence: 0.5,
-  branch: 0.2,
-  alone: 0,
-  endedOnly: true,
-  agree: true,
-  discount: 0.5,
-  sure: 2.6,
-  lead: 1,
-  exit: null,
-  leader: null,
-  fast: false,
-  maxRounds: 64,
-  maxRepeats: 3,
-  maxCharacters: 4096,
-};
+export const settings: Settings = { ...presets.harmonic, segmentTokens: 10, alone: 0, lead: 1 };
 
 export const rules: Rules = {
   harmonic: settings,
-  leader: { ...settings, leader: { doubt: 5 } },
-  paper: {
-    ...settings,
-    scoring: "logit",
-    scoreEnd: false,
-    trust: 0,
-    reward: "counts",
-    level: false,
-    confidence: 0,
-    branch: 0,
-    alone: 0,
-    endedOnly: false,
-    agree: false,
-    discount: 1,
-    sure: 1000,
-  },
+  leader: { ...settings, leader: presets.leader.leader },
+  paper: presets.paper,
 };
 export const ranges: Ranges = { segmentTokens: { low: 1, high: 64 } };
 

@@ -504,33 +504,6 @@ test("a text file goes with a question, as much of it as there is room for", asy
   await visitor.leave();
 });
 
-test("members get the most room that fits by themselves, and another at once where it is chosen", async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site, {
-    serviceWorkers: "block",
-    search: "?debug",
-  });
-  const { page } = visitor;
-  const rooms = (): Promise<number[]> =>
-    page.evaluate(() =>
-      (
-        globalThis as unknown as { conclave: { members: { context: number }[] } }
-      ).conclave.members.map(({ context }) => context),
-    );
-  assert.deepEqual(await rooms(), [1024, 1024, 1024], "all that the toys were made for");
-  await visitor.set("maxRounds", "1");
-  await visitor.answer(sum);
-  await visitor.models();
-  await page.locator("#context-tokens").selectOption("2048");
-  await page.locator("#context-tokens").selectOption("");
-  await page.locator("#models-dialog").getByRole("button", { name: "Close" }).click();
-  await visitor.state("ready");
-  assert.deepEqual(await rooms(), [1024, 1024, 1024]);
-  assert.equal(await page.locator(".exchange").count(), 1, "the conversation stays");
-  assert.notEqual(await visitor.answer(story), "");
-  visitor.clean();
-  await visitor.leave();
-});
-
 test("picked files are read again in place where the browser keeps their handles", async () => {
   const visitor = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block" });
   const { page } = visitor;

@@ -1,4 +1,4 @@
-/** Settings of a visitor: instructions, theme, text size, names of members. */
+/** Settings of a visitor: instructions, theme, text size, names of members, their room. */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
@@ -192,4 +192,31 @@ test("a recorded answer plays at the first visit, can be skipped, and stands sti
   assert.equal(await still.locator(".drafting").isVisible(), false);
   calm.clean();
   await calm.leave();
+});
+
+test("members get the most room that fits by themselves, and another at once where it is chosen", async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+    serviceWorkers: "block",
+    search: "?debug",
+  });
+  const { page } = visitor;
+  const rooms = (): Promise<number[]> =>
+    page.evaluate(() =>
+      (
+        globalThis as unknown as { conclave: { members: { context: number }[] } }
+      ).conclave.members.map(({ context }) => context),
+    );
+  assert.deepEqual(await rooms(), [1024, 1024, 1024], "all that the toys were made for");
+  await visitor.set("maxRounds", "1");
+  await visitor.answer("What is 347 + 586?");
+  await visitor.models();
+  await page.locator("#context-tokens").selectOption("2048");
+  await page.locator("#context-tokens").selectOption("");
+  await page.locator("#models-dialog").getByRole("button", { name: "Close" }).click();
+  await visitor.state("ready");
+  assert.deepEqual(await rooms(), [1024, 1024, 1024]);
+  assert.equal(await page.locator(".exchange").count(), 1, "the conversation stays");
+  assert.notEqual(await visitor.answer("Tell me a short story about a fox."), "");
+  visitor.clean();
+  await visitor.leave();
 });
