@@ -8,9 +8,9 @@
 //! 2. Drafts are cut to whole words. Fast mode accepts one that ends the answer unverified.
 //! 3. [`Move::Verify`]: every active member scores all candidates. A leader's candidate that no
 //!    member doubts is kept without a vote; otherwise the others draft too, and all verify anew.
-//!    One that only repeats is doubted unverified. If all candidates repeat and one more such round
-//!    would end the answer, all draft anew, and from then on what is not in the answer yet.
 //!    So it is with the strongest member's answer to a first question, which it verifies by itself.
+//!    A leader's candidate that only repeats is doubted unverified; if all candidates repeat and one
+//!    more such round would end the answer, all draft anew, and from then on what is new in it.
 //! 4. Shares, feedback and selection (4 to 6) are computed between the moves.
 //! 5. [`Move::Keep`]: every active member appends the winner to its text.
 //! 6. Exit and stop (7 and 8), reported by [`Move::Round`]; then the next round, or [`Move::Done`].

@@ -196,6 +196,9 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// [`max_repeats`](Self::max_repeats) of answers that may repeat themselves.
+    pub const MOST_REPEATS: usize = 10_000;
+
     /// Settings of `rule`.
     ///
     /// ```

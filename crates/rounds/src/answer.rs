@@ -182,7 +182,12 @@ pub async fn answer<M: TakePart>(
     ask: &Ask<'_>,
     watch: &mut impl Watch,
 ) -> Result<Answer, AnswerError> {
-    let mut query = Query::new(members.len(), ask.settings.clone())?;
+    let mut settings = ask.settings.clone();
+    if ask.form.is_some() {
+        // A document may repeat itself, and one that is cut is none.
+        settings.max_repeats = Settings::MOST_REPEATS;
+    }
+    let mut query = Query::new(members.len(), settings)?;
     let strengths: Vec<f64> = members.iter().map(TakePart::strength).collect();
     let chats: Vec<bool> = members.iter().map(TakePart::chats).collect();
     query.trust(&strengths, &chats)?;

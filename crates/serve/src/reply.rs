@@ -135,7 +135,7 @@ fn finish_with(reader: &CallReader, stop: &str) -> &'static str {
 /// Maps a stop reason; any limit (of the client, the method or the context) is `length`.
 pub(crate) fn finish_of(stop: &str) -> &'static str {
     match stop {
-        "ended" | "stop" | "silence" | "repetition" => "stop",
+        "ended" | "stop" | "silence" => "stop",
         _ => "length",
     }
 }

@@ -62,7 +62,7 @@ impl Ensemble {
     pub fn without_limits(settings: Settings) -> Settings {
         Settings {
             max_rounds: 10_000,
-            max_repeats: 10_000,
+            max_repeats: Settings::MOST_REPEATS,
             max_characters: 1_000_000,
             ..settings
         }

@@ -127,8 +127,8 @@ fn the_page_has_the_types_that_cross() {
     compare("generated.ts", &wanted);
 }
 
-/// The check of each setting, by its default.
-fn checks(settings: &Map<String, Value>) -> String {
+/// The check of each setting, by its default, a line each.
+fn checks(settings: &Map<String, Value>, indent: &str) -> String {
     let named = |name: &str| match name {
         "scoring" => quoted(Scoring::ALL.iter().map(|one| one.name())),
         "reward" => quoted(Reward::ALL.iter().map(|one| one.name())),
@@ -141,10 +141,13 @@ fn checks(settings: &Map<String, Value>) -> String {
             Value::Bool(_) => "flag".to_owned(),
             Value::Number(_) => "number".to_owned(),
             Value::String(_) => format!("oneOf({})", named(name)),
-            Value::Object(fields) => format!("nullable(exact({{\n{}}}))", checks(fields)),
+            Value::Object(fields) => {
+                let inner = checks(fields, &format!("{indent}  "));
+                format!("nullable(exact({{\n{inner}{indent}}}))")
+            }
             other => panic!("{name} is {other}"),
         };
-        format!("{name}: {check},\n")
+        format!("{indent}{name}: {check},\n")
     };
     // Sorted, with or without serde_json's `preserve_order`.
     settings
@@ -172,16 +175,15 @@ fn the_page_checks_the_settings_that_are_there() {
         ..Settings::default()
     };
     let presets = Rule::ALL.iter().map(|&rule| {
-        let settings = serde_json::to_string(&Settings::preset(rule)).unwrap();
-        format!("{}: {settings},\n", rule.name())
+        let settings = serde_json::to_string_pretty(&Settings::preset(rule)).unwrap();
+        format!("export const {} = {settings} as const;\n", rule.name())
     });
     let wanted = format!(
         "/**\n * The check of the method's settings, and the settings of each rule, from\n * \
         `crates/ensemble/src/settings.rs`. Written by `{HOW}`.\n */\nimport {{ exact, flag, \
         nullable, number, oneOf }} from \"./check.ts\";\n\n/** The engine knows and checks the ranges. \
-        */\nexport const settings = exact({{\n{}}});\n\nexport const presets = {{\n{}}} as \
-        const;\n",
-        checks(&map(&all)),
+        */\nexport const settings = exact({{\n{}}});\n\n{}",
+        checks(&map(&all), "  "),
         presets.collect::<String>(),
     );
     compare("generated-settings.ts", &wanted);

@@ -27,6 +27,20 @@ test("a kept turn is read whole; one of another version keeps its texts", () => 
   assert.ok(isOver(read), "nothing of it is continued");
 });
 
+test("a turn kept before a setting was there keeps its rounds, with that setting off", () => {
+  const turn = turnOf("How many?", ["Two", " of"], false);
+  const [begin, ...rounds] = turn.events;
+  assert.ok(begin?.type === "begin");
+  const { alone, endedOnly, maxRepeats, ...then } = begin.settings;
+  const old = { ...turn, events: [{ ...begin, settings: then }, ...rounds] };
+  const read = readable(old as unknown as typeof turn);
+  assert.deepEqual(read.events, [
+    { ...begin, settings: { ...then, alone: 0, endedOnly: false, maxRepeats } },
+    ...rounds,
+  ]);
+  assert.deepEqual([alone, endedOnly, acceptedOf(read).length], [0, true, 2]);
+});
+
 test("turns of the same millisecond have one order, whoever sorts them", () => {
   const turns = ["b", "a", "c"].map((id) => ({ id, at: id === "c" ? 1 : 2 }));
   const sorted = ["c", "a", "b"];

@@ -27,7 +27,7 @@ export interface SegmentVote {
 }
 
 export const finishOf = (stop: StopReason): FinishReason =>
-  ["ended", "stop", "silence", "repetition"].includes(stop) ? "stop" : "length";
+  stop === "ended" || stop === "stop" || stop === "silence" ? "stop" : "length";
 
 /** `members`: members of the answer, as in its `begin` event. */
 export function voteOf(

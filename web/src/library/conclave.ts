@@ -28,9 +28,9 @@ import {
   typed,
 } from "../protocol/errors.ts";
 import { text } from "../protocol/check.ts";
+import { settings as wholeSettings } from "../protocol/generated-settings.ts";
 import {
   sampling as wholeSampling,
-  settings as wholeSettings,
   memberSource,
   type ConclaveEvent,
   type Measured,
@@ -393,6 +393,8 @@ export class Conclave {
     };
     let text = accepted.map((segment) => segment.text).join("");
     let begun = false;
+    // Another request may have found that the engine failed: the new one has no members yet.
+    await this.#reopening;
     for (let again = false; ; again = true) {
       const wire = this.#wire;
       try {
@@ -482,6 +484,11 @@ export class Conclave {
     if (wire === this.#wire)
       this.#reopening = this.#reopen(this.#startPort, error).catch(() => false);
     return this.#reopening ?? false;
+  }
+
+  /** Whether the engine has failed; the next question opens another. */
+  get failed(): boolean {
+    return this.#wire.broken !== undefined;
   }
 
   /** Connection to the engine; to a new one if the last has failed. */

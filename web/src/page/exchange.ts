@@ -47,7 +47,15 @@ export const stops: Record<string, string> = {
 };
 
 /** Ends after which the members can go on. */
-const unfinished = new Set(["tokens", "rounds", "length", "stopped", "failed", "closed"]);
+const unfinished = new Set([
+  "tokens",
+  "rounds",
+  "length",
+  "repetition",
+  "stopped",
+  "failed",
+  "closed",
+]);
 
 export interface ExchangeContext {
   question: string;

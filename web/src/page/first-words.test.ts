@@ -21,10 +21,13 @@ const of = (content: string, change: Partial<Read> = {}): Read => ({
 });
 
 /** An engine in which a character is a token; `measured`: the members that were asked. */
-function engine(): Pick<Conclave, "backend" | "measure"> & { measured: string[] } {
+function engine(
+  failed = false,
+): Pick<Conclave, "backend" | "failed" | "measure"> & { measured: string[] } {
   const measured: string[] = [];
   return {
     backend: "cpu",
+    failed,
     measured,
     measure: async (messages, { members = [] } = {}) => {
       measured.push(...members);
@@ -81,6 +84,23 @@ test("a question is foretold by the answer before it, without a word to a server
   assert.equal(await later.before(here, alone), "");
   later.forget();
   assert.equal(await later.before(here, first), "");
+
+  // To measure would open another engine in place of one that failed.
+  const gone = engine(true);
+  assert.equal(await firstWords.before(gone, first), "");
+  assert.deepEqual(gone.measured, []);
+});
+
+test("an answer that was under way when all was forgotten teaches nothing", async () => {
+  const kept: unknown[] = [];
+  const firstWords = new FirstWords((paces) => kept.push(paces));
+  const here = engine();
+  const first = of("x".repeat(500));
+  const telling = firstWords.await(here, first, true);
+  play(telling, 500);
+  firstWords.forget();
+  firstWords.learn(here, first, telling, "One");
+  assert.deepEqual([kept, await firstWords.before(here, first)], [[], ""]);
 });
 
 test("a file that is longer than the room is foretold as it will be cut", async () => {

@@ -27,13 +27,15 @@ export interface Read {
   cut?: number | undefined;
 }
 
-type Measuring = Pick<Conclave, "backend" | "measure">;
+type Measuring = Pick<Conclave, "backend" | "failed" | "measure">;
 
 export class FirstWords {
   readonly #paces = new Paces();
   readonly #keep: (kept: unknown) => void;
   /** By member; gone with its engine. */
   readonly #held = new WeakMap<Measuring, Map<string, Held>>();
+  /** Answers to learn from; none that began before all was forgotten. */
+  #awaited = new WeakSet<Foretelling>();
 
   constructor(keep: (kept: unknown) => void) {
     this.#keep = keep;
@@ -45,6 +47,7 @@ export class FirstWords {
 
   forget(): void {
     this.#paces.forget();
+    this.#awaited = new WeakSet();
   }
 
   /** Sentence on a question that is not sent yet; empty if its time is short or unknown. */
@@ -60,6 +63,7 @@ export class FirstWords {
   await(conclave: Measuring, asked: Read, whole: boolean): Foretelling {
     const pace = this.#paceOf(conclave, asked);
     const telling = new Foretelling(pace, readers(asked), performance.now(), whole);
+    this.#awaited.add(telling);
     // Requests are answered in turn: this one before the members begin to read.
     if (pace)
       void this.#runs(conclave, asked).then(
@@ -74,7 +78,7 @@ export class FirstWords {
     this.#held.set(conclave, held);
     for (const [name, each] of telling.held(asked.messages, answer)) held.set(name, each);
     const { measured } = telling;
-    if (!measured) return;
+    if (!measured || !this.#awaited.has(telling)) return;
     this.#paces.learn(keyOf(conclave, asked), measured);
     this.#keep(this.#paces.kept);
   }
@@ -89,6 +93,8 @@ export class FirstWords {
   ): Promise<Runs | undefined> {
     const members = readers(asked);
     if (members.length === 0) return {};
+    // To measure would open another engine before the page says so.
+    if (conclave.failed) return undefined;
     const options = { members, ...(thinking && { thinking }) };
     const measured = await conclave.measure([...messages], options).catch(() => undefined);
     // It is too long for a member, or was asked of an engine that is gone.

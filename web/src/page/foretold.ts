@@ -2,7 +2,7 @@
  * The time to an answer's first words, foretold from how fast the same members read and drafted
  * before, and from how fast they read now. All times are in ms.
  */
-import { list, number, optional, record, shape, text, type Checked } from "../protocol/check.ts";
+import { list, optional, record, shape, text, within, type Checked } from "../protocol/check.ts";
 import type { Backend, Message, Thinking } from "../protocol/engine.ts";
 import type { BeginEvent, ConclaveEvent, ReadingEvent } from "../protocol/messages.ts";
 import { roughly } from "./figures.ts";
@@ -15,19 +15,22 @@ const lastMs = 500;
 const observedMs = 1000;
 /** The time to read fewer tokens says more of the start than of the speed. */
 const leastTokens = 16;
+/** The same where it is known only from the question to the end of one step. */
+const leastOfOneStep = 256;
 /** Share that earlier answers keep in a measurement. */
 const decay = 1 / 2;
 const mostSets = 16;
 
+const time = within(0, 1e9);
 /**
  * How fast a set of members was. Each one's speed is that beside the others: they run in parallel
  * or share a thread, and either way the slowest decides.
  */
 const pace = shape({
   /** By name: tokens that a member ran of its prompts, and the time from first to last. */
-  read: record(shape({ tokens: number, ms: number })),
+  read: record(shape({ tokens: within(1, 1e9), ms: time })),
   /** From the last token read to the first words; unknown until an answer had some. */
-  first: optional(number),
+  first: optional(time),
 });
 export type Pace = Checked<typeof pace>;
 const kept = list(shape({ set: text, pace }));
@@ -222,10 +225,9 @@ export class Foretelling {
       const steps = this.#steps.get(name);
       const span = steps && { tokens: steps.last.done - steps.first.done, ms: msOf(steps) };
       // From the first step on, unless that was most of it: before it the answer may have waited.
-      read[name] =
-        span && span.tokens * 2 >= run && span.ms > 0
-          ? span
-          : { tokens: run, ms: (steps?.last.at ?? begun.at) - this.#start };
+      if (span && span.tokens * 2 >= run && span.ms > 0) read[name] = span;
+      else if (run >= leastOfOneStep)
+        read[name] = { tokens: run, ms: (steps?.last.at ?? begun.at) - this.#start };
     }
     return { read, ...(this.#first !== undefined && { first: this.#first - begun.at }) };
   }

@@ -18,7 +18,7 @@ import {
   type Checked,
 } from "./check.ts";
 import { errorKinds } from "./errors.ts";
-import { settings } from "./generated-settings.ts";
+import { paper, settings } from "./generated-settings.ts";
 
 export const sampling = exact({
   temperature: within(0, 10),
@@ -74,12 +74,16 @@ export const stopReason = oneOf(
  */
 const answerUsage = shape({ promptTokens: number, answerTokens: number });
 
+/** Settings of an answer; one kept by an earlier version lacks those that came later, as off. */
+const complete: typeof settings = (data, path) =>
+  settings(typeof data === "object" && data !== null ? { ...paper, ...data } : data, path);
+
 export const event = variant({
   reading: shape({ member: text, done: number, total: number }),
   begin: shape({
     /** Names of the participating members; rounds refer to their indices. */
     members: list(text),
-    settings,
+    settings: complete,
     sampling,
     thinking,
     /** By member: tokens in the prefix, and how many of them had to be run. */
@@ -158,7 +162,7 @@ export const event = variant({
   end: shape({
     /**
      * Reason: `ended`, the winner ended the answer; `rounds` or `length`, a limit of the settings;
-     * `silence`, a round added no text; `context`, the last member's is full; `tokens` or `stop`,
+     * `silence`, a round added no text; `repetition`, all only repeat what is there; `context`, the last member's is full; `tokens` or `stop`,
      * the caller's limits; `stopped`, by the caller.
      */
     stop: stopReason,

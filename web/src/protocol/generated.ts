@@ -175,7 +175,7 @@ export interface Settings {
   maxRounds: number;
   /**
    * The answer ends after this many rounds in a row in which every candidate only repeats (see
-   * `mod`@crate::repetition); 1 to 10 000. In the last but one the members draft anew, and from
+   * `mod@crate::repetition`); 1 to 10 000. In the last but one the members draft anew, and from
    * then on what is not in the answer yet. It needs a `discount`(Self::discount) below 1.
    */
   maxRepeats: number;

@@ -229,7 +229,7 @@ test("a setting out of its range is named, with the range and what was given", (
     [asked({ leader: true }), "settings.leader must be an object; it was true"],
     [
       asked({}, { warmUp: 3 }),
-      'settings.exit knows no "warmUp". It knows warmup, temperature, threshold',
+      'settings.exit knows no "warmUp". It knows temperature, threshold, warmup',
     ],
     [asked({ level: "on" }), 'settings.level must be true or false; it was "on"'],
     [

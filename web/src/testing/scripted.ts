@@ -30,14 +30,14 @@ import type {
   Thought,
   VerifiedScore,
 } from "../protocol/engine.ts";
-import { presets } from "../protocol/generated-settings.ts";
+import { harmonic, leader, paper } from "../protocol/generated-settings.ts";
 
-export const settings: Settings = { ...presets.harmonic, segmentTokens: 10, alone: 0, lead: 1 };
+export const settings: Settings = { ...harmonic, segmentTokens: 10, alone: 0, lead: 1 };
 
 export const rules: Rules = {
   harmonic: settings,
-  leader: { ...settings, leader: presets.leader.leader },
-  paper: presets.paper,
+  leader: { ...settings, leader: leader.leader },
+  paper,
 };
 export const ranges: Ranges = { segmentTokens: { low: 1, high: 64 } };
 

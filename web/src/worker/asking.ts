@@ -29,6 +29,9 @@ import { nextTask, settled, together } from "./together.ts";
 
 type Asked = Extract<Request, { type: "ask" }>;
 
+/** Setting `maxRepeats` of answers that may repeat themselves. */
+const mostRepeats = 10_000;
+
 /** The engine and its members during an answer. */
 interface Room {
   module: EngineModule;
@@ -65,7 +68,8 @@ export async function answer(
   const strengths = members.map((member) => member.about().strength ?? Number.NaN);
   const chats = members.map((member) => member.about().template);
   const machine = new module.Rounds({
-    settings,
+    // A document may repeat itself, and one that is cut is none.
+    settings: request.schema === undefined ? settings : { ...settings, maxRepeats: mostRepeats },
     strengths,
     chats,
     turns: request.messages.map(({ content }) => content),

@@ -28,10 +28,10 @@ import {
   modelAbout,
   sampling,
   scores,
-  settings,
   thinking,
   thought,
 } from "../protocol/messages.ts";
+import { settings } from "../protocol/generated-settings.ts";
 
 const draft = { text, ended: flag, tokens: number };
 

@@ -36,7 +36,7 @@ fn roomy(settings: Settings) -> Settings {
     };
     Settings {
         max_rounds: largest("maxRounds").max(settings.max_rounds),
-        max_repeats: largest("maxRepeats").max(settings.max_repeats),
+        max_repeats: Settings::MOST_REPEATS,
         max_characters: largest("maxCharacters").max(settings.max_characters),
         ..settings
     }

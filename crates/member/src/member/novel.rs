@@ -20,13 +20,13 @@ struct Novel {
     /// Tokens of the answer that begin with a space, with those of the same word without it, which
     /// a model likes next: " sun" must not become "sun" after a word.
     bare: BTreeMap<u32, u32>,
-    /// Tokens of the vocabulary.
-    vocabulary: usize,
+    /// Tokens that are text, as bits: control tokens are none.
+    text: Vec<u32>,
 }
 
 impl Constraint for Novel {
     fn mask(&mut self, drawn: &[u32]) -> Result<Vec<u32>, String> {
-        let mut words = vec![u32::MAX; self.vocabulary / 32 + 1];
+        let mut words = self.text.clone();
         let text = [&self.answer, drawn].concat();
         let last = &text[text.len().saturating_sub(RUN - 1)..];
         for run in text.windows(RUN).filter(|run| run.starts_with(last)) {
@@ -49,12 +49,13 @@ impl Constraint for Novel {
 
 impl Member {
     /// As [`draft`](Self::draft), but no token completes a run of six that the answer has already.
-    /// Under a constraint it is a draft like any other.
+    /// Under a constraint, and of a model that thinks, it is a draft like any other.
     ///
     /// # Errors
     /// As [`draft`](Self::draft).
     pub async fn draft_novel(&mut self, limit: usize) -> Result<Draft, MemberError> {
-        let Some(begin) = self.answer_at.filter(|_| self.constraint.is_none()) else {
+        let free = self.constraint.is_none() && self.marks.is_none();
+        let Some(begin) = self.answer_at.filter(|_| free) else {
             return self.draft(limit).await;
         };
         let answer = self.session.prefix()[begin..].to_vec();
@@ -64,17 +65,32 @@ impl Member {
         self.constraint = Some(Box::new(Novel {
             bare: bare.collect(),
             answer,
-            vocabulary: self.about().config.vocabulary,
+            text: self.text_tokens(),
         }));
         let draft = self.draft_constrained(limit).await;
         self.constraint = None;
         draft
     }
 
+    /// The tokens that are text and, after them, the end, as bits.
+    fn text_tokens(&self) -> Vec<u32> {
+        let vocabulary = self.about().config.vocabulary;
+        let mut words = vec![0; vocabulary / 32 + 1];
+        let mut bytes = Vec::new();
+        for token in 0..=vocabulary {
+            bytes.clear();
+            self.tokenizer.spell(token as u32, &mut bytes);
+            if token == vocabulary || !bytes.is_empty() {
+                words[token / 32] |= 1 << (token % 32);
+            }
+        }
+        words
+    }
+
     /// The token of the same word without the space that it begins with.
     fn bare(&self, token: u32) -> Option<u32> {
         let text = self.tokenizer.decode(&[token]);
-        let ids = self.tokenizer.encode_text(text.strip_prefix(' ')?).ok()?;
+        let ids = self.tokenizer.encode(text.strip_prefix(' ')?).ok()?;
         match ids[..] {
             [bare] if bare != token => Some(bare),
             _ => None,
@@ -91,7 +107,7 @@ mod tests {
         let mut novel = Novel {
             answer: answer.to_vec(),
             bare: [(36, 37)].into(),
-            vocabulary: 40,
+            text: vec![u32::MAX; 2],
         };
         let words = novel.mask(drawn).unwrap();
         let allowed = |token: u32| words[token as usize / 32] >> (token % 32) & 1 == 1;
