@@ -85,7 +85,8 @@ switch! {
         /// Best where it was measured (tests/eval-log.md).
         #[default]
         Harmonic = "harmonic",
-        /// `Harmonic`, but one member drafts for all while no other doubts it ([`Leader`](crate::Leader)).
+        /// `Harmonic`, but one member drafts for all while no other doubts it
+        /// ([`Leader`](crate::Leader)).
         Leader = "leader",
         /// The method as its authors published it.
         Paper = "paper",
@@ -101,8 +102,9 @@ switch! {
         /// η = α / (N·√k), the form printed in the paper. Weights diverge much faster.
         Printed = "printed",
         /// The code form, and after every update a fraction of each weight is spread evenly:
-        /// w ← (1 − λ)·w + λ/N with λ = [`fixed_share`](crate::Settings::fixed_share). It keeps every weight at λ/N or
-        /// more, and lets a member that was weak in an earlier part of the answer recover.
+        /// w ← (1 − λ)·w + λ/N with λ = [`fixed_share`](crate::Settings::fixed_share). It keeps every
+        /// weight at λ/N or more, and lets a member that was weak in an earlier part of the answer
+        /// recover.
         FixedShare = "fixed-share",
     }
 }

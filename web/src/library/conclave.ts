@@ -80,16 +80,6 @@ import { schemaOf } from "./response-format.ts";
 import { Share } from "./share.ts";
 import { Wire, type Port } from "./wire.ts";
 
-export {
-  defaultContextTokens,
-  defaultSampling,
-  type AddOptions,
-  type AskOptions,
-  type BeginOptions,
-  type LoadOptions,
-  type MeasureOptions,
-  type OpenOptions,
-} from "./call-options.ts";
 export { Conversation } from "./conversation.ts";
 export type { Port } from "./wire.ts";
 export type { ResponseFormat } from "./response-format.ts";

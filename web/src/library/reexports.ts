@@ -1,4 +1,14 @@
-/** Types and functions of other folders that are part of the library's interface. */
+/** Types and functions of other files that are part of the library's interface. */
+export {
+  defaultContextTokens,
+  defaultSampling,
+  type AddOptions,
+  type AskOptions,
+  type BeginOptions,
+  type LoadOptions,
+  type MeasureOptions,
+  type OpenOptions,
+} from "./call-options.ts";
 export type { BackendChoice } from "../protocol/backend.ts";
 export type {
   About,

@@ -142,7 +142,7 @@ export class Foretelling {
   #first: number | undefined;
   /** Tokens that each member holds now. */
   readonly #prefixes = new Map<string, number>();
-  /** What was measured says nothing of other answers. */
+  /** The measurement says nothing about other answers. */
   #spoilt: boolean;
   /** The engine failed: the members read again, and how much is unknown. */
   #reopened = false;
@@ -232,7 +232,7 @@ export class Foretelling {
     return { read, ...(this.#first !== undefined && { first: this.#first - begun.at }) };
   }
 
-  /** What each member holds after it, with this text as the answer to the messages. */
+  /** Tokens and messages that each member holds after it, with this text as the answer. */
   held(messages: readonly Message[], answer: string): [string, Held][] {
     if (!this.#begun || this.#begun.event.dropped > 0) return [];
     const all = [...messages, { role: "assistant", content: answer } as const];

@@ -162,8 +162,9 @@ export const event = variant({
   end: shape({
     /**
      * Reason: `ended`, the winner ended the answer; `rounds` or `length`, a limit of the settings;
-     * `silence`, a round added no text; `repetition`, all only repeat what is there; `context`, the last member's is full; `tokens` or `stop`,
-     * the caller's limits; `stopped`, by the caller.
+     * `silence`, a round added no text; `repetition`, all members only repeat what is there;
+     * `context`, the last member's is full; `tokens` or `stop`, the caller's limits; `stopped`, by
+     * the caller.
      */
     stop: stopReason,
     /** The whole answer. */
