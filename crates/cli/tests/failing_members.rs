@@ -65,7 +65,8 @@ impl Stage {
         let output = Command::new(env!("CARGO_BIN_EXE_conclave"))
             .args(["chat", "Well?", "--members", &paths.join(",")])
             .args(["--json", "--device", "cpu", "--greedy"])
-            .args(["--segment-tokens", "10"])
+            // A song repeats itself.
+            .args(["--segment-tokens", "10", "--max-repeats", "10000"])
             .args(more)
             .output()
             .expect("the tool starts");
@@ -154,14 +155,26 @@ fn when_all_contexts_are_full_the_answer_is_over() {
         (&answer["stopped"], &answer["left"]),
         (&json!("context"), &json!([]))
     );
-    // No other context would help.
-    let output = Command::new(env!("CARGO_BIN_EXE_conclave"))
-        .args(["chat", "Well?", "--device", "cpu", "--greedy", "--members"])
-        .arg(stage.path().join("A"))
-        .output()
-        .unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.contains("(stopped: the context is full)"), "{told}");
+    // No other context would help, and a song that is not to repeat itself is over before.
+    for (more, why) in [
+        (
+            &["--max-repeats", "10000"][..],
+            "(stopped: the context is full)",
+        ),
+        (
+            &["--segment-tokens", "10"],
+            "(stopped: the answer only repeats itself; --max-repeats allows more)",
+        ),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_conclave"))
+            .args(["chat", "Well?", "--device", "cpu", "--greedy", "--members"])
+            .arg(stage.path().join("A"))
+            .args(more)
+            .output()
+            .unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(told.contains(why), "{told}");
+    }
 }
 
 #[test]
