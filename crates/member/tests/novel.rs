@@ -46,15 +46,17 @@ fn a_novel_draft_has_no_run_of_six_tokens_twice() {
     };
     let mut member = round.load(256).unwrap();
     let question = [Message::new("user", " so")];
+    // An answer begins without the space of its first word.
+    let first = CIRCLE.trim_start().to_owned();
     let candidate = Candidate {
-        text: CIRCLE.to_owned(),
+        text: first.clone(),
         ended: false,
     };
     pollster::block_on(async {
         let begun = member.begin(&question, Sampling::greedy(), 0);
         begun.await.unwrap();
         // Nothing is accepted that it could repeat.
-        assert_eq!(member.draft_novel(6).await.unwrap().text, CIRCLE);
+        assert_eq!(member.draft_novel(6).await.unwrap().text, first);
         member
             .verify(&[candidate], &Settings::default())
             .await
@@ -70,7 +72,7 @@ fn a_novel_draft_has_no_run_of_six_tokens_twice() {
         runs.sort_unstable();
         runs.dedup();
         assert_eq!(runs.len(), all, "{text}");
-        assert!(novel.ended || words.len() == 18, "{novel:?}");
+        assert!(novel.ended || novel.tokens == 12, "{novel:?}");
         assert_eq!(member.draft(6).await.unwrap(), again, "free again");
     });
 }

@@ -29,7 +29,7 @@ const watch = (page: Page): Promise<void> =>
     }).observe(document.body, { childList: true, subtree: true, characterData: true });
   });
 
-/** What was recorded since the last call. */
+/** The lines and news since the last call. */
 const seen = (page: Page): Promise<{ lines: string[]; news: string[] }> =>
   page.evaluate(() => {
     const { seen } = globalThis as unknown as { seen: { lines: string[]; news: string[] } };
