@@ -175,7 +175,7 @@ async fn ask(
             }
             "silence" => eprintln!("(stopped: no member had more to say)"),
             "repetition" => {
-                eprintln!("(stopped: the answer only repeats itself; --max-repeats allows more)")
+                eprintln!("(stopped: the answer only repeats itself; --max-repeats allows more)");
             }
             _ => {}
         }

@@ -182,12 +182,7 @@ pub trait TakePart {
     ///
     /// # Errors
     /// Those of running the model; [`Failure::ContextFull`] if there is no room.
-    async fn draft(
-        &mut self,
-        limit: usize,
-        branch: f64,
-        novel: bool,
-    ) -> Result<Draft, MoveError>;
+    async fn draft(&mut self, limit: usize, branch: f64, novel: bool) -> Result<Draft, MoveError>;
 
     /// Scores all candidates, `[candidates]`; empty for a member that only drafts.
     ///
@@ -301,12 +296,7 @@ impl TakePart for Member {
         Ok(self.think_while(go_on).await?)
     }
 
-    async fn draft(
-        &mut self,
-        limit: usize,
-        branch: f64,
-        novel: bool,
-    ) -> Result<Draft, MoveError> {
+    async fn draft(&mut self, limit: usize, branch: f64, novel: bool) -> Result<Draft, MoveError> {
         let mut draft = match novel {
             true => self.draft_novel(limit).await?,
             false => self.draft(limit).await?,
@@ -566,12 +556,7 @@ impl TakePart for AnyMember {
         its!(self, member => TakePart::drafts(&**member))
     }
 
-    async fn draft(
-        &mut self,
-        limit: usize,
-        branch: f64,
-        novel: bool,
-    ) -> Result<Draft, MoveError> {
+    async fn draft(&mut self, limit: usize, branch: f64, novel: bool) -> Result<Draft, MoveError> {
         its!(self, member => TakePart::draft(&mut **member, limit, branch, novel).await)
     }
 

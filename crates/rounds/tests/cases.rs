@@ -107,12 +107,7 @@ impl TakePart for Scripted<'_> {
         !self.script().judges_only
     }
 
-    async fn draft(
-        &mut self,
-        limit: usize,
-        branch: f64,
-        novel: bool,
-    ) -> Result<Draft, MoveError> {
+    async fn draft(&mut self, limit: usize, branch: f64, novel: bool) -> Result<Draft, MoveError> {
         let novel = if novel { " novel" } else { "" };
         let number = self.call("draft", &format!(" {limit}{novel}"))?;
         let script = self.script();

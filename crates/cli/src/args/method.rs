@@ -22,7 +22,12 @@ pub struct Method {
     pub score_end: Option<bool>,
     /// Influence of a member's strength from the first round on: starting weights are proportional
     /// to strength^POWER; 0 makes them equal. See --trust for strengths [default: 0.75].
-    #[arg(id = "trust-power", long, value_name = "POWER", allow_negative_numbers = true)]
+    #[arg(
+        id = "trust-power",
+        long,
+        value_name = "POWER",
+        allow_negative_numbers = true
+    )]
     pub trust: Option<f64>,
     /// Reward of the feedback: the others' `shares`, or `counts` of their preferences [default:
     /// shares].

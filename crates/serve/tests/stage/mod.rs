@@ -391,12 +391,7 @@ impl TakePart for Moody {
         TakePart::think_while(&mut self.member, go_on).await
     }
 
-    async fn draft(
-        &mut self,
-        limit: usize,
-        branch: f64,
-        novel: bool,
-    ) -> Result<Draft, MoveError> {
+    async fn draft(&mut self, limit: usize, branch: f64, novel: bool) -> Result<Draft, MoveError> {
         assert!(!self.breaks, "it breaks down, as it was asked to");
         self.answers()?;
         self.way.pass();
