@@ -289,6 +289,8 @@ test("a context that fills in mid-answer ends it, once the others have left; it 
     .locator(".takes-part input")
     .all())
     await box.setChecked(false);
+  // A song may repeat itself.
+  await visitor.set("discount", "1");
   const text = await visitor.answer("Sing!");
   assert.ok(text.length > 80 && "la ".repeat(60).startsWith(text), text);
   assert.match(
