@@ -1,7 +1,5 @@
 //! Drafts that do not repeat: the way out of a circle.
 
-use std::collections::BTreeMap;
-
 use conclave_ensemble::Draft;
 
 use super::Member;
@@ -19,7 +17,7 @@ struct Novel {
     answer: Vec<u32>,
     /// Tokens of the answer that begin with a space, with those of the same word without it, which
     /// a model likes next: " sun" must not become "sun" after a word.
-    bare: BTreeMap<u32, u32>,
+    bare: Vec<(u32, u32)>,
     /// Tokens that are text, as bits: control tokens are none.
     text: Vec<u32>,
 }
@@ -27,12 +25,15 @@ struct Novel {
 impl Constraint for Novel {
     fn mask(&mut self, drawn: &[u32]) -> Result<Vec<u32>, String> {
         let mut words = self.text.clone();
-        let text = [&self.answer, drawn].concat();
+        let mut text = self.answer.clone();
+        text.extend_from_slice(drawn);
         let last = &text[text.len().saturating_sub(RUN - 1)..];
         for run in text.windows(RUN).filter(|run| run.starts_with(last)) {
-            let token = run[RUN - 1];
-            for token in [Some(&token), self.bare.get(&token)].into_iter().flatten() {
-                words[*token as usize / 32] &= !(1 << (token % 32));
+            let mut bar = |token: u32| words[token as usize / 32] &= !(1 << (token % 32));
+            let last = run[RUN - 1];
+            bar(last);
+            if let Some(&(_, bare)) = self.bare.iter().find(|&&(token, _)| token == last) {
+                bar(bare);
             }
         }
         Ok(words)
@@ -106,7 +107,7 @@ mod tests {
     fn barred(answer: &[u32], drawn: &[u32]) -> Vec<u32> {
         let mut novel = Novel {
             answer: answer.to_vec(),
-            bare: [(36, 37)].into(),
+            bare: vec![(36, 37)],
             text: vec![u32::MAX; 2],
         };
         let words = novel.mask(drawn).unwrap();
