@@ -328,9 +328,11 @@ const NUMBERS: [Number; 17] = [
     ("maxRounds", range(1.0, 10_000.0), |s| {
         Some(s.max_rounds as f64)
     }),
-    ("maxRepeats", range(1.0, 10_000.0), |s| {
-        Some(s.max_repeats as f64)
-    }),
+    (
+        "maxRepeats",
+        range(1.0, Settings::MOST_REPEATS as f64),
+        |s| Some(s.max_repeats as f64),
+    ),
     ("maxCharacters", range(1.0, 1_000_000.0), |s| {
         Some(s.max_characters as f64)
     }),

@@ -303,7 +303,7 @@ test("a conversation's title follows its first question, unless the visitor name
 test("a round says that one member answered alone, and how sure it was; less sure, it asks the others", async () => {
   const visitor = await stand.arrive();
   const { page } = visitor;
-  // Of these two Ada is a little larger, and with so much trust in size the strongest.
+  // Ada is a little larger than Quill. With the most trust in size it is the strongest member.
   await page.getByLabel("Juno takes part").uncheck();
   await visitor.set("trust", "4");
   await visitor.set("temperature", "0");

@@ -50,7 +50,7 @@ test("the time to the first words is foretold before a question is sent, and cou
   await visitor.set("maxRounds", "1");
   await watch(page);
 
-  // Of a first question only the end of its reading is known, from the speed so far.
+  // The drafting time of a first answer is unknown, so the page tells only the end of its reading.
   await visitor.answer(long("fox"));
   const first = await seen(page);
   assert.deepEqual(first.lines.flatMap(secondsIn), []);

@@ -27,12 +27,12 @@ impl Constraint for Novel {
         let mut words = self.text.clone();
         let mut text = self.answer.clone();
         text.extend_from_slice(drawn);
-        let last = &text[text.len().saturating_sub(RUN - 1)..];
-        for run in text.windows(RUN).filter(|run| run.starts_with(last)) {
+        let tail = &text[text.len().saturating_sub(RUN - 1)..];
+        for run in text.windows(RUN).filter(|run| run.starts_with(tail)) {
             let mut bar = |token: u32| words[token as usize / 32] &= !(1 << (token % 32));
-            let last = run[RUN - 1];
-            bar(last);
-            if let Some(&(_, bare)) = self.bare.iter().find(|&&(token, _)| token == last) {
+            let next = run[RUN - 1];
+            bar(next);
+            if let Some(&(_, bare)) = self.bare.iter().find(|&&(token, _)| token == next) {
                 bar(bare);
             }
         }
