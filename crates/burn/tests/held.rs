@@ -41,3 +41,9 @@ fn backends() -> [(&'static str, Box<dyn Backend>); 2] {
         ("burn's wgpu", Box::new(gpu.clone())),
     ]
 }
+
+/// Backends of the tests that run thousands of tokens: burn's CPU alone. The walk is the same on
+/// burn's GPU, which takes minutes for them on a software adapter; the other tests run there too.
+fn backends_at_length() -> Vec<(&'static str, Box<dyn Backend>)> {
+    vec![("burn's flex", Box::new(Burn::flex()))]
+}

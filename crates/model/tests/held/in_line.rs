@@ -5,8 +5,8 @@ use conclave_model::{Sampler, Sampling, Score};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-use crate::backends;
 use crate::session::{relative_error, session, session_of, with_context};
+use crate::{backends, backends_at_length};
 
 /// Logits after the prefix.
 fn next(session: &mut conclave_model::Session) -> Vec<f32> {
@@ -183,7 +183,7 @@ fn more_than_512_tokens_in_line_are_scored_and_kept_all_the_same() {
             .iter()
             .map(|candidate| as_a_prompt(&mut plain, &prompt, candidate))
             .collect();
-        for (backend_name, backend) in backends() {
+        for (backend_name, backend) in backends_at_length() {
             let in_line: usize = lengths.iter().sum();
             let what = format!("{in_line} tokens, {model} of {context} on {backend_name}");
             let mut session = session_of(files.clone(), backend.as_ref(), context);
@@ -243,7 +243,7 @@ fn more_than_512_tokens_in_line_are_scored_and_kept_all_the_same() {
 fn kept_rows_are_what_a_fresh_prefill_computes() {
     const SEGMENT: usize = 10;
     let mut random = ChaCha8Rng::seed_from_u64(13);
-    for (backend_name, backend) in backends() {
+    for (backend_name, backend) in backends_at_length() {
         for model in [
             "llama-gguf",
             "gemma2-gguf",

@@ -36,3 +36,8 @@ fn backends() -> [(&'static str, Box<dyn Backend>); 2] {
         ("gpu", Box::new(gpu.clone())),
     ]
 }
+
+/// Backends of the tests that run thousands of tokens: all.
+fn backends_at_length() -> Vec<(&'static str, Box<dyn Backend>)> {
+    backends().into()
+}

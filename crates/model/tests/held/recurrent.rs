@@ -7,8 +7,8 @@ use conclave_model::{ModelError, Sampler, Sampling, Score, Session};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-use crate::backends;
 use crate::session::{relative_error, session, session_of, with_context};
+use crate::{backends, backends_at_length};
 
 /// Delta nets from a folder and from a GGUF file, whose value heads lie otherwise, and state
 /// spaces.
@@ -87,7 +87,7 @@ fn as_prompts(fresh: &mut Session, prefix: &[u32], candidates: &[Vec<u32>]) -> (
 #[test]
 fn a_round_is_exact_whatever_is_kept_of_it() {
     let mut random = ChaCha8Rng::seed_from_u64(21);
-    for (backend_name, backend) in backends() {
+    for (backend_name, backend) in backends_at_length() {
         for model in MODELS {
             let [mut one, mut fresh] = [(); 2].map(|()| session(model, backend.as_ref(), 256));
             let prompt = ids(&mut random, 43);
@@ -130,7 +130,7 @@ fn a_round_is_exact_whatever_is_kept_of_it() {
 #[test]
 fn a_drafted_candidate_runs_only_what_is_behind_the_draft() {
     let mut random = ChaCha8Rng::seed_from_u64(22);
-    for (backend_name, backend) in backends() {
+    for (backend_name, backend) in backends_at_length() {
         for model in MODELS {
             let what = format!("{model} on {backend_name}");
             let [mut one, mut fresh] = [(); 2].map(|()| session(model, backend.as_ref(), 256));
@@ -277,7 +277,7 @@ fn a_stopped_prompt_goes_on_from_where_it_was() {
 fn more_tokens_in_line_than_a_pass_has_slots_for_are_exact() {
     let mut random = ChaCha8Rng::seed_from_u64(26);
     let model = with_context("qwen3_5-layers-hf", 1200);
-    for (backend_name, backend) in backends() {
+    for (backend_name, backend) in backends_at_length() {
         let [mut one, mut fresh] =
             [(); 2].map(|()| session_of(model.clone(), backend.as_ref(), 1200));
         let prompt = ids(&mut random, 20);
