@@ -56,7 +56,10 @@ fn a_novel_draft_has_no_run_of_six_tokens_twice() {
         let begun = member.begin(&question, Sampling::greedy(), 0);
         begun.await.unwrap();
         // Nothing is accepted that it could repeat.
-        assert_eq!(member.draft_novel(6).await.unwrap().text, first);
+        assert_eq!(
+            member.draft_for_round(6, 0.0, true).await.unwrap().text,
+            first
+        );
         member
             .verify(&[candidate], &Settings::default())
             .await
@@ -64,7 +67,7 @@ fn a_novel_draft_has_no_run_of_six_tokens_twice() {
         member.keep(0).await.unwrap();
         let again = member.draft(6).await.unwrap();
         assert_eq!(again.text, CIRCLE);
-        let novel = member.draft_novel(12).await.unwrap();
+        let novel = member.draft_for_round(12, 0.0, true).await.unwrap();
         let text = format!("{CIRCLE}{}", novel.text);
         let words: Vec<&str> = text.split(' ').skip(1).collect();
         let mut runs: Vec<&[&str]> = words.windows(6).collect();

@@ -297,15 +297,7 @@ impl TakePart for Member {
     }
 
     async fn draft(&mut self, limit: usize, branch: f64, novel: bool) -> Result<Draft, MoveError> {
-        let mut draft = match novel {
-            true => self.draft_novel(limit).await?,
-            false => self.draft(limit).await?,
-        };
-        if branch > 0.0 {
-            let second = self.draft_second(&draft, limit, branch).await?;
-            draft.second = second.map(Box::new);
-        }
-        Ok(draft)
+        Ok(self.draft_for_round(limit, branch, novel).await?)
     }
 
     async fn verify(

@@ -215,16 +215,9 @@ impl Member {
         branch: Option<f64>,
         novel: Option<bool>,
     ) -> Result<JsValue, Failure> {
-        let limit = limit as usize;
-        let mut draft = match novel {
-            Some(true) => self.member.draft_novel(limit).await?,
-            _ => self.member.draft(limit).await?,
-        };
-        if let Some(branch) = branch.filter(|&branch| branch > 0.0) {
-            let second = self.member.draft_second(&draft, limit, branch).await?;
-            draft.second = second.map(Box::new);
-        }
-        to_js(&draft)
+        let (branch, novel) = (branch.unwrap_or(0.0), novel.unwrap_or(false));
+        let draft = self.member.draft_for_round(limit as usize, branch, novel);
+        to_js(&draft.await?)
     }
 
     /// Scores all candidates in one in-line pass: `[{meanLogit, meanLogprob?, harmonic?, tokens},

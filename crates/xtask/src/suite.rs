@@ -18,7 +18,11 @@ use crate::wasm::Module;
 use crate::workspace::Workspace;
 use crate::{demo, dist, models, packing, process, python, serve, setup, wasm};
 
-/// Crates tested on a second Vulkan driver as well: their assertions must not depend on the driver.
+/// Parts that a whole run leaves out: they repeat others in further surroundings, or take long.
+const APART: [Part; 2] = [Part::Packages, Part::Long];
+
+/// Crates tested on a second Vulkan driver as well, where a part with them is named: their assertions
+/// must not depend on the driver. A whole run has that driver in Chromium.
 const ON_BOTH_DRIVERS: [&str; 3] = ["conclave-gpu", "conclave-kernels", "conclave-model"];
 
 /// Breaks every kernel in turn and checks that the self-test detects it. Detection depends on the
@@ -51,7 +55,7 @@ pub enum Part {
     /// The page in Chromium
     Browser,
     /// The crates packed, and the package in every kind of project of examples/, built and opened in
-    /// Chromium
+    /// Chromium; a whole run leaves it out
     Packages,
     /// The page in Firefox and in WebKit, Safari's engine
     Browsers,
@@ -64,10 +68,10 @@ pub enum Part {
     Remote,
     /// Published models against transformers and llama.cpp, natively and in Chromium
     Real,
-    /// The server for minutes, which a whole run leaves out: the AI SDK, LangChain and llm against
+    /// What takes minutes, and a whole run leaves out. The server: the AI SDK, LangChain and llm against
     /// it, requests generated from its OpenAPI document, 64 clients at once for ten minutes
-    /// (CONCLAVE_SOAK seconds) and of a chain of two; and the packed crates, built and asked in an
-    /// empty project
+    /// (CONCLAVE_SOAK seconds) and of a chain of two; the packed crates, built and asked in an empty
+    /// project; and long use of the page
     Long,
 }
 
@@ -76,11 +80,20 @@ pub enum Part {
 /// # Errors
 /// If the set-up fails; nothing was run then.
 pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
-    let wants = |parts: &[Part]| only.is_none_or(|part| parts.contains(&part));
+    let wants = |parts: &[Part]| match only {
+        Some(part) => parts.contains(&part),
+        None => parts.iter().any(|part| !APART.contains(part)),
+    };
     // Everything is installed before anything runs: a missing package is reported in the first
     // minute.
-    let in_pages = [Part::Browser, Part::Packages, Part::Browsers, Part::Real];
-    if wants(&[Part::Web, Part::Serve]) || wants(&in_pages) || only == Some(Part::Long) {
+    let in_pages = [
+        Part::Browser,
+        Part::Packages,
+        Part::Browsers,
+        Part::Real,
+        Part::Long,
+    ];
+    if wants(&[Part::Web, Part::Serve]) || wants(&in_pages) {
         setup::web(workspace)?;
     }
     let toolchain = match wants(&in_pages) {
@@ -91,7 +104,7 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
         setup::other_browsers()?;
     }
     let native = wants(&[Part::Kernels, Part::Shaders, Part::Native, Part::Real]);
-    let chromium = match native || wants(&[Part::Browser, Part::Packages]) {
+    let chromium = match native || wants(&[Part::Browser, Part::Packages, Part::Long]) {
         true => Some(setup::chromium()?),
         false => None,
     };
@@ -144,7 +157,7 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
             packing::crates(workspace)
         });
     }
-    if only == Some(Part::Long) {
+    if wants(&[Part::Long]) {
         suite.long();
         suite.step("packed crates in an empty project", || {
             packing::asked(workspace)
@@ -169,6 +182,7 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
             (Part::Browser, "browser tests", "test:browser"),
             (Part::Packages, "package in examples", "test:packages"),
             (Part::Browsers, "Firefox and WebKit", "test:browsers"),
+            (Part::Long, "long use of the page", "test:soak"),
         ] {
             match built {
                 _ if !wants(&[part]) => {}
@@ -251,7 +265,7 @@ impl Suite<'_> {
             self.kernels(only, &programs, vulkan, swiftshader.as_deref());
         }
         if only.is_none_or(|part| part == Part::Real) {
-            self.published_models(&programs, vulkan, swiftshader.as_deref());
+            self.published_models(only, &programs, vulkan, swiftshader.as_deref());
         }
     }
 
@@ -364,7 +378,7 @@ impl Suite<'_> {
                 );
             }
         }
-        if only == Some(Part::Shaders) {
+        if only.is_none_or(|part| part == Part::Shaders) {
             return;
         }
         let name = "GPU, kernels and model on SwiftShader";
@@ -374,10 +388,11 @@ impl Suite<'_> {
         }
     }
 
-    /// Runs published models on the CPU and on lavapipe, then on SwiftShader. Their tests are
-    /// ignored unless requested, and report their errors.
+    /// Runs published models on the CPU and on lavapipe and, where that part is named, on
+    /// SwiftShader. Their tests are ignored unless requested, and report their errors.
     fn published_models(
         &mut self,
+        only: Option<Part>,
         programs: &[TestProgram],
         vulkan: &Vulkan,
         swiftshader: Option<&Path>,
@@ -388,14 +403,16 @@ impl Suite<'_> {
             .collect();
         let [first, second] =
             ["lavapipe", "SwiftShader"].map(|on| format!("published models, {on}"));
-        if self.published.is_none() {
-            self.skipped(&first, UNFETCHED);
-            self.skipped(&second, UNFETCHED);
+        let asked = ["--ignored", "--show-output"];
+        match self.published {
+            Some(_) => self.programs(&first, &programs, &vulkan.lavapipe, &asked),
+            None => self.skipped(&first, UNFETCHED),
+        }
+        if only.is_none() {
             return;
         }
-        let asked = ["--ignored", "--show-output"];
-        self.programs(&first, &programs, &vulkan.lavapipe, &asked);
         match swiftshader {
+            _ if self.published.is_none() => self.skipped(&second, UNFETCHED),
             Some(driver) => self.programs(
                 &second,
                 &programs,

@@ -54,7 +54,7 @@ impl Member {
     ///
     /// # Errors
     /// As [`draft`](Self::draft).
-    pub async fn draft_novel(&mut self, limit: usize) -> Result<Draft, MemberError> {
+    pub(super) async fn draft_novel(&mut self, limit: usize) -> Result<Draft, MemberError> {
         let free = self.constraint.is_none() && self.marks.is_none();
         let Some(begin) = self.answer_at.filter(|_| free) else {
             return self.draft(limit).await;

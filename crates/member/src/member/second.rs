@@ -4,6 +4,30 @@ use super::{Draft, Member};
 use crate::error::MemberError;
 
 impl Member {
+    /// Drafts for a round, as [`draft`](Self::draft) and with two conditions. Where `novel`, no token
+    /// completes a run of six that the answer has already, except under a constraint and by a model
+    /// that thinks. If two tokens' probabilities at the start of a word differ by less than `branch`,
+    /// a draft that ends the answer comes with a second one.
+    ///
+    /// # Errors
+    /// As [`draft`](Self::draft).
+    pub async fn draft_for_round(
+        &mut self,
+        limit: usize,
+        branch: f64,
+        novel: bool,
+    ) -> Result<Draft, MemberError> {
+        let mut draft = match novel {
+            true => self.draft_novel(limit).await?,
+            false => self.draft(limit).await?,
+        };
+        if branch > 0.0 {
+            let second = self.draft_second(&draft, limit, branch).await?;
+            draft.second = second.map(Box::new);
+        }
+        Ok(draft)
+    }
+
     /// Draws a second draft after `first`, the [`draft`](Self::draft) of the same `limit`: where the
     /// model was least sure of a word's first token, with the most probable other token there, if
     /// the two probabilities differ by less than `margin`. `None` where the first does not end the
@@ -12,7 +36,7 @@ impl Member {
     ///
     /// # Errors
     /// As [`draft`](Self::draft).
-    pub async fn draft_second(
+    async fn draft_second(
         &mut self,
         first: &Draft,
         limit: usize,

@@ -6,9 +6,9 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import type { GpuCounters } from "../../src/bench/gpu-counters.ts";
 import type { Conclave } from "../../src/library/conclave.ts";
-import { putBeforeWorker, putNothingBeforeWorker } from "./before-worker.ts";
-import { stage } from "./stage.ts";
-import { patience, type Visitor } from "./visitor.ts";
+import { putBeforeWorker, putNothingBeforeWorker } from "../browser/before-worker.ts";
+import { stage } from "../browser/stage.ts";
+import { patience, type Visitor } from "../browser/visitor.ts";
 
 // Memory is measured on request and at once, after garbage collection.
 const stand = stage("swiftshader", [
