@@ -38,7 +38,7 @@ use crate::workspace::Workspace;
     after_help = "\
 Two commands cover most days:
   cargo xtask demo    set up, build, serve the page and print its address
-  cargo xtask test    set up and run every test; `--only unit` takes seconds
+  cargo xtask test    set up and run the tests; `--only unit` takes seconds
 
 Environment:
   CONCLAVE_WASM_TOOLCHAIN  auto (default) | rustup | distribution: which Rust builds the wasm module
@@ -121,7 +121,7 @@ enum Chore {
         no_open: bool,
     },
 
-    /// Set up and run every test
+    /// Set up and run the tests
     ///
     /// Rust tests (unit, property, golden, shader validation) with the GPU ones on lavapipe, the
     /// kernel tests once more on SwiftShader, the TypeScript check and unit tests, and the browser

@@ -1,11 +1,7 @@
 /** Files and folders dropped anywhere on the page or picked through a file input. */
 import { el } from "./dom.ts";
-import { collectHandle, givesHandles, pickHandles } from "./file-handles.ts";
+import { collectHandle, deepest, givesHandles, mostFiles, pickHandles } from "./file-handles.ts";
 import type { PickedFile } from "./picked.ts";
-
-/** Depth limit: a model's folder is flat, and a dropped disk must not take long. */
-const deepest = 2;
-const mostFiles = 500;
 
 /** Accepts drops on the whole page; an overlay explains them while files are dragged. */
 export function takeDrops(onFiles: (picked: PickedFile[]) => void): void {

@@ -17,9 +17,9 @@ interface Pickers {
   showDirectoryPicker?(): Promise<FileSystemDirectoryHandle>;
 }
 
-/** Depth limit: a model's folder is flat, and a dropped disk must not take long. */
-const deepest = 2;
-const mostFiles = 500;
+/** Depth limit: a model's folder holds one folder at most, and a dropped disk must not take long. */
+export const deepest = 2;
+export const mostFiles = 500;
 
 /** Whether this browser gives handles of picked files. */
 export const givesHandles = (): boolean => "showOpenFilePicker" in globalThis;

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { pickedFiles } from "../protocol/model-files.ts";
 import { sortPicked } from "./picked.ts";
 
 const sort = (...paths: string[]) => {
@@ -28,10 +29,21 @@ test("files become models: each GGUF one, splits together in order, a folder wha
     "me/SmolLM2/tokenizer.json",
     "me/SmolLM2/.git",
     "me/SmolLM2/onnx/model.onnx",
+    "me/SmolLM2/additional_chat_templates/tool_use.jinja",
+    "me/SmolLM2/additional_chat_templates/chat_template.jinja",
+    "me/SmolLM2/additional_chat_templates/notes.txt",
+    "me/SmolLM2/more/rag.jinja",
   );
   assert.deepEqual(folder, {
     models: [
-      ["SmolLM2", "chat_template.json", "config.json", "model.safetensors", "tokenizer.json"],
+      [
+        "SmolLM2",
+        "chat_template.json",
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tool_use.jinja",
+      ],
     ],
     complaints: [],
   });
@@ -50,4 +62,18 @@ test("what is no model, or not all of one, is told with what to do", () => {
   );
   assert.match(sort("model.safetensors").complaints[0]!, /whole folder/);
   assert.deepEqual(sort("x-00001-of-00003.gguf", "y.gguf").models, [["y", "y.gguf"]]);
+});
+
+test("named chat templates have their folder again, of which a browser does not tell", () => {
+  const { models } = sortPicked(
+    ["config.json", "w.safetensors", "additional_chat_templates/rag.jinja"].map((path) => ({
+      path: `me/${path}`,
+      file: new File(["."], path.slice(path.lastIndexOf("/") + 1)),
+    })),
+  );
+  const { files } = pickedFiles(models[0]!.files, "me");
+  assert.deepEqual(
+    files.map(({ name }) => name),
+    ["config.json", "w.safetensors", "additional_chat_templates/rag.jinja"],
+  );
 });

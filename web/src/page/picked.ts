@@ -2,6 +2,7 @@
  * Makes models of picked or dropped files and folders: a GGUF file, a split one, a Hugging Face
  * folder.
  */
+import { moreTemplates } from "../protocol/model-files.ts";
 
 /** A file with its path as picked: "folder/config.json", or its name alone. */
 export interface PickedFile {
@@ -30,13 +31,20 @@ const ofFolder =
   /^(config\.json|generation_config\.json|tokenizer\.json|tokenizer_config\.json|chat_template\.jinja|chat_template\.json|processor_config\.json|model\.safetensors\.index\.json|.+\.safetensors)$/;
 
 const slash = (path: string): number => path.lastIndexOf("/");
+/** A named chat template, which a model's folder has in a folder of its own. */
+const template = new RegExp(`(^|/)${moreTemplates}(?!chat_template\\.)[^/]+\\.jinja$`);
+/** The folder of the model that a path belongs to. */
+const folderOf = (path: string): string => {
+  const folder = path.slice(0, Math.max(slash(path), 0));
+  return template.test(path) ? folder.slice(0, Math.max(slash(folder), 0)) : folder;
+};
 
 export function sortPicked(picked: PickedFile[]): Sorted {
   const sorted: Sorted = { models: [], complaints: [] };
   const handles = new Map(picked.map(({ file, handle }) => [file, handle]));
   const folders = new Map<string, PickedFile[]>();
   for (const each of picked) {
-    const folder = each.path.slice(0, Math.max(slash(each.path), 0));
+    const folder = folderOf(each.path);
     folders.set(folder, [...(folders.get(folder) ?? []), each]);
   }
   for (const [folder, files] of folders) sortFolder(folder, files, sorted);
@@ -72,7 +80,9 @@ function sortFolder(folder: string, files: PickedFile[], { models, complaints }:
         `${name} comes in ${Number(of)} parts, and ${parts.length === 1 ? "one" : parts.length} of them ${parts.length === 1 ? "is" : "are"} here. Pick all of them together.`,
       );
   }
-  const wanted = files.filter(({ file }) => ofFolder.test(file.name)).map(({ file }) => file);
+  const wanted = files
+    .filter(({ path, file }) => ofFolder.test(file.name) || template.test(path))
+    .map(({ file }) => file);
   if (!wanted.some(({ name }) => name.endsWith(".safetensors"))) return;
   if (wanted.some(({ name }) => name === "config.json"))
     models.push({

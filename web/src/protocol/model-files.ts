@@ -61,10 +61,17 @@ export class BlobFiles implements ModelFiles {
 export const cutShort = (name: string, end: number): ModelFile =>
   new ModelFile(`${name} ends before byte ${end}. It was cut short: get it again.`);
 
-/** Picked or dropped files; of a folder's only those directly in it. */
+/** Where a model's folder keeps named chat templates, as in `crates/hub` and `crates/weights`. */
+export const moreTemplates = "additional_chat_templates/";
+
+/** Path in a model's folder. A browser tells only the name, and a second template is a named one. */
+const pathOf = ({ name }: File): string =>
+  name.endsWith(".jinja") && name !== "chat_template.jinja" ? moreTemplates + name : name;
+
+/** Picked or dropped files of one model: those directly in its folder, and named chat templates. */
 export function pickedFiles(blobs: readonly Blob[], name: string): BlobFiles {
   const named = blobs.map((blob) => ({
-    name: blob instanceof File ? blob.name : `${name}.gguf`,
+    name: blob instanceof File ? pathOf(blob) : `${name}.gguf`,
     blob,
   }));
   const seen = new Set<string>();

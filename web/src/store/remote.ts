@@ -4,6 +4,7 @@
  */
 import { list, nullable, number, optional, shape, text, type Checked } from "../protocol/check.ts";
 import { Download } from "../protocol/errors.ts";
+import { moreTemplates } from "../protocol/model-files.ts";
 import type { RemoteFile, RemoteModel } from "./journal.ts";
 import {
   decoded,
@@ -67,8 +68,6 @@ const folderFiles = [
   "processor_config.json",
 ];
 const needed = ["config.json", "tokenizer.json"];
-/** Where a folder keeps named chat templates; as in `crates/hub` and `crates/weights`. */
-const moreTemplates = "additional_chat_templates/";
 /** Whether a path is that of a named template. */
 const isTemplate = (path: string): boolean =>
   path.startsWith(moreTemplates) &&
