@@ -10,7 +10,7 @@ import type { Foretelling } from "./foretold.ts";
 
 const room = 1000;
 const asked = (content: string): Message[] => [{ role: "user", content }];
-const of = (content: string, change: Partial<Read> = {}): Read => ({
+const question = (content: string, change: Partial<Read> = {}): Read => ({
   messages: asked(content),
   members: [
     { source: { name: "Ada" }, about: { bytes: 1, context: room } as never },
@@ -39,7 +39,7 @@ function engine(
 }
 
 /** Lets an answer take so long: 10 ms for each token, and then 2 s. */
-function play(telling: Foretelling, run: number): void {
+function play(telling: Foretelling, run: number, dropped = 0): void {
   const start = performance.now();
   const begin = turnOf("q", []).events[0] as BeginEvent;
   const prefixes = [
@@ -48,7 +48,7 @@ function play(telling: Foretelling, run: number): void {
   ];
   telling.take({ type: "reading", member: "Ada", done: 0, total: run }, start);
   telling.take({ type: "reading", member: "Ada", done: run, total: run }, start + run * 10);
-  telling.take({ ...begin, members: ["Ada", "Far"], prefixes }, start + run * 10);
+  telling.take({ ...begin, members: ["Ada", "Far"], prefixes, dropped }, start + run * 10);
   telling.take(roundOf("One", 1), start + run * 10 + 2000);
 }
 
@@ -56,31 +56,39 @@ test("a question is foretold by the answer before it, without a word to a server
   const kept: unknown[] = [];
   const firstWords = new FirstWords((paces) => kept.push(paces));
   const here = engine();
-  const first = of("x".repeat(500));
+  const first = question("x".repeat(500));
   assert.equal(await firstWords.before(here, first), "");
   const telling = firstWords.await(here, first, true);
   assert.deepEqual(here.measured, [], "nothing could be foretold by it");
   play(telling, 500);
   firstWords.learn(here, first, telling, "One");
-  assert.equal(await firstWords.before(here, of("y".repeat(700))), "First words in about 9 s.");
+  assert.equal(
+    await firstWords.before(here, question("y".repeat(700))),
+    "First words in about 9 s.",
+  );
   assert.deepEqual(here.measured, ["Ada"]);
 
-  const again = firstWords.await(here, of("y".repeat(900)), true);
+  const again = firstWords.await(here, question("y".repeat(900)), true);
   await new Promise((resolve) => setImmediate(resolve));
   const left = again.left(performance.now());
   assert.ok(left && left.ms <= 11_001 && left.ms > 10_000, String(left?.ms));
 
   // The conversation goes on: what is held is not read again, but by another engine.
   const next = [...first.messages, { role: "assistant", content: "One" } as const];
-  const more = of("", { messages: [...next, ...asked("z".repeat(300))] });
+  const more = question("", { messages: [...next, ...asked("z".repeat(300))] });
   assert.equal(await firstWords.before(here, more), "First words in about 5 s.");
   assert.equal(await firstWords.before(engine(), more), "First words in about 10 s.");
+  // Where turns were left out, a member holds something else, and reads all again.
+  const cut = firstWords.await(here, more, true);
+  play(cut, 803, 1);
+  firstWords.learn(here, more, cut, "Two");
+  assert.equal(await firstWords.before(here, more), "First words in about 10 s.");
 
   // Another visit knows as much; a set of members that was not asked is not foretold.
   const later = new FirstWords(() => undefined);
   later.restore(kept.at(-1));
-  assert.equal(await later.before(here, of("y".repeat(700))), "First words in about 9 s.");
-  const alone = of("y", { members: first.members.slice(0, 1) });
+  assert.equal(await later.before(here, question("y".repeat(700))), "First words in about 9 s.");
+  const alone = question("y", { members: first.members.slice(0, 1) });
   assert.equal(await later.before(here, alone), "");
   later.forget();
   assert.equal(await later.before(here, first), "");
@@ -95,7 +103,7 @@ test("an answer that was under way when all was forgotten teaches nothing", asyn
   const kept: unknown[] = [];
   const firstWords = new FirstWords((paces) => kept.push(paces));
   const here = engine();
-  const first = of("x".repeat(500));
+  const first = question("x".repeat(500));
   const telling = firstWords.await(here, first, true);
   play(telling, 500);
   firstWords.forget();
@@ -106,13 +114,13 @@ test("an answer that was under way when all was forgotten teaches nothing", asyn
 test("a file that is longer than the room is foretold as it will be cut", async () => {
   const firstWords = new FirstWords(() => undefined);
   const here = engine();
-  const telling = firstWords.await(here, of("x"), true);
+  const telling = firstWords.await(here, question("x"), true);
   play(telling, 100);
-  firstWords.learn(here, of("x"), telling, "One");
+  firstWords.learn(here, question("x"), telling, "One");
   const time = (read: Read): Promise<string> => firstWords.before(here, read);
   const whole = "First words in about 10 s.";
-  assert.equal(await time(of("y".repeat(5000), { cut: 3 / 4 })), whole);
-  assert.equal(await time(of("y".repeat(950), { cut: 3 / 4 })), whole);
-  assert.equal(await time(of("y".repeat(400), { cut: 3 / 4 })), "First words in about 6 s.");
-  assert.equal(await time(of("y".repeat(5000))), "", "without a file it can't be asked");
+  assert.equal(await time(question("y".repeat(5000), { cut: 3 / 4 })), whole);
+  assert.equal(await time(question("y".repeat(950), { cut: 3 / 4 })), whole);
+  assert.equal(await time(question("y".repeat(400), { cut: 3 / 4 })), "First words in about 6 s.");
+  assert.equal(await time(question("y".repeat(5000))), "", "without a file it can't be asked");
 });

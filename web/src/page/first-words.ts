@@ -76,6 +76,7 @@ export class FirstWords {
   learn(conclave: Measuring, asked: Read, telling: Foretelling, answer: string): void {
     const held = this.#held.get(conclave) ?? new Map<string, Held>();
     this.#held.set(conclave, held);
+    for (const name of readers(asked)) held.delete(name);
     for (const [name, each] of telling.held(asked.messages, answer)) held.set(name, each);
     const { measured } = telling;
     if (!measured || !this.#awaited.has(telling)) return;
