@@ -124,17 +124,19 @@ enum Chore {
     /// Set up and run the tests
     ///
     /// Rust tests (unit, property, golden, shader validation) with the GPU ones on lavapipe, the
-    /// kernel tests once more on SwiftShader, the TypeScript check and unit tests, and the browser
-    /// tests in Chromium, Firefox and WebKit, OpenAI's clients against the server, and published
-    /// models in all of these (fetched on first use, 840 MB). Every stage runs even when an earlier
-    /// one failed; a table and the line `N passed, N failed` end it.
+    /// TypeScript check and unit tests, and the browser tests in Chromium, Firefox and WebKit,
+    /// OpenAI's clients against the server, and published models in all of these (fetched on first
+    /// use, 840 MB). The parts `packages` and `long`, and the kernels on a second driver, run when
+    /// they are named. Every stage runs even when an earlier one failed; a table and the line
+    /// `N passed, N failed` end it.
     #[command(after_help = "\
 Example: cargo xtask test --only unit      the crates that need no GPU: seconds
          cargo xtask test --only kernels   the kernels, on lavapipe and on SwiftShader
          cargo xtask test --only serve     the server, and OpenAI's clients against it
          cargo xtask test --only browsers  the page in Firefox and WebKit, a published model in it
          cargo xtask test --only real      published models against transformers and llama.cpp
-         cargo xtask test --only long      the server for minutes, which a whole run leaves out")]
+         cargo xtask test --only packages  the package in every kind of project of examples/
+         cargo xtask test --only long      the server and the page for minutes")]
     Test {
         /// Run one part only
         #[arg(long, value_enum)]

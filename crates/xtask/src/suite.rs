@@ -21,8 +21,8 @@ use crate::{demo, dist, models, packing, process, python, serve, setup, wasm};
 /// Parts that a whole run leaves out: they repeat others in further surroundings, or take long.
 const APART: [Part; 2] = [Part::Packages, Part::Long];
 
-/// Crates tested on a second Vulkan driver as well, where a part with them is named: their assertions
-/// must not depend on the driver. A whole run has that driver in Chromium.
+/// Crates tested on a second Vulkan driver as well, if their part is named: their assertions must
+/// not depend on the driver. A whole run has that driver in Chromium.
 const ON_BOTH_DRIVERS: [&str; 3] = ["conclave-gpu", "conclave-kernels", "conclave-model"];
 
 /// Breaks every kernel in turn and checks that the self-test detects it. Detection depends on the
@@ -68,8 +68,8 @@ pub enum Part {
     Remote,
     /// Published models against transformers and llama.cpp, natively and in Chromium
     Real,
-    /// What takes minutes, and a whole run leaves out. The server: the AI SDK, LangChain and llm against
-    /// it, requests generated from its OpenAPI document, 64 clients at once for ten minutes
+    /// Tests of minutes, which a whole run leaves out. The server: the AI SDK, LangChain and llm
+    /// against it, requests generated from its OpenAPI document, 64 clients at once for ten minutes
     /// (CONCLAVE_SOAK seconds) and of a chain of two; the packed crates, built and asked in an empty
     /// project; and long use of the page
     Long,
