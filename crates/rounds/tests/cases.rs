@@ -1,5 +1,5 @@
 //! The driver against every case of `tests/rounds/cases.json`, with scripted members. The rounds'
-//! decisions are tested in `crates/ensemble/tests/moves.rs`; here, that members make exactly the
+//! decisions are tested in `crates/ensemble/tests/ensemble/moves.rs`; here, that members make exactly the
 //! moves of the state machine.
 
 #[path = "../../ensemble/tests/cases/mod.rs"]

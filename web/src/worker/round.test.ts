@@ -1,7 +1,7 @@
 /**
  * The driver against every case of tests/rounds/cases.json, with scripted members and the machine's
  * recorded moves. The same table tests the machine itself and the native driver
- * (crates/ensemble/tests/moves.rs, crates/rounds/tests/cases.rs).
+ * (crates/ensemble/tests/ensemble/moves.rs, crates/rounds/tests/cases.rs).
  */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";

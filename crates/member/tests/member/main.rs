@@ -1,0 +1,12 @@
+//! A member alone: its turns, drafts, thoughts and constraints.
+
+mod bundled;
+mod constrained;
+mod conversations;
+mod loads;
+mod novel;
+mod thinking;
+mod turns;
+
+#[path = "../speaker/mod.rs"]
+mod speaker;

@@ -1,0 +1,146 @@
+//! A member's limits cost the others no answer: templates that refuse a conversation, and too short
+//! a context. The reply names the missing members.
+
+use crate::stage;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use conclave_ensemble::Settings;
+use conclave_member::Member;
+use conclave_model::{Cpu, LoadOptions};
+use conclave_rounds::AnyMember;
+use conclave_weights::Memory;
+use serde_json::{Value, json};
+use stage::{Gate, Moody, SUM, Stage, bundled, config, file};
+
+const CHAT: &str = "/v1/chat/completions";
+
+/// Gemma 2's: no system message, and turns that alternate.
+const STRICT: &str = "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}\
+    {% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}\
+    {{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}\
+    <start_of_turn>{{ m.role }}\n{{ m.content | trim }}<end_of_turn>\n{% endfor %}\
+    {% if add_generation_prompt %}<start_of_turn>model\n{% endif %}";
+
+/// Refuses every conversation.
+const REFUSES: &str = "{% if messages|length != 1 or messages[0].content|length > 6 %}\
+    {{ raise_exception('Too much for me.') }}{% endif %}{{ messages[0].content }}";
+
+/// Members with these contexts, and with these templates instead of their own.
+fn served(members: &'static [(&str, usize, Option<&str>)]) -> Stage {
+    let load = |&(name, context, template): &(&str, usize, Option<&str>)| {
+        let source = Memory::file(format!("{name}.gguf"), file(name));
+        let options = LoadOptions::with_context(context);
+        let mut silent = |_| ();
+        let load = Member::load_with(template, name, &source, &Cpu::ALONE, options, &mut silent);
+        AnyMember::from(pollster::block_on(load).unwrap())
+    };
+    Stage::with_members(config(), Settings::default(), move || {
+        members.iter().map(load).collect()
+    })
+}
+
+fn said(roles: &[(&str, &str)]) -> Value {
+    let said = |(role, content): &(&str, &str)| json!({ "role": role, "content": content });
+    let messages: Vec<_> = roles.iter().map(said).collect();
+    json!({ "messages": messages, "temperature": 0, "max_tokens": 12 })
+}
+
+#[test]
+fn a_template_that_refuses_a_conversation_is_given_one_that_it_takes() {
+    let stage = served(&[("Ada", 1024, None), ("Quill", 1024, Some(STRICT))]);
+    for roles in [
+        &[("system", "Be brief."), ("user", SUM)][..],
+        &[("user", "Listen."), ("user", SUM)],
+        &[("assistant", "Hello!"), ("user", SUM)],
+    ] {
+        for model in ["conclave", "Quill"] {
+            let mut body = said(roles);
+            body["model"] = json!(model);
+            let (status, answer) = stage.post(CHAT, &body);
+            assert_eq!(status, 200, "{model}: {answer}");
+            assert_eq!(answer["conclave"].get("left"), None, "{answer}");
+        }
+    }
+    let mut body = json!({ "model": "Quill" });
+    body["messages"] = said(&[("system", "Be brief."), ("user", SUM)])["messages"].clone();
+    let (_, rendered) = stage.post("/apply-template", &body);
+    let wanted =
+        format!("<start_of_turn>user\nBe brief.\n\n{SUM}<end_of_turn>\n<start_of_turn>model\n");
+    assert_eq!(rendered["prompt"], wanted);
+}
+
+#[test]
+fn a_member_that_cannot_read_a_conversation_leaves_it_to_the_others() {
+    let stage = served(&[
+        ("Ada", 1024, None),
+        ("Quill", 1024, Some(REFUSES)),
+        ("Juno", 64, None),
+    ]);
+    let long = "The fox sleeps. ".repeat(20) + SUM;
+    let mut body = said(&[("user", &long)]);
+    let (status, answer) = stage.post(CHAT, &body);
+    assert_eq!(status, 200, "{answer}");
+    let left = &answer["conclave"]["left"];
+    assert_eq!(
+        (&left[0]["member"], &left[1]["member"]),
+        (&json!("Quill"), &json!("Juno"))
+    );
+    assert!(
+        left[0]["error"]
+            .as_str()
+            .unwrap()
+            .contains("Too much for me."),
+        "{left}"
+    );
+    assert!(
+        left[1]["error"].as_str().unwrap().contains("context of 64"),
+        "{left}"
+    );
+    for segment in answer["conclave"]["segments"].as_array().unwrap() {
+        assert_eq!(segment["writers"], json!(["Ada"]));
+    }
+    let chunks = stage.stream(CHAT, &body);
+    assert_eq!(&chunks[chunks.len() - 1]["conclave"]["left"], left);
+    // Alone, its text is the answer.
+    for (model, word) in [("Quill", "Too much for me."), ("Juno", "context of 64")] {
+        body["model"] = json!(model);
+        let (status, told) = stage.post(CHAT, &body);
+        let told = told["error"]["message"].as_str().unwrap();
+        assert!(status == 400 && told.contains(word), "{told}");
+    }
+    // The failure does not affect a request that the member can read.
+    let (_, next) = stage.post(CHAT, &said(&[("user", "Well?")]));
+    assert_eq!(next["conclave"].get("left"), None, "{next}");
+}
+
+#[test]
+fn a_member_whose_server_does_not_answer_is_named() {
+    let gate = Gate::new();
+    let way = gate.way();
+    let stage = Stage::with_members(config(), Settings::default(), move || {
+        let drafts = Arc::new(AtomicUsize::new(0));
+        let moody = |member| Moody::new(member, Duration::ZERO, way.clone(), &drafts);
+        let mut members: Vec<_> = bundled().into_iter().map(moody).collect();
+        members[1].late = true;
+        members
+    });
+    let body = said(&[("user", SUM)]);
+    let (status, answer) = stage.post(CHAT, &body);
+    assert_eq!(status, 200, "{answer}");
+    let abstained = answer["conclave"]["abstained"].as_array().unwrap();
+    assert_eq!(
+        (abstained.len(), &abstained[0]["member"]),
+        (1, &json!("Quill"))
+    );
+    let error = abstained[0]["error"].as_str().unwrap();
+    assert!(error.contains("far.example has not answered"), "{error}");
+    let chunks = stage.stream(CHAT, &body);
+    let last = &chunks[chunks.len() - 1];
+    assert_eq!(
+        last["conclave"]["abstained"],
+        answer["conclave"]["abstained"]
+    );
+}

@@ -1,0 +1,9 @@
+//! Tokenizers and chat templates against Python, and under damage.
+
+mod alone;
+mod holds_its_promises;
+mod matches_python;
+mod published_templates;
+mod python_jinja;
+mod survives_damage;
+mod tools;

@@ -1,0 +1,199 @@
+//! Chat templates use Python's Jinja: values of its expressions, and the places where models keep
+//! templates.
+
+use conclave_text::{ChatTemplate, Message, TextError, Tokenizer};
+use conclave_weights::{Gguf, HuggingFace, Metadata, Value};
+use serde_json::json;
+
+fn metadata() -> Metadata {
+    let gguf = include_bytes!("../../../../tests/fixtures/text/smollm.gguf");
+    Gguf::parse_whole(gguf).unwrap().metadata().clone()
+}
+
+fn template(source: &str) -> Result<ChatTemplate, TextError> {
+    let mut metadata = metadata();
+    metadata.set("tokenizer.chat_template", Value::String(source.to_owned()));
+    ChatTemplate::from_gguf(&metadata, &Tokenizer::from_gguf(&metadata).unwrap())
+}
+
+fn rendered(source: &str) -> Result<String, TextError> {
+    let user = Message::new("user", "Hi");
+    let prompt = template(source)?.render(&[user], true)?;
+    Ok(prompt.text().to_owned())
+}
+
+/// Computed by Jinja 3.1.6 with transformers' `tojson`.
+#[test]
+fn expressions_give_what_python_gives() {
+    let rows = [
+        (
+            r#"{'b': 1, 'a': [1, 'é']}|tojson"#,
+            "{\"b\": 1, \"a\": [1, \"é\"]}",
+        ),
+        (
+            r#"{'b': 1, 'a': [1, 'é']}|tojson(separators=(',', ':'))"#,
+            "{\"b\":1,\"a\":[1,\"é\"]}",
+        ),
+        (
+            r#"{'b': 1, 'a': {'d': 1, 'c': 2}}|tojson(sort_keys=true)"#,
+            "{\"a\": {\"c\": 2, \"d\": 1}, \"b\": 1}",
+        ),
+        (
+            r#"'é🙂\u007f'|tojson(ensure_ascii=true)"#,
+            "\"\\u00e9\\ud83d\\ude42\\u007f\"",
+        ),
+        (
+            r#"{'a': [1, {}], 'b': []}|tojson(indent=2)"#,
+            "{\n  \"a\": [\n    1,\n    {}\n  ],\n  \"b\": []\n}",
+        ),
+        (
+            r#"{'a': [1, 2]}|tojson(indent=1, separators=(', ', '='))"#,
+            "{\n \"a\"=[\n  1, \n  2\n ]\n}",
+        ),
+        (r#"1e20|tojson"#, "1e+20"),
+        (
+            r#"[1.0, 0.1, 1e16, 123456789012345.6, 0.0001, 0.00001, 1.5e-7, 1e100]|tojson"#,
+            "[1.0, 0.1, 1e+16, 123456789012345.6, 0.0001, 1e-05, 1.5e-07, 1e+100]",
+        ),
+        (
+            r#"{True: 1, None: 2, 3: 4}|tojson"#,
+            "{\"true\": 1, \"null\": 2, \"3\": 4}",
+        ),
+        (r#"[true, false, none, 5]|tojson"#, "[true, false, null, 5]"),
+        (r#"'%s-%d' % ('a', 7)"#, "a-7"),
+        (r#"'%s!' % 'a'"#, "a!"),
+        (r#"'%05.1f|%x' % (3.14159, 255)"#, "003.1|ff"),
+        (r#"7 % 3"#, "1"),
+        (r#"-7 % 3"#, "2"),
+        (r#"7.5 % 2"#, "1.5"),
+        (r#"7 % -3"#, "-2"),
+        (r#"''|default('d', boolean=true)"#, "d"),
+        (r#"''|default('d')"#, ""),
+        (r#"none|default('d', true)"#, "d"),
+        (r#"x|default('d')"#, "d"),
+        (r#"x|default"#, ""),
+        (r#"x|length"#, "0"),
+        (r#"'a.b.c'.rsplit('.', 1)|join('|')"#, "a.b|c"),
+        (r#"'a b  c '.rsplit()|join('|')"#, "a|b|c"),
+        (r#"'a b  c'.rsplit(none, 1)|join('|')"#, "a b|c"),
+        (r#"'a.b.c'.rsplit('.')|join('|')"#, "a|b|c"),
+        (r#"'prefix-x'.removeprefix('prefix-')"#, "x"),
+        (r#"'x'.removeprefix('prefix-')"#, "x"),
+        (r#"'x.txt'.removesuffix('.txt')"#, "x"),
+        (r#"'a=b=c'.partition('=')|join('|')"#, "a|=|b=c"),
+        (r#"'abc'.partition('=')|join('|')"#, "abc||"),
+        (r#"'a=b=c'.rpartition('=')|join('|')"#, "a=b|=|c"),
+        (r#"'abc'.rpartition('=')|join('|')"#, "||abc"),
+        (r#"'ab'.ljust(5) ~ '|'"#, "ab   |"),
+        (r#"'ab'.ljust(5, '*')"#, "ab***"),
+        (r#"'ab'.rjust(5, '*')"#, "***ab"),
+        (r#"'ab'.center(5, '*')"#, "**ab*"),
+        (r#"'abc'.center(6, '*')"#, "*abc**"),
+        (r#"'7'.zfill(3)"#, "007"),
+        (r#"'-7'.zfill(4)"#, "-007"),
+        (r#"'aBc'.swapcase()"#, "AbC"),
+        (r#"'ABC'.casefold()"#, "abc"),
+        (r#"'one two, three_4'|wordcount"#, "3"),
+        (
+            r#"{% set c = cycler('a', 'b') %}{{ c.next() }}{{ c.next() }}{{ c.next() }}"#,
+            "aba",
+        ),
+    ];
+    for (source, wanted) in rows {
+        let whole = match source.contains("{%") {
+            true => source.to_owned(),
+            false => format!("{{{{ {source} }}}}"),
+        };
+        assert_eq!(rendered(&whole).as_deref(), Ok(wanted), "{source}");
+    }
+    assert!(rendered("{{ 'a' % 1 }}{{ 5 % 0 }}").is_err());
+    // A width cannot be used to exhaust memory.
+    for source in [
+        "'a'.ljust(10000000000)",
+        "('%s%s' % ('a' * 90000000, 'a' * 90000000))",
+    ] {
+        let refused = rendered(&format!("{{{{ {source}|length }}}}"));
+        assert!(refused.is_err(), "{source}");
+    }
+}
+
+#[test]
+fn a_speakers_name_is_told_to_the_template() {
+    let named = Message {
+        name: Some("Ann".to_owned()),
+        ..Message::new("user", "Hi")
+    };
+    let source = "{% for m in messages %}{{ m.name|default('?') }}: {{ m.content }}\n{% endfor %}";
+    let prompt = template(source)
+        .unwrap()
+        .render(&[named, Message::new("user", "Ho")], true);
+    assert_eq!(prompt.unwrap().text(), "Ann: Hi\n?: Ho\n");
+}
+
+#[test]
+fn a_template_of_another_language_is_called_so() {
+    let go = "{{- if .System }}{{ .System }}{{ end }}{{ range .Messages }}{{ .Content }}{{ end }}";
+    let error = template(go).err().unwrap().to_string();
+    assert!(
+        error.contains("Go template") && error.contains("--template"),
+        "{error}"
+    );
+    let broken = template("{% if %}").err().unwrap().to_string();
+    assert!(!broken.contains("Go template"), "{broken}");
+}
+
+/// A template that writes `word`, and whether it is found.
+fn writes(word: &str, template: &ChatTemplate) -> bool {
+    let prompt = template.render(&[Message::new("user", "Hi")], true);
+    template.is_own() && prompt.unwrap().text() == word
+}
+
+#[test]
+fn templates_are_found_wherever_models_keep_them() {
+    let mut metadata = metadata();
+    let tokenizer = Tokenizer::from_gguf(&metadata).unwrap();
+    metadata.set(
+        "tokenizer.chat_template.tool_use",
+        Value::String("tools".to_owned()),
+    );
+    let named = |metadata: &Metadata| ChatTemplate::from_gguf(metadata, &tokenizer).unwrap();
+    // The fixture has one of its own.
+    let mut without = Metadata::default();
+    for (key, value) in metadata.iter() {
+        if key != "tokenizer.chat_template" {
+            without.set(key, value.clone());
+        }
+    }
+    assert!(writes("tools", &named(&without)));
+    without.set(
+        "tokenizer.chat_template.chat",
+        Value::String("chat".to_owned()),
+    );
+    assert!(writes("chat", &named(&without)));
+    without.set(
+        "tokenizer.chat_template.default",
+        Value::String("first".to_owned()),
+    );
+    assert!(writes("first", &named(&without)));
+
+    let of_folder = |config: serde_json::Value, others: serde_json::Value| {
+        let files = HuggingFace {
+            tokenizer_config: Some(json!({ "chat_template": config })),
+            other_templates: others.as_array().cloned().unwrap_or_default(),
+            ..HuggingFace::default()
+        };
+        ChatTemplate::from_hugging_face(&files, &tokenizer).unwrap()
+    };
+    let list = json!([{ "name": "tool_use", "template": "tools" }, { "name": "chat", "template": "chat" }]);
+    assert!(writes("chat", &of_folder(list, json!([]))));
+    assert!(writes(
+        "json",
+        &of_folder(json!(null), json!(["json", { "rag": "x" }]))
+    ));
+    assert!(writes(
+        "more",
+        &of_folder(json!(null), json!([{ "rag": "x", "more": "more" }]))
+    ));
+    assert!(writes("own", &of_folder(json!("own"), json!(["json"]))));
+    assert!(!of_folder(json!(null), json!([{}])).is_own());
+}
