@@ -273,10 +273,16 @@ impl Member {
     /// A conversation rendered up to where the answer continues.
     fn prompt(&self, messages: &[Message]) -> Result<Prompt, MemberError> {
         let prompt = self.template.render_adapted(messages, true)?;
-        Ok(match self.begun.is_empty() {
-            true => prompt,
-            false => prompt.followed_by(&format!("{}{}", self.turn.lead, self.begun)),
+        Ok(match self.given() {
+            None => prompt,
+            Some(text) => prompt.followed_by(&text),
         })
+    }
+
+    /// The given beginning of the answer, with the white space before it.
+    fn given(&self) -> Option<String> {
+        let given = !self.begun.is_empty();
+        given.then(|| self.turn.lead.clone() + &self.begun)
     }
 
     /// Reads a conversation that ends with a question. Its common beginning with the last

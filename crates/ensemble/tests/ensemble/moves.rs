@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use conclave_ensemble::{Draft, Event, Failed, Move, Query, Rounds, Score, VerifiedScore};
 use serde_json::{Value, json};
 
-use cases::{Case, Script};
+use crate::cases::{Case, Script};
 
 /// A member that follows its script.
 struct Scripted<'a> {

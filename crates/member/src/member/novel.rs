@@ -59,7 +59,12 @@ impl Member {
         let Some(begin) = self.answer_at.filter(|_| free) else {
             return self.draft(limit).await;
         };
-        let answer = self.session.prefix()[begin..].to_vec();
+        // One that was given its beginning has that in the prompt.
+        let mut answer = match self.given() {
+            None => Vec::new(),
+            Some(text) => self.tokenizer.encode(&text)?,
+        };
+        answer.extend_from_slice(&self.session.prefix()[begin..]);
         let bare = answer
             .iter()
             .filter_map(|&token| Some((token, self.bare(token)?)));

@@ -1,13 +1,11 @@
 //! Conversations in turns: each resumes where it was, with the same numbers as alone, and only new
 //! tokens run. And a system prompt that is read once for all visits.
 
-use crate::speaker;
-
+use crate::speaker::Speaker;
 use conclave_ensemble::{Candidate, Settings};
 use conclave_member::{Begun, Member, MemberError, Message};
 use conclave_model::{Cpu, LoadOptions, ModelError, Sampling};
 use conclave_weights::Memory;
-use speaker::Speaker;
 
 /// A bundled member, on the CPU.
 fn bundled(name: &str) -> Member {

@@ -1,10 +1,8 @@
 //! Tokenizers that list more tokens than the model has rows.
 
-use crate::speaker;
-
+use crate::speaker::Speaker;
 use conclave_member::{MemberError, Message};
 use conclave_model::Sampling;
-use speaker::Speaker;
 
 fn speaker(beyond: usize, letters_beyond: usize) -> Speaker<'static> {
     Speaker {

@@ -1,11 +1,9 @@
 //! A draft that must be novel leaves the circle in which the member would go on.
 
-use crate::speaker;
-
+use crate::speaker::Speaker;
 use conclave_ensemble::{Candidate, Settings};
 use conclave_member::Message;
 use conclave_model::Sampling;
-use speaker::Speaker;
 
 const WORDS: &[&str] = &[
     "<|end|>",
@@ -77,5 +75,19 @@ fn a_novel_draft_has_no_run_of_six_tokens_twice() {
         assert_eq!(runs.len(), all, "{text}");
         assert!(novel.ended || novel.tokens == 12, "{novel:?}");
         assert_eq!(member.draft(6).await.unwrap(), again, "free again");
+
+        // A given beginning is a part of the answer.
+        member.begin_with(&(first + CIRCLE));
+        let begun = member.begin(&question, Sampling::greedy(), 0);
+        begun.await.unwrap();
+        let next = Candidate {
+            text: " so".to_owned(),
+            ended: false,
+        };
+        member.verify(&[next], &Settings::default()).await.unwrap();
+        member.keep(0).await.unwrap();
+        let novel = member.draft_for_round(12, 0.0, true).await.unwrap();
+        let text = format!(" so{}", novel.text);
+        assert!(!text.contains(CIRCLE), "{text}");
     });
 }

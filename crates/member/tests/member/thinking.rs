@@ -1,12 +1,10 @@
 //! A member's thought before its answer stays its own: reported, but neither crossing nor scored;
 //! and a member that is not to think answers at once.
 
-use crate::speaker;
-
+use crate::speaker::Speaker;
 use conclave_ensemble::{Candidate, Settings};
 use conclave_member::{Member, Message, Thinking, Thought};
 use conclave_model::Sampling;
-use speaker::Speaker;
 
 /// A template with a switch for thinking, as Qwen 3's.
 const THINKER: &str = "{% for m in messages %}<|user|>{{ m.content }}<|end|>{% endfor %}<|answer|>{% if enable_thinking is defined and not enable_thinking %}<think>\n\n</think>\n\n{% endif %}";

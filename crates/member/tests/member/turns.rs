@@ -1,11 +1,9 @@
 //! Beginning and end of an answer in each member's own template.
 
-use crate::speaker;
-
+use crate::speaker::Speaker;
 use conclave_ensemble::{Candidate, Rule, Settings};
 use conclave_member::{Member, Message};
 use conclave_model::Sampling;
-use speaker::Speaker;
 
 /// ChatML, whose turns end with `<|im_end|>`.
 const CHATML: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";

@@ -1,10 +1,8 @@
 //! Access checks, and other requests that are not answered.
 
-use crate::stage;
-
+use crate::stage::{SUM, Stage, agent, asked, config, read};
 use conclave_serve::Config;
 use serde_json::{Value, json};
-use stage::{SUM, Stage, agent, asked, config, read};
 
 const CHAT: &str = "/v1/chat/completions";
 

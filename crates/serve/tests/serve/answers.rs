@@ -1,9 +1,7 @@
 //! Answers of the server: conversations, whole and streamed, with every option.
 
-use crate::stage;
-
+use crate::stage::{NAMES, SUM, Stage, Streaming, agent, asked, text_of};
 use serde_json::{Value, json};
-use stage::{NAMES, SUM, Stage, Streaming, agent, asked, text_of};
 
 const CHAT: &str = "/v1/chat/completions";
 

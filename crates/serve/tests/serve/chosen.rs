@@ -1,9 +1,7 @@
 //! Log-probabilities of a chat's answer: of each token, with the likeliest at its place.
 
-use crate::stage;
-
+use crate::stage::{NAMES, SUM, Stage, asked, text_of};
 use serde_json::{Value, json};
-use stage::{NAMES, SUM, Stage, asked, text_of};
 
 const CHAT: &str = "/v1/chat/completions";
 

@@ -1,18 +1,16 @@
 //! Embeddings over HTTP, against those of the same file by the model alone. Those are transformers'
 //! by `crates/model/tests/held/embedding.rs`.
 
-use crate::stage;
-
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
+use crate::stage::{Gate, Moody, SUM, Stage, bundled, config, file};
 use conclave_ensemble::Settings;
 use conclave_model::{Cpu, LoadOptions, Model, Pooling, Session};
 use conclave_text::Tokenizer;
 use conclave_weights::{Checkpoint, Memory};
 use serde_json::{Value, json};
-use stage::{Gate, Moody, SUM, Stage, bundled, config, file};
 
 /// A text's tokens, and their embedding by the model alone.
 fn expected(name: &str, text: &str) -> (Vec<u32>, Vec<f32>) {

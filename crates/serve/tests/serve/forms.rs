@@ -1,9 +1,8 @@
 //! Answers in a form: documents of a schema, whichever member drafts them, and unsupported schemas.
 
-use crate::stage;
-
 use std::time::{Duration, Instant};
 
+use crate::stage::{NAMES, SUM, Stage, asked, bundled, file, text_of};
 use conclave_ensemble::Settings;
 use conclave_member::Message;
 use conclave_model::Sampling;
@@ -13,7 +12,6 @@ use conclave_rounds::{
 };
 use conclave_weights::{Checkpoint, Description, Memory};
 use serde_json::{Value, json};
-use stage::{NAMES, SUM, Stage, asked, bundled, file, text_of};
 
 const CHAT: &str = "/v1/chat/completions";
 

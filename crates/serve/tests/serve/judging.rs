@@ -3,11 +3,11 @@
 
 use crate::stage;
 
+use crate::stage::{Stage, file};
 use conclave_model::{Cpu, LoadOptions, Model, Session};
 use conclave_text::{Prompt, Tokenizer};
 use conclave_weights::{Checkpoint, Memory};
 use serde_json::{Value, json};
-use stage::{Stage, file};
 
 /// ln p of each token of `text` but the first, by the whole rows of logits; and its number of
 /// tokens.

@@ -1,10 +1,8 @@
 //! Requests in clients' own dialects: options without effect are accepted, supported ones are
 //! applied.
 
-use crate::stage;
-
+use crate::stage::{SUM, Stage, agent, asked, read};
 use serde_json::{Value, json};
-use stage::{SUM, Stage, agent, asked, read};
 
 const CHAT: &str = "/v1/chat/completions";
 

@@ -1,18 +1,16 @@
 //! Many clients: turns, the queue's limit, clients that disconnect, failing requests, shutdown.
 
-use crate::stage;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant};
 
+use crate::stage::{
+    BREAKS, Gate, Moody, SUM, Stage, Streaming, agent, asked, bundled, config, post, read, text_of,
+};
 use conclave_ensemble::Settings;
 use conclave_serve::Config;
 use serde_json::{Value, json};
-use stage::{
-    BREAKS, Gate, Moody, SUM, Stage, Streaming, agent, asked, bundled, config, post, read, text_of,
-};
 
 const CHAT: &str = "/v1/chat/completions";
 

@@ -1,19 +1,15 @@
 //! A log line and the counts of each request: what was asked, how it ended, and who left.
 
-use crate::stage;
-
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
+use crate::stage::{SUM, Stage, Streaming, agent, asked, bundled, config};
 use conclave_ensemble::Settings;
 use conclave_rounds::AnyMember;
 use conclave_serve::Config;
 use serde_json::{Value, json};
-use stage::{SUM, Stage, Streaming, agent, asked, bundled, config};
 
-use crate::speaker;
-
-use speaker::Speaker;
+use crate::speaker::Speaker;
 
 /// Lines logged so far.
 #[derive(Clone, Default)]

@@ -1,11 +1,9 @@
 //! `/v1/responses`: the same answers as chats, as items and as the events that clients expect.
 
-use crate::stage;
-
 use std::io::Read;
 
+use crate::stage::{NAMES, SUM, Stage, agent, asked, post};
 use serde_json::{Value, json};
-use stage::{NAMES, SUM, Stage, agent, asked, post};
 
 const RESPONSES: &str = "/v1/responses";
 

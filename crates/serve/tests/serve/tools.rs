@@ -1,16 +1,12 @@
 //! Answers that call functions: by the grammar where a call is required, by the model's own choice
 //! where it may, and as text for members whose templates know no tools.
 
-use crate::stage;
-
+use crate::stage::{NAMES, SUM, Stage, Streaming, agent, asked, bundled, config};
 use conclave_ensemble::Settings;
 use conclave_rounds::AnyMember;
 use serde_json::{Value, json};
-use stage::{NAMES, SUM, Stage, Streaming, agent, asked, bundled, config};
 
-use crate::speaker;
-
-use speaker::Speaker;
+use crate::speaker::Speaker;
 
 const CHAT: &str = "/v1/chat/completions";
 

@@ -1,19 +1,17 @@
 //! A member's limits cost the others no answer: templates that refuse a conversation, and too short
 //! a context. The reply names the missing members.
 
-use crate::stage;
-
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
+use crate::stage::{Gate, Moody, SUM, Stage, bundled, config, file};
 use conclave_ensemble::Settings;
 use conclave_member::Member;
 use conclave_model::{Cpu, LoadOptions};
 use conclave_rounds::AnyMember;
 use conclave_weights::Memory;
 use serde_json::{Value, json};
-use stage::{Gate, Moody, SUM, Stage, bundled, config, file};
 
 const CHAT: &str = "/v1/chat/completions";
 

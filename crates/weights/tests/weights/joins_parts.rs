@@ -1,9 +1,7 @@
 //! Opens split GGUF models, and names the faulty part.
 
-use crate::fixture;
-
+use crate::fixture::{FIXTURES, Files, files, open, read};
 use conclave_weights::{Checkpoint, CheckpointError, Description, Disk, Memory, Source};
-use fixture::{FIXTURES, Files, files, open, read};
 use pollster::block_on;
 
 #[test]

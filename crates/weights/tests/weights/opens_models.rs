@@ -1,12 +1,10 @@
 //! Opens models of every kind of files, made by `gguf`, `safetensors` and `transformers`
 //! (`tests/fixtures/make_weights_fixtures.py`), and names the faults of others.
 
-use crate::fixture;
-
+use crate::fixture::{FIXTURES, Files, files, open, read};
 use conclave_weights::{
     Checkpoint, CheckpointError, Description, Disk, Format, Gguf, GgufError, Memory,
 };
-use fixture::{FIXTURES, Files, files, open, read};
 use pollster::block_on;
 
 fn folder(name: &str) -> Files {

@@ -1,12 +1,10 @@
 //! 8-bit floats and their scales in safetensors folders, against numbers that
 //! `tests/fixtures/make_weights_fixtures.py` made with `ml_dtypes`, and the cases that are refused.
 
-use crate::fixture;
-
+use crate::fixture::{Files, files, open, read};
 use conclave_weights::{
     BlockError, Checkpoint, CheckpointError, Format, Memory, convert, dequantise,
 };
-use fixture::{Files, files, open, read};
 use pollster::block_on;
 
 /// Tensors of a safetensors file made here: name, dtype, shape, bytes.
