@@ -273,14 +273,14 @@ impl Member {
     /// A conversation rendered up to where the answer continues.
     fn prompt(&self, messages: &[Message]) -> Result<Prompt, MemberError> {
         let prompt = self.template.render_adapted(messages, true)?;
-        Ok(match self.given() {
+        Ok(match self.beginning() {
             None => prompt,
             Some(text) => prompt.followed_by(&text),
         })
     }
 
     /// The given beginning of the answer, with the white space before it.
-    fn given(&self) -> Option<String> {
+    fn beginning(&self) -> Option<String> {
         let given = !self.begun.is_empty();
         given.then(|| self.turn.lead.clone() + &self.begun)
     }

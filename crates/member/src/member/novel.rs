@@ -60,7 +60,7 @@ impl Member {
             return self.draft(limit).await;
         };
         // One that was given its beginning has that in the prompt.
-        let mut answer = match self.given() {
+        let mut answer = match self.beginning() {
             None => Vec::new(),
             Some(text) => self.tokenizer.encode(&text)?,
         };
