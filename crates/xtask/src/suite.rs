@@ -36,6 +36,9 @@ const PUBLISHED: &str = "published";
 /// members.
 const LLAMA: &str = "CONCLAVE_LLAMA_PYTHON";
 
+/// Environment variable that limits published models to short texts on software GPUs.
+const SHORT: &str = "CONCLAVE_SHORT";
+
 /// Reasons why stages were skipped.
 const UNFETCHED: &str = "not run, the models are not there";
 const NO_SWIFTSHADER: &str =
@@ -111,6 +114,7 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
     let vulkan = native.then(Vulkan::ready).transpose()?;
     let mut suite = Suite {
         workspace,
+        whole: only.is_none(),
         chromium,
         published: None,
         llama: None,
@@ -236,6 +240,8 @@ pub fn lint(workspace: &Workspace) -> Result<()> {
 
 struct Suite<'a> {
     workspace: &'a Workspace,
+    /// No part was named.
+    whole: bool,
     /// Browser, if a part needs one.
     chromium: Option<PathBuf>,
     /// Folder of the published models, if present and needed.
@@ -265,7 +271,7 @@ impl Suite<'_> {
             self.kernels(only, &programs, vulkan, swiftshader.as_deref());
         }
         if only.is_none_or(|part| part == Part::Real) {
-            self.published_models(only, &programs, vulkan, swiftshader.as_deref());
+            self.published_models(&programs, vulkan, swiftshader.as_deref());
         }
     }
 
@@ -378,7 +384,7 @@ impl Suite<'_> {
                 );
             }
         }
-        if only.is_none_or(|part| part == Part::Shaders) {
+        if self.whole || only == Some(Part::Shaders) {
             return;
         }
         let name = "GPU, kernels and model on SwiftShader";
@@ -392,7 +398,6 @@ impl Suite<'_> {
     /// SwiftShader. Their tests are ignored unless requested, and report their errors.
     fn published_models(
         &mut self,
-        only: Option<Part>,
         programs: &[TestProgram],
         vulkan: &Vulkan,
         swiftshader: Option<&Path>,
@@ -408,7 +413,7 @@ impl Suite<'_> {
             Some(_) => self.programs(&first, &programs, &vulkan.lavapipe, &asked),
             None => self.skipped(&first, UNFETCHED),
         }
-        if only.is_none() {
+        if self.whole {
             return;
         }
         match swiftshader {
@@ -466,7 +471,8 @@ impl Suite<'_> {
         }
     }
 
-    /// Sets the environment variables for the browser, the models and llama.cpp's server.
+    /// Sets the environment variables for the browser, the models and llama.cpp's server, and the
+    /// length of texts.
     fn inform(&self, command: &mut Command) {
         for (variable, place) in [
             ("CONCLAVE_CHROMIUM", &self.chromium),
@@ -476,6 +482,9 @@ impl Suite<'_> {
             if let Some(place) = place {
                 command.env(variable, place);
             }
+        }
+        if self.whole {
+            command.env(SHORT, "1");
         }
     }
 

@@ -4,7 +4,8 @@
 //! line, and the perplexity of a book.
 //!
 //! On lavapipe run the prompts of up to 128 tokens and one of 640, beyond Gemma's window; on
-//! SwiftShader those of up to 40; the book on the CPU alone (`fixture.rs`).
+//! SwiftShader, and on both in a whole run of the tests, those of up to 40; the book on the CPU
+//! alone (`fixture.rs`).
 //!
 //! The models are not part of the repository. `cargo xtask test --only real` fetches them and runs
 //! these tests, on the CPU, on three of its threads and on two software GPUs; a plain `cargo test`
