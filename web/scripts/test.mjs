@@ -4,10 +4,10 @@
  * in the projects of examples/), `browsers` (the page in Firefox and WebKit), `published` (with
  * models fetched by `cargo xtask models`), `serve` (OpenAI's client and requests of others against
  * `conclave serve`, which `cargo xtask test --only serve` starts), `clients` (other programs'
- * libraries against it) and `soak` (long use of the page), both by `--only long`. Further arguments
- * go to the runner. `screenshot FILE [QUESTION [SEED [MODEL …]]]` takes the README's picture of the
- * built page, or one with other members; `bench QUERY …` runs the built bench page, `write-model …`
- * writes one of its random models.
+ * libraries against it) and `long` (the page in long use, and its kernels measured), both by
+ * `--only long`. Further arguments go to the runner. `screenshot FILE [QUESTION [SEED [MODEL …]]]`
+ * takes the README's picture of the built page, or one with other members; `bench QUERY …` runs the
+ * built bench page, `write-model …` writes one of its random models.
  */
 import { build } from "esbuild";
 import { spawnSync } from "node:child_process";

@@ -6,10 +6,10 @@
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
 import type { EngineModule } from "../../src/protocol/engine.ts";
-import { putBeforeWorker } from "./before-worker.ts";
-import { stage } from "./stage.ts";
-import type { Visitor } from "./visitor.ts";
-import type { Watched } from "./watched-worker.ts";
+import { putBeforeWorker } from "../browser/before-worker.ts";
+import { stage } from "../browser/stage.ts";
+import type { Visitor } from "../browser/visitor.ts";
+import type { Watched } from "../browser/watched-worker.ts";
 
 const stand = stage("swiftshader");
 const patience = 400_000;
