@@ -1,4 +1,5 @@
-//! Files of weights as other tools write them. Tests that count allocations have programs of their own.
+//! Files of weights as other tools write them. Tests that count allocations have programs of their
+//! own.
 
 mod block_formats;
 mod fixture;
