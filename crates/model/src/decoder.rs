@@ -218,4 +218,10 @@ pub trait Decoder: Debug + Moves {
     fn prefill_chunk(&self) -> usize {
         CPU_CHUNK
     }
+
+    /// Tokens a pass, from a text's first on, by which its tokens' sums are always the same; `None`
+    /// where they are, whatever the length of a pass.
+    fn even_chunk(&self) -> Option<usize> {
+        Some(CPU_CHUNK)
+    }
 }

@@ -245,6 +245,12 @@ impl Model {
         self.decoder.prefill_chunk()
     }
 
+    /// Tokens a pass, from a text's first on, by which its tokens' sums are always the same; `None`
+    /// where they are, whatever the length of a pass.
+    pub(crate) fn even_chunk(&self) -> Option<usize> {
+        self.decoder.even_chunk()
+    }
+
     /// Waits until everything has run; fails with any error since the last wait.
     ///
     /// # Errors

@@ -9,6 +9,7 @@
 
 mod drafting;
 mod embedding;
+mod judging;
 mod second;
 
 use serde::Serialize;
@@ -60,6 +61,8 @@ pub struct Draft {
 pub struct Session {
     pub(crate) model: Model,
     pub(crate) prefix: Vec<u32>,
+    /// Tokens of the prefix, from its first on, that ran in passes of one length.
+    even: usize,
     /// Whether the state after the prefix's last token is in its slot.
     ready: bool,
     /// The last draft, while its KV rows lie after the prefix.
@@ -81,6 +84,7 @@ impl Session {
             states: recurrent.then(States::default),
             model,
             prefix: Vec::new(),
+            even: 0,
             ready: false,
             drafted: Vec::new(),
             ran: 0,
@@ -172,6 +176,7 @@ impl Session {
             None => kept,
         };
         self.prefix.truncate(kept);
+        self.even = self.even.min(kept);
         if kept < tokens.len() {
             // Should a pass fail, no state is better than that of another prefix.
             self.ready = false;
@@ -199,6 +204,7 @@ impl Session {
         if self.model.needs_long_rope(length) {
             self.forget_drafts();
             let prefix = std::mem::take(&mut self.prefix);
+            self.even = 0;
             self.states.iter_mut().for_each(States::clear);
             self.ready = false;
             self.model.rotate_for(length)?;
@@ -403,47 +409,6 @@ impl Session {
         self.append(&tokens[there..]).await
     }
 
-    /// ln p of each of `tokens` after the prefix, which they become part of: `[tokens]`.
-    ///
-    /// # Errors
-    /// As [`go_on`](Self::go_on), and [`ModelError::NotFinite`].
-    pub async fn read_judged(&mut self, tokens: &[u32]) -> Result<Vec<f32>, ModelError> {
-        self.expect_prompt("text is judged after a prompt")?;
-        let (needed, context) = (self.prefix.len() + tokens.len(), self.about().context);
-        if needed > context {
-            return Err(self.about().context_full(needed));
-        }
-        self.switch_rope(needed).await?;
-        self.forget_drafts();
-        let mut judged = Vec::with_capacity(tokens.len());
-        if let Some(&first) = tokens.first() {
-            judged.extend(self.model.scores(&[PREFIX], &[first], true).await?);
-        }
-        let mut rest = tokens;
-        while !rest.is_empty() {
-            let (chunk, later) = rest.split_at(rest.len().min(self.model.prefill_chunk()));
-            // Should the pass fail, the state is that of no prefix.
-            self.ready = false;
-            let state = self.run_after_prefix(chunk)?;
-            self.counters.prefill_tokens += chunk.len();
-            // The state after a token judges the next, also that of the next chunk.
-            let targets = &rest[1..rest.len().min(chunk.len() + 1)];
-            if !targets.is_empty() {
-                let slots: Vec<usize> = (PASS..PASS + targets.len()).collect();
-                judged.extend(self.model.scores(&slots, targets, true).await?);
-            }
-            self.accept(chunk, state);
-            self.model.keep_state(PASS + chunk.len() - 1)?;
-            rest = later;
-        }
-        self.ready = true;
-        let logprobs: Option<Vec<f32>> = judged.iter().map(TargetScore::logprob).collect();
-        let logprobs = logprobs.filter(|all| all.len() == tokens.len());
-        let logprobs = logprobs.ok_or(ModelError::Order("the pass left too few scores"))?;
-        finite(&logprobs)?;
-        Ok(logprobs)
-    }
-
     /// Runs `tokens` after the prefix, which they become part of.
     async fn append(&mut self, tokens: &[u32]) -> Result<(), ModelError> {
         for chunk in tokens.chunks(self.model.prefill_chunk()) {
@@ -475,6 +440,7 @@ impl Session {
     /// Forgets the prefix, before its caches hold another's.
     pub(crate) fn forget_prefix(&mut self) {
         self.prefix.clear();
+        self.even = 0;
         self.states.iter_mut().for_each(States::clear);
         self.ready = false;
         self.forget_drafts();

@@ -89,10 +89,10 @@ impl Member {
         } = std::mem::take(judged);
         let alike = before.iter().zip(&ids).take_while(|(a, b)| a == b).count();
         let known = alike.clamp(ids.len().min(1), ids.len());
-        logprobs.truncate(known.saturating_sub(1));
         if known < ids.len() {
-            self.session.prefill(&ids[..known]).await?;
-            logprobs.extend(self.session.read_judged(&ids[known..]).await?);
+            let judged = self.session.judge(&ids, known).await?;
+            logprobs.truncate(ids.len() - 1 - judged.len());
+            logprobs.extend(judged);
         }
         let tokens = self.spelt(&ids, &logprobs, text);
         *judged = Judged { ids, logprobs };

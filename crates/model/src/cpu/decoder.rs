@@ -351,4 +351,8 @@ impl Decoder for CpuDecoder {
         self.states = Vec::new();
         self.log_sums = Vec::new();
     }
+
+    fn even_chunk(&self) -> Option<usize> {
+        None
+    }
 }

@@ -26,7 +26,7 @@ use crate::fused::{FusedBlock, FusedFeedForward, FusedWeights};
 use crate::memory::exact_with;
 use crate::operations::Norm;
 use crate::pass::{Pass, Run, TargetScore};
-use crate::prefill::Pace;
+use crate::prefill::{Pace, gpu_chunk};
 use crate::slots::{DRAFT, MOST_DRAFTED, PREFIX, SLOTS};
 use crate::weights::{FeedForward, Weights};
 
@@ -534,5 +534,11 @@ impl Decoder for GpuDecoder {
 
     fn prefill_chunk(&self) -> usize {
         self.pace.tokens()
+    }
+
+    fn even_chunk(&self) -> Option<usize> {
+        // Serial threads sum a row alike in every product.
+        let chunk = gpu_chunk(self.parameters, self.config.layers.len());
+        (!self.gpu.choices().serial).then_some(chunk)
     }
 }

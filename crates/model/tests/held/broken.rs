@@ -70,7 +70,8 @@ fn a_broken_logit_is_told_by_drafts_and_scores() {
             let spoiled = SPOILED.map(|token| vec![token as u32]);
             let scores = pollster::block_on(session.verify(&spoiled, false));
             assert_eq!(is_told(&scores), broken, "{case}: {scores:?}");
-            let judged = pollster::block_on(session.read_judged(&[5, 9]));
+            let judged =
+                pollster::block_on(session.judge(&[&prompt[..], &[5, 9]].concat(), prompt.len()));
             assert_eq!(is_told(&judged), broken, "{case}: {judged:?}");
         }
     }
