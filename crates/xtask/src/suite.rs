@@ -57,8 +57,8 @@ pub enum Part {
     Web,
     /// The page in Chromium
     Browser,
-    /// The crates packed, and the package in every kind of project of examples/, built and opened in
-    /// Chromium; a whole run leaves it out
+    /// The crates packed, and built and asked in an empty project; the package in every kind of
+    /// project of examples/, built and opened in Chromium. A whole run leaves it out
     Packages,
     /// The page in Firefox and in WebKit, Safari's engine
     Browsers,
@@ -73,8 +73,8 @@ pub enum Part {
     Real,
     /// Tests of minutes, which a whole run leaves out. The server: the AI SDK, LangChain and llm
     /// against it, requests generated from its OpenAPI document, 64 clients at once for ten minutes
-    /// (CONCLAVE_SOAK seconds) and of a chain of two; the packed crates, built and asked in an empty
-    /// project; and the page: long use, and kernels measured at each visit
+    /// (CONCLAVE_SOAK seconds) and of a chain of two; and the page: long use, and kernels measured at
+    /// each visit
     Long,
 }
 
@@ -160,12 +160,12 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
         suite.step("crates as they are published", || {
             packing::crates(workspace)
         });
-    }
-    if wants(&[Part::Long]) {
-        suite.long();
         suite.step("packed crates in an empty project", || {
             packing::asked(workspace)
         });
+    }
+    if wants(&[Part::Long]) {
+        suite.long();
     }
     if wants(&[Part::Web]) {
         suite.web("TypeScript check", "check", false);
