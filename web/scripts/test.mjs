@@ -6,7 +6,7 @@
  * `conclave serve`, which `cargo xtask test --only serve` starts), `clients` (other programs'
  * libraries against it) and `long` (the page in long use, and its kernels measured), both by
  * `--only long`. Further arguments go to the runner. `screenshot FILE [QUESTION [SEED [MODEL …]]]`
- * takes the README's picture of the built page, or one with other members; `bench QUERY …` runs the
+ * takes a picture of the built page, `moving FILE` the README's moving one; `bench QUERY …` runs the
  * built bench page, `write-model …` writes one of its random models.
  */
 import { build } from "esbuild";
@@ -17,7 +17,7 @@ import { fileURLToPath } from "node:url";
 
 const web = fileURLToPath(new URL("..", import.meta.url));
 const [kind = "unit", ...rest] = process.argv.slice(2);
-const programs = ["screenshot", "bench", "write-model"];
+const programs = ["screenshot", "moving", "bench", "write-model"];
 const folder = kind === "unit" ? "src" : "tests";
 const ofKind = (file) => kind === "unit" || file.startsWith(`${kind}/`);
 const entryPoints = readdirSync(`${web}${folder}`, { recursive: true })

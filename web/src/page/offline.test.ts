@@ -12,6 +12,12 @@ const base = "https://host.test/some/where/";
 const page = { "index.html": "a page" };
 const openCore = { "open-core.js": "a script" };
 
+const isolation = {
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-embedder-policy": "require-corp",
+  "cross-origin-resource-policy": "same-origin",
+};
+
 type Files = Record<string, string>;
 type Listener = (event: {
   data?: unknown;
@@ -24,6 +30,8 @@ type Listener = (event: {
 class Browser {
   /** Files on the host now. */
   host: Files = { ...page, ...openCore };
+  /** Whether the host isolates the page. */
+  isolates = true;
   /** Paths requested from the host. */
   asked: string[] = [];
   readonly #caches = new Map<string, Map<string, Response>>();
@@ -95,7 +103,10 @@ class Browser {
     const path = address.href.slice(base.length);
     this.asked.push(path);
     const content = this.host[path];
-    return content === undefined ? new Response("", { status: 404 }) : new Response(content);
+    const headers = this.isolates ? isolation : {};
+    return content === undefined
+      ? new Response("", { status: 404 })
+      : new Response(content, { headers });
   }
 }
 
@@ -143,16 +154,17 @@ test("the open core is not asked for before it is used, and kept from then on", 
   assert.equal(await worker.get("members/other.gguf"), undefined);
 });
 
+const engines = {
+  "index.html": "a page",
+  "engine.js": "alone",
+  "engine.wasm": "plain and alone",
+  "engine-relaxed.wasm": "alone",
+  "engine-shared.js": "shared",
+  "engine-shared.wasm": "plain and shared",
+  "engine-shared-relaxed.wasm": "shared",
+};
+
 test("of the engine's builds the one is kept that the page starts", async () => {
-  const engines = {
-    "index.html": "a page",
-    "engine.js": "alone",
-    "engine.wasm": "plain and alone",
-    "engine-relaxed.wasm": "alone",
-    "engine-shared.js": "shared",
-    "engine-shared.wasm": "plain and shared",
-    "engine-shared-relaxed.wasm": "shared",
-  };
   for (const [search, ...kept] of [
     ["?", "engine.js", "engine.wasm"],
     ["?relaxed", "engine-relaxed.wasm", "engine.js"],
@@ -202,4 +214,31 @@ test("a new version has what its visitor used before, fetched only where it chan
   assert.deepEqual(browser.asked, [burn]);
   browser.host = {};
   assert.equal(await newest.get(burn), "a newer script");
+});
+
+test("a page that its host does not isolate is isolated by the worker, which keeps both builds", async () => {
+  const relaxed = ["engine-relaxed.wasm", "engine-shared-relaxed.wasm"];
+  const plain = ["engine.wasm", "engine-shared.wasm"];
+  const scripts = ["engine.js", "engine-shared.js", "index.html"];
+  for (const [search, ...kept] of [
+    ["?", ...plain],
+    ["?relaxed", ...relaxed],
+    // The next visit, in a browser that shares memory then.
+    ["?shared&relaxed", ...relaxed],
+  ] as const) {
+    const browser = new Browser();
+    browser.host = engines;
+    browser.isolates = false;
+    const worker = await browser.visit(engines, openCore, search);
+    assert.deepEqual(browser.asked.sort(), [...kept, ...scripts].sort());
+    browser.host = openCore;
+    for (const path of ["index.html", burn]) {
+      const response = await worker.hear("fetch", { request: new Request(base + path) });
+      assert.deepEqual(Object.fromEntries(response!.headers), {
+        "content-type": "text/plain;charset=UTF-8",
+        ...isolation,
+      });
+      assert.equal(await response!.text(), { ...engines, ...openCore }[path]);
+    }
+  }
 });

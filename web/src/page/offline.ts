@@ -6,6 +6,10 @@
  * use on; of the engine's builds only the one that the page starts, named in the
  * worker's query.
  *
+ * Where the host does not isolate the page (HTML, “Cross-origin opener policies”), this worker does,
+ * from the next visit on: threads beyond one a member need it. Then it keeps the builds for both, since
+ * not every browser that isolates a page lets it share memory.
+ *
  * A new version is fetched beside the running one and takes over when its last page has closed or a
  * page asks for it ("activate"), so that no page mixes files of two versions.
  */
@@ -43,19 +47,23 @@ const digests: Record<string, string> = { ...OFFLINE_FILES, ...OFFLINE_ONCE_USED
 /** Suffixes of the engine's optional builds: `engine-shared-relaxed.wasm`. */
 const builds = /(-(?:shared|relaxed))+(?=\.(js|wasm)$)/;
 const started = scope.location.search.slice(1).split("&");
-const mayStart = (path: string): boolean =>
+/** The same page's builds if memory may be shared after all, or not. */
+const otherwise = started.includes("shared")
+  ? started.filter((build) => build !== "shared")
+  : [...started, "shared"];
+const mayStart = (path: string, builtFor: string[]): boolean =>
   (builds.exec(path)?.[0] ?? "")
     .split("-")
-    .every((build) => build === "" || started.includes(build));
+    .every((build) => build === "" || builtFor.includes(build));
 /**
- * Whether the file belongs to a build that this page does not start: it starts the most specialised
- * one that it may.
+ * Whether the file belongs to a build that a page with these does not start: it starts the most
+ * specialised one that it may.
  */
-const unused = (path: string): boolean => {
+const unused = (path: string, builtFor: string[]): boolean => {
   const others = Object.keys(digests).filter(
-    (other) => other.replace(builds, "") === path.replace(builds, "") && mayStart(other),
+    (other) => other.replace(builds, "") === path.replace(builds, "") && mayStart(other, builtFor),
   );
-  return !mayStart(path) || others.some((other) => other.length > path.length);
+  return !mayStart(path, builtFor) || others.some((other) => other.length > path.length);
 };
 const base = new URL(scope.registration.scope);
 /** Prefix with the folder's name, since other pages of this origin may have caches. */
@@ -95,9 +103,33 @@ async function put(cache: Cache, path: string, response: Response): Promise<void
   await cache.put(keyOf(path), new Response(body, { headers }));
 }
 
+/** Headers of an isolated page and of the files that it may have. */
+const isolation = {
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-embedder-policy": "require-corp",
+  "cross-origin-resource-policy": "same-origin",
+};
+const isIsolated = ({ headers }: Response): boolean =>
+  Object.keys(isolation).every((name) => headers.has(name));
+
+/** The response with the headers that the host left out. */
+function isolated(response: Response): Response {
+  // A redirect is the browser's to follow.
+  if (response.status === 0 || isIsolated(response)) return response;
+  const { status, statusText } = response;
+  const headers = new Headers(response.headers);
+  for (const [name, value] of Object.entries(isolation))
+    if (!headers.has(name)) headers.set(name, value);
+  return new Response(response.body, { status, statusText, headers });
+}
+
 async function install(): Promise<void> {
   const cache = await caches.open(await cacheName());
-  for (const path of Object.keys(OFFLINE_FILES)) if (!unused(path)) await keep(cache, path);
+  await keep(cache, "index.html");
+  const page = await cache.match(keyOf("index.html"));
+  const pages = page && isIsolated(page) ? [started] : [started, otherwise];
+  for (const path of Object.keys(OFFLINE_FILES))
+    if (pages.some((builtFor) => !unused(path, builtFor))) await keep(cache, path);
   for (const path of Object.keys(OFFLINE_ONCE_USED)) if (await used(path)) await keep(cache, path);
 }
 
@@ -155,5 +187,5 @@ scope.addEventListener("message", (event) => {
 });
 scope.addEventListener("fetch", (event) => {
   const path = own(event.request);
-  if (path !== undefined) event.respondWith(answer(event, path));
+  if (path !== undefined) event.respondWith(answer(event, path).then(isolated));
 });

@@ -98,3 +98,21 @@ test("a new version waits, is offered, and takes over whole; of the old one noth
   stand.site.overrides.clear();
   await visitor.leaveClean();
 });
+
+test("on a host without headers the page is isolated from the second visit on, also without a network", async () => {
+  await stand.site.withoutIsolation(async () => {
+    const visitor = await stand.arrive();
+    const { page } = visitor;
+    const isIsolated = (): Promise<boolean> => page.evaluate(() => crossOriginIsolated);
+    assert.equal(await isIsolated(), false);
+    await visitor.offlineCopy();
+    for (const offline of [false, true]) {
+      await page.context().setOffline(offline);
+      await page.reload();
+      await visitor.state("ready");
+      assert.equal(await isIsolated(), true);
+      assert.match(await visitor.answer("What is 347 + 586?"), /933/);
+    }
+    await visitor.leave();
+  });
+});
