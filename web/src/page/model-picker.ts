@@ -65,7 +65,7 @@ export class ModelPicker {
       const size = missing === 0 ? `${bytes(whole)}, stored here` : `${bytes(missing)} to fetch`;
       status.textContent =
         picked.length === 0
-          ? "Tick at least one model; several answer better together."
+          ? "Tick at least one model; several answer as one."
           : `${plural(picked.length, "model")}, ${size}${against ? `. ${against.text}` : "."}`;
       open.textContent = missing === 0 && picked.length > 0 ? "Open" : "Download and open";
       open.disabled = picked.length === 0 || picked.length > 8 || against?.tone === "no";
