@@ -6,10 +6,13 @@ use crate::pass::TargetScore;
 use crate::slots::{PASS, PREFIX};
 
 impl Session {
-    /// ln p of the last tokens of a text, each after those before it; the text becomes the prefix.
-    /// Of those after the first `known`, at least 1, and of more where the length of a pass changes
-    /// sums: there the text runs in passes of one length from its first token on, of which only
-    /// whole ones are kept for the next text. So a text is always as probable, whatever came before.
+    /// Log-probability (ln p) of the last tokens of a text, each after those before it: `[count]`.
+    /// These are the tokens after the first `known`, which are at least 1, and the text becomes the
+    /// prefix.
+    ///
+    /// Where the length of a pass changes sums, the text runs in passes of one length from its first
+    /// token on, whole passes of the text before are kept, and all tokens that ran are judged, but for
+    /// the first. So a text is always as probable, whatever the session has read before.
     ///
     /// # Errors
     /// [`ModelError::ContextFull`], [`ModelError::NotFinite`], [`ModelError::Order`] if no token is
