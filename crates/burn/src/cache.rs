@@ -35,7 +35,7 @@ pub struct RecurrentState {
 /// Keys and values of one block.
 #[derive(Debug)]
 pub enum KeysAndValues {
-    /// Each `[rows, words of a row]`.
+    /// On the device: keys, then values, each `[rows, words of a row]`.
     Device([Tensor<2, Int>; 2]),
     /// Where a CPU attends.
     Host(Arc<Mutex<conclave_cpu::Cache>>),

@@ -26,8 +26,8 @@ pub fn run(
     weighed.sum_dim(1).reshape([tokens, width])
 }
 
-/// The experts of each token by its logits `[tokens, experts]`, `[tokens · used]`, and the
-/// factors on what they make, `[tokens, used]`.
+/// Chooses the experts of each token by its router logits `[tokens, experts]`. Returns their
+/// indices `[tokens · used]` and the factors on their outputs `[tokens, used]`.
 fn choose(
     of: &config::Experts,
     bias: &Option<Vector>,

@@ -109,9 +109,10 @@ pub fn product(out: Tensor<2>, x: Tensor<2>, planes: Tensor<1, Int>, share: Shar
     Tensor::from_dispatch(Dispatch::product(out, x, planes, share))
 }
 
-/// For each of the `chosen` of `count` experts `x · Wᵀ` with those of its rows that lie in this
-/// share of a matrix `[count · n, k]`, into its columns of `out` `[choices, n]`, which is written
-/// in place as [`embed`]'s is. x has a row for each choice, or one for as many as come to it.
+/// Computes `x · Wᵀ` for each of the `chosen` experts. W is the part of the expert's rows that lies
+/// in this share of the matrix `[count · n, k]`, which holds `count` experts. The results go to the
+/// columns of these rows in `out` `[choices, n]`, which is written in place as by [`embed`]. x has
+/// a row for each choice, or fewer rows that each serve an equal number of choices.
 pub fn experts(
     out: Tensor<2>,
     x: Tensor<2>,

@@ -33,7 +33,8 @@ impl PlainCache {
         }
     }
 
-    /// Attends from `query` to what the places let each token see; both `[m, heads, width]`.
+    /// Attends from each token of `query` to the rows that its place lets it see. `query` and the
+    /// result are `[m, heads, width]`.
     pub fn attend(
         &self,
         query: Tensor<3>,

@@ -1,6 +1,7 @@
-//! The kernels of the open core against their CPU twins, on the GPU in use, before a model answers
-//! by them: drivers compile wrongly more often than they fail, and burn reports nothing of it. A
-//! failure ends the load, since here no kernel has a safe twin.
+//! Self-test of the open core: compares its kernels with their CPU twins on the GPU in use, before
+//! a model answers with them. Drivers compile a kernel wrongly more often than they fail, and burn
+//! does not report a wrong kernel. A failure ends the load, since no kernel of this core has a safe
+//! twin.
 
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ pub struct Sample {
     pub matrix: Matrix,
 }
 
-/// Tries products with these rows and lookups in them.
+/// Tries products with the rows of `sample`, and lookups of these rows.
 ///
 /// # Errors
 /// [`GpuError::Kernel`] for a wrong result, and the device's.
@@ -111,7 +112,8 @@ fn numbers(count: usize) -> Vec<f32> {
     (0..count).map(number).collect()
 }
 
-/// Ends the load where a result is not what the CPU makes.
+/// Compares the result `found` with `wanted`, the CPU twin's; the error for a difference ends the
+/// load.
 fn judge(
     burn: &Burn,
     kernel: &'static str,

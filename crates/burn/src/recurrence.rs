@@ -42,8 +42,9 @@ pub fn run(
     Tensor::cat(made, 0)
 }
 
-/// The gate `[tokens, values]`, after its SiLU, on what a recurrence made, with the norm before it
-/// or after.
+/// Multiplies `made`, the output of a recurrence, by `gate` `[tokens, values]`, to which SiLU has
+/// been applied. The norm comes before the gate under the delta rule, and after it in a state
+/// space.
 pub fn gate(
     weights: &FusedRecurrence<Vector>,
     made: Tensor<3>,
@@ -92,12 +93,15 @@ fn mix(weights: &FusedRecurrence<Vector>, inputs: &mut Tensor<2>, qkv: Tensor<2>
     })
 }
 
-/// The rule of a recurrence, token by token: of a token with query q, key k, value v, share b and
-/// decay a the memory S `[value_heads, key_width, value_width]` becomes `a · S + k ⊗ b · (v − a ·
-/// Sᵀ k)` by the delta rule, which makes `Sᵀ q / √key_width`, and `a · S + k ⊗ b · v` of a state
-/// space, which makes `Sᵀ q + d · v`. Queries, keys and values lie side by side in `mixed`
-/// `[tokens, channels]`, of a state space values, keys and queries; `gates` are b and a, `[tokens,
-/// value_heads]` each. It is `[tokens, value_heads, value_width]`.
+/// Runs the rule of a recurrence, token by token; returns `[tokens, value_heads, value_width]`. A
+/// token has a query q, a key k, a value v, a share b and a decay a. Each token changes the memory
+/// S `[value_heads, key_width, value_width]`, then reads it:
+///
+/// - delta rule: S becomes `a · S + k ⊗ b · (v − a · Sᵀ k)`, and the output is `Sᵀ q / √key_width`;
+/// - state space: S becomes `a · S + k ⊗ b · v`, and the output is `Sᵀ q + d · v`.
+///
+/// `mixed` `[tokens, channels]` holds queries, keys and values side by side; for a state space it
+/// holds values, keys and queries. `share` is b and `decay` is a, `[tokens, value_heads]` each.
 fn follow_rule(
     weights: &FusedRecurrence<Vector>,
     memory: &mut Tensor<3>,

@@ -36,8 +36,9 @@ impl Matrix {
         out
     }
 
-    /// `x · Wᵀ` of each of the `chosen` of `count` experts, whose rows lie below each other: `[m,
-    /// k]`, of which a row is taken for as many of them as come to it, to `[choices, n / count]`.
+    /// `x · Wᵀ` for each of the `chosen` experts, `[choices, n / count]`. This matrix `[n, k]`
+    /// holds the rows of `count` experts, one expert below the other. `x` is `[m, k]`; each of its
+    /// rows serves an equal number of choices.
     pub fn of_experts(&self, x: &Tensor<2>, chosen: &Tensor<1, Int>, count: usize) -> Tensor<2> {
         let [choices] = chosen.dims();
         let mut out = Tensor::empty([choices, self.shape[0] / count], &x.device());
@@ -58,7 +59,7 @@ impl Matrix {
         out
     }
 
-    /// Whether keys and values are to be as exact as it.
+    /// Whether keys and values stay exact beside a matrix of this format.
     pub fn is_exact(&self) -> bool {
         conclave_model::memory::exact_with(self.format)
     }
@@ -84,7 +85,7 @@ pub struct Rows {
     pub format: GpuFormat,
     /// Numbers in a row.
     pub cols: usize,
-    /// All of them.
+    /// Bytes of all rows.
     pub bytes: Vec<u8>,
 }
 

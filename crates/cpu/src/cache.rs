@@ -1,11 +1,12 @@
 //! The KV cache of one block, packed like matrices: the keys as a matrix of rows, the values as the
 //! transposed one.
 //!
-//! Numbers are 16-bit integers, each eight of a head's row with a scale: keys have dimensions that
-//! exceed the others by hundreds, and one scale for a whole head lost 8e-3 of the largest logit of a
-//! model. Scales are rounded up to BF16, so that no number exceeds its integers. Queries are rounded
-//! too, so that scores are integer products. The weights of values are not: rounding eight together
-//! would depend on neighbouring rows, and a candidate in line must give what it gives alone. Where
+//! Numbers are 16-bit integers, and each eight numbers of a head's row share a scale. Some
+//! dimensions of keys are hundreds of times as large as the others, and one scale for a whole head
+//! lost 8e-3 of the largest logit of a model. Scales are rounded up to BF16, so that no number
+//! exceeds the range of the integers. Queries are rounded too, so that scores are integer products.
+//! The softmax weights of values are not rounded: with a scale for eight rows, a weight would
+//! depend on neighbouring rows, and a candidate in line must give the same result as alone. Where
 //! rounding is ruled out, the cache is f32.
 
 use crate::carry::Carry;
@@ -60,9 +61,9 @@ pub(crate) trait Keys: Tile + Copy {
     type Number: bytemuck::Pod + Default;
     /// Columns of a block.
     const COLS: usize;
-    /// All zeros.
+    /// Block of zeros.
     const NONE: Self;
-    /// Whether each eight numbers of a row have a scale.
+    /// Whether each group of eight numbers of a row has a scale.
     const SCALED: bool;
 
     /// The number at a lane and a column.

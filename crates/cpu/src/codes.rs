@@ -64,9 +64,9 @@ fn dot<L: Lanes, const T: usize>(
     }
 }
 
-/// Signed bytes, two columns of each row at a time, without a table. One pair at once: for two, the
-/// compiler takes four rows of input for one half of the lanes and then for the other, which
-/// exceeds the sixteen registers that wasm gets on x86.
+/// Signed bytes, two columns of each row at a time, without a table. Products take one pair of
+/// columns at once. With two pairs, the compiler takes four rows of input for one half of the lanes
+/// and then for the other half, which exceeds the sixteen registers that wasm gets on x86.
 #[derive(Debug, Clone)]
 pub(crate) struct Bytes([[i8; 2 * LANES]; BLOCK / 2]);
 
@@ -166,9 +166,10 @@ impl<const LOW: usize, const HIGH: usize> Codes for Bits<LOW, HIGH> {
     }
 }
 
-/// `BITS` of each code, 1, 2 or 4 (0 for an empty plane), in vectors of bytes: columns 4f and 4f +
-/// 2 of a row are the two bytes of a word, 4f + 1 and 4f + 3 those of the next word, and a byte has
-/// the bits of `8 / BITS` such `f`, lowest first.
+/// `BITS` bits of each code (1, 2 or 4; 0 for an empty plane), in vectors of bytes. Four columns of
+/// a row, from 4f on, take two words: columns 4f and 4f + 2 are the two bytes of one word, columns
+/// 4f + 1 and 4f + 3 the bytes of the next. A byte holds the bits of `8 / BITS` consecutive `f`,
+/// the first in the lowest bits.
 #[derive(Debug, Clone)]
 struct Plane<const BITS: usize>([[u8; 4 * LANES]; BITS]);
 

@@ -72,8 +72,9 @@ impl CodeStorage for Bits<5> {
 }
 
 impl CodeStorage for Bits<6> {
-    /// In wasm bytes, a third more: one row of input is as fast either way, but twenty take a third
-    /// longer to unpack, where two vectors do the work of one.
+    /// Bytes in wasm, which take a third more memory. One row of input is as fast with either
+    /// storage. Twenty rows take a third longer with bits, since two vectors do the work of one
+    /// there.
     #[cfg(target_family = "wasm")]
     type Storage = codes::Bytes;
     #[cfg(not(target_family = "wasm"))]
@@ -111,6 +112,6 @@ impl ScaleStorage for StepsAndMinima<8> {
 }
 
 impl ScaleStorage for StepsAndMinima<16> {
-    /// The one format with these has four bits each.
+    /// The only format with these integers has four bits for each.
     type Storage = scales::Nibbles;
 }

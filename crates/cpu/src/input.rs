@@ -15,10 +15,10 @@ pub(crate) const BLOCK: usize = 32;
 /// 32 numbers `scale · q`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Quants {
-    /// Two `q` each, the first in the low half.
+    /// The integers `q` in pairs of 16 bits, the first of a pair in the low half.
     pub pairs: [i32; BLOCK / 2],
-    /// For products of quads, the same as `2⁸ · high + low`, in signed bytes: two quads for each
-    /// eight columns, in the order 0, 2, 1, 3, the first in the low byte.
+    /// The same `q` for products of quads, as `2⁸ · high + low` with signed bytes `high` and `low`.
+    /// Each eight columns are two quads, in the order 0, 2, 1, 3, the first in the low byte.
     pub quads: [[[i32; 2]; BLOCK / 8]; 2],
     /// The step.
     pub scale: f32,
@@ -40,7 +40,7 @@ pub(crate) trait InputBlock: Sized {
     /// Columns of a block.
     const COLS: usize;
 
-    /// All rows in these blocks.
+    /// All rows of `input`, in blocks of this type.
     fn blocks(input: &Input) -> &[Self];
 }
 
@@ -122,7 +122,7 @@ impl Input {
 /// I16x4 numbers `scale · q`, |q| at most 16383, so that sums of products with 16-bit integers fit.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct I16x4 {
-    /// Two `q` each, the first in the low half.
+    /// The integers `q` in pairs of 16 bits, the first of a pair in the low half.
     pub pairs: [i32; 2],
     /// The step.
     pub scale: f32,
@@ -195,7 +195,7 @@ const MAX: u16 = if MAY_MULTIPLY_QUADS {
     32_767
 };
 
-/// Two 16-bit integers each, the first in the low half.
+/// Packs pairs of 16-bit integers, the first of a pair in the low half.
 #[inline(always)]
 fn in_pairs(numbers: &[i32; BLOCK]) -> [i32; BLOCK / 2] {
     let pairs = numbers.as_chunks::<2>().0;

@@ -29,19 +29,19 @@ pub trait Lanes: Copy {
     type Ints: Copy;
     /// 8 × f32.
     type Floats: Copy;
-    /// Vectors for two groups of eight rows at once; these, where `WIDENS` is false.
+    /// Vectors for two groups of eight rows at once; the type itself where `WIDENS` is false.
     type Wide: Lanes;
-    /// Whether there are such vectors.
+    /// Whether `Wide` is a type of its own, with vectors for two groups.
     const WIDENS: bool = false;
-    /// Whether these are such vectors.
+    /// Whether the vectors of this type are for two groups.
     const WIDE: bool = false;
     /// Vector registers.
     const REGISTERS: usize = 16;
     /// Whether [`quad`](Self::quad) is the faster product.
     const QUADS: bool = false;
 
-    /// The vectors whose loads from `first` take the same place of `second` too, for the upper
-    /// eight lanes; for vectors with `WIDENS`.
+    /// Vectors for the groups `first` and `second`: a load from a place of `first` fills the upper
+    /// eight lanes from the same place of `second`. Only where `WIDENS` is true.
     ///
     /// # Safety
     /// Until the last use of the result, both slices are there, of one length, and all loads are
@@ -54,14 +54,15 @@ pub trait Lanes: Copy {
         unreachable!("these have none")
     }
 
-    /// Asks the memory for as many bytes, a page ahead of them, where that is faster.
+    /// Prefetches as many bytes as a `T` has, one page after `from`, on processors where that is
+    /// faster.
     fn prefetch<T>(self, _from: &T) {}
 
     /// Loads words.
     fn load_words(self, from: &[i16; 16]) -> Self::Words;
     /// Widens bytes with their sign.
     fn widen(self, from: &[i8; 16]) -> Self::Words;
-    /// Bytes as they are, two in each word, the first in the low half.
+    /// Loads bytes unchanged, two in each word, the first in the low half.
     fn load_bytes(self, from: &[u8; 32]) -> Self::Words;
     /// The bits `mask` of each byte from bit `at`, moved to bit `to`, within the byte.
     fn bits(self, bytes: Self::Words, at: usize, mask: u8, to: usize) -> Self::Words;
@@ -110,9 +111,9 @@ pub trait Lanes: Copy {
     fn nearest(self, values: Self::Floats) -> Self::Floats;
     /// 2ⁿ for integers from −126 to 127.
     fn power_of_two(self, n: Self::Floats) -> Self::Floats;
-    /// The smaller; `b` where that is NaN.
+    /// The smaller number of each lane; `b` where either is NaN.
     fn min(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
-    /// The larger; `b` where that is NaN.
+    /// The larger number of each lane; `b` where either is NaN.
     fn max(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
     /// `a + b`.
     fn add(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;

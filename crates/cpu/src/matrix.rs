@@ -61,9 +61,9 @@ impl Clone for Box<dyn Rows> {
     }
 }
 
-/// The format in which rows of `cols` numbers stored as `stored` are kept: the same, since products
-/// read all of them. 8-bit floats, multiplied by scales at load, become Q8_0, or F32 where rows are
-/// not whole blocks.
+/// Format in memory of rows of `cols` numbers whose format in the file is `stored`. It is the same
+/// format, since products read all formats. Only 8-bit floats, which are multiplied by scales at
+/// load, become Q8_0. Rows that are not whole blocks become F32.
 pub fn kept(stored: Format, cols: usize) -> Format {
     let best = match stored {
         Format::F8E4M3 => Format::Q8_0,
@@ -452,7 +452,7 @@ impl<P: Tile> Times<'_, '_, P> {
     }
 }
 
-/// Stores eight numbers, or as many as there is room for.
+/// Stores eight numbers, or only the first ones where `out` is shorter.
 #[inline(always)]
 fn put<L: Lanes>(l: L, numbers: L::Floats, out: &mut [f32]) {
     if let Some(out) = out.first_chunk_mut() {

@@ -33,8 +33,8 @@ impl Threads {
     #[cfg(target_family = "wasm")]
     pub const ALL: Self = Self(usize::MAX);
 
-    /// That many including the calling thread; 0 counts as one. Always one in wasm without shared
-    /// memory.
+    /// `count` threads, including the calling one; 0 counts as one. Wasm without shared memory
+    /// always has one.
     pub const fn new(count: usize) -> Self {
         if count == 0 {
             return Self::ONE;

@@ -44,11 +44,12 @@ pub struct Query {
     selected: Option<Vec<Vec<f64>>>,
     /// Member that drafts for all, if one does.
     leader: usize,
-    /// It has won, has not ended, and has more than [`Settings::lead`] of the vote.
+    /// Whether the leader's candidate has won, has not ended the answer, and has more than
+    /// [`Settings::lead`] of the vote.
     leads: bool,
     /// Rounds that are over.
     rounds: usize,
-    /// The last of them in a row in which every candidate only repeats.
+    /// Number of the last rounds, in a row, in which every candidate only repeats.
     repeats: usize,
     characters: usize,
 }
@@ -442,8 +443,8 @@ impl Query {
         self.settings.discounts() && self.said.has(candidate)
     }
 
-    /// Whether the answer goes in a circle: each of these candidates only repeats and goes on, as in
-    /// the rounds before, and one more such round would end it ([`Settings::max_repeats`]).
+    /// Whether the answer goes in a circle: each of these candidates only repeats and does not end
+    /// the answer, and one more such round in a row would end it ([`Settings::max_repeats`]).
     pub fn circles(&self, candidates: &[Candidate]) -> bool {
         let again = |one: &Candidate| !one.ended && self.repeats(one);
         self.repeats + 2 >= self.settings.max_repeats && candidates.iter().all(again)

@@ -122,9 +122,9 @@ impl From<Flat> for VerifiedScore {
 /// Normalisation of a row of scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// By this scoring.
+    /// By the formula of this scoring.
     By(Scoring),
-    /// By their sum.
+    /// Each score divided by the sum of the row.
     Preference,
 }
 

@@ -1,5 +1,5 @@
-//! Joins concurrent reads into one: the cost is in the wait, not in the bytes, and members that
-//! draft or verify side by side need their results together.
+//! Joins concurrent reads of buffers into one. A read costs a wait, whatever its bytes, and members
+//! that draft or verify concurrently need their results at the same time.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -62,7 +62,8 @@ pub(crate) type Group = Arc<wgpu::BindGroup>;
 
 pub(crate) struct Bindings {
     layouts: HashMap<Kinds, Layout>,
-    /// By the address of the shader, which is a static.
+    /// Pipelines by the address of their shader, which is a static, and by the kinds of its
+    /// bindings.
     pipelines: HashMap<(usize, Kinds), Pipeline>,
     groups: HashMap<Bound, Group>,
     /// Parameters and the offset of their slot.

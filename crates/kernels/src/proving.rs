@@ -39,7 +39,7 @@ pub struct Kernels {
     pub norms_rotated: bool,
     /// Heads of its attentions, and their caches.
     pub heads: Vec<Heads>,
-    /// Some block is a gated convolution, with an exact cache or not.
+    /// Whether the cache of gated convolutions is exact; `None` if no block is one.
     pub convolves: Option<bool>,
     /// Some block is a recurrence.
     pub recurrences: bool,
@@ -52,7 +52,7 @@ pub struct Kernels {
 /// A device's uses, and the kernels that have passed.
 #[derive(Debug, Default)]
 pub(crate) struct Proofs {
-    /// With serial threads, or cooperative ones.
+    /// Kernels that have passed, with `true` for serial threads and `false` for cooperative ones.
     pub passed: HashSet<(Subject, bool)>,
     /// Twins with subgroups have failed, and are not tried again.
     pub without_subgroups: bool,
@@ -110,8 +110,8 @@ impl Launcher {
         self.test_for(Purpose::Model(kernels.clone())).await
     }
 
-    /// Likewise tries the kernels for log-probabilities with an output matrix of this format;
-    /// scoring by raw logits alone launches none of them.
+    /// Tries the kernels for log-probabilities with an output matrix of the format `head`, as
+    /// `self_test` does for a model's. Scoring by raw logits alone launches none of them.
     ///
     /// # Errors
     /// As [`Launcher::self_test`].
@@ -204,8 +204,8 @@ impl Launcher {
         }
     }
 
-    /// Tries each of these, with one wait for all results; records those that pass, returns the
-    /// failures.
+    /// Tries each subject and waits once for all results. Records the subjects that pass; returns
+    /// the failures of the others.
     async fn try_all(&self, subjects: &[Subject]) -> Result<Vec<Failure>, GpuError> {
         let mut trials = Vec::new();
         for &subject in subjects {

@@ -59,8 +59,8 @@ impl MatrixUpload {
         self.matrix.cols() / format.block() * format.block_bytes()
     }
 
-    /// Uploads the next rows, whole, in GGUF's layout. They are on their way to the GPU on return;
-    /// nothing of them is kept here.
+    /// Uploads the next whole rows, in GGUF's layout. On return the rows are on their way to the
+    /// GPU, and no copy of them is kept here.
     ///
     /// # Errors
     /// [`GpuError::Shape`] for partial rows, or more than the matrix has; errors reported by the

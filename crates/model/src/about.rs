@@ -77,11 +77,11 @@ impl About {
 /// Conversion of the matrices of one format on a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FormatInMemory {
-    /// As they are stored.
+    /// Name of the format in the file.
     pub stored: &'static str,
-    /// As they are kept; `None` where no kernel reads their rows.
+    /// Name of the format in memory; `None` where no kernel reads rows of this format and width.
     pub kept: Option<&'static str>,
-    /// The same, as the kernels say it.
+    /// The format in memory, as the kernels name it.
     #[serde(skip)]
     pub of_kernels: Option<GpuFormat>,
     /// How many there are.
@@ -143,8 +143,8 @@ pub(crate) fn describe(
     Ok((about, plan))
 }
 
-/// Refuses a model that needs memory to run in which a file of its size does not justify: of a few
-/// megabytes of weights in two bits, states and keys would be gigabytes.
+/// Refuses a model that needs more memory to run than the size of its file justifies: with a few
+/// megabytes of weights in two bits, states and keys could take gigabytes.
 fn check_proportion(keys: &Keys<'_>, config: &Config, bytes: u64) -> Result<(), ModelError> {
     const NUMBER: u64 = size_of::<f32>() as u64;
     let widths = config

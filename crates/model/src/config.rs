@@ -36,11 +36,11 @@ pub enum QkNorm {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bias {
-    /// It has none; a tensor of that name is ignored.
+    /// The product has no bias; a tensor of that name is ignored.
     Never,
-    /// It has one where the checkpoint has.
+    /// The product has a bias if the checkpoint has one.
     Where,
-    /// It has one.
+    /// The product has a bias.
     Always,
 }
 
@@ -125,8 +125,8 @@ pub enum Mixer {
 }
 
 impl Mixer {
-    /// Whether a token finds in it what those before left as one state, which can't be cut, and not
-    /// as a row each.
+    /// Whether the mixer keeps earlier tokens as one state, which can't be cut, and not as a row
+    /// each.
     pub fn is_recurrent(&self) -> bool {
         matches!(self, Self::Recurrence(_))
     }
@@ -145,7 +145,8 @@ pub struct Attention {
     pub window: Option<u32>,
     /// Index of its rotary embedding in [`Config::ropes`]; none rotates nothing.
     pub rope: Option<usize>,
-    /// Behind each query head lies a gate as wide, whose σ is a factor on what the head gives.
+    /// Whether the rows of each query head are followed by as many rows of a gate, whose σ
+    /// multiplies the head's output.
     pub gate: bool,
     /// The layer before it whose keys and values it attends to, where it has none of its own.
     pub shares: Option<usize>,
@@ -179,11 +180,12 @@ pub struct Convolution {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
-    /// The gated delta rule (Qwen3.5): the state is corrected by what it has of a value already.
-    /// The norm of what a value head gives comes before its gate.
+    /// The gated delta rule (Qwen3.5): the state adds the difference between a value and the one
+    /// that it already holds for the key. The norm of a value head's output comes before its gate.
     Delta,
-    /// Mamba-2's state space (Granite 4.0-H): values are added, as much as the state decays the
-    /// less. It calls queries C, keys B, values x. The norm of all heads comes after their gate.
+    /// Mamba-2's state space (Granite 4.0-H): the larger the factor on an added value, the more the
+    /// state decays. It calls queries C, keys B, values x. The norm of all heads comes after their
+    /// gate.
     StateSpace,
 }
 
@@ -470,31 +472,32 @@ impl Config {
         widths.max().unwrap_or_default()
     }
 
-    /// Factor on the embedding where the residual stream is run as x / `residual_scale`, which
-    /// spares a factor on everything that is added to it.
+    /// Factor on the embedding where the residual stream is run as x / `residual_scale`, so that
+    /// blocks add to the stream without a factor.
     pub fn stream_scale(&self) -> f32 {
         self.embedding_scale / self.residual_scale
     }
 
-    /// ε of a norm of that stream: of x / m it is ε / m².
+    /// ε of a norm of the stream x / m, with m = `residual_scale`: ε / m².
     pub fn stream_epsilon(&self) -> f32 {
         self.norm_epsilon / (self.residual_scale * self.residual_scale)
     }
 
-    /// Factor on the rows of the embedding that has a part for each layer, of so many numbers each:
-    /// √½ of the root that embeddings are scaled by.
+    /// Factor on the rows of the per-layer embedding, which has `width` numbers for each layer: √½
+    /// · √`width`, where √`width` is the usual factor on an embedding.
     pub fn per_layer_scale(width: usize) -> f32 {
         (width as f32 / 2.0).sqrt()
     }
 
-    /// ε of the norm after the product of the stream that such rows are added to: it is of the
-    /// product divided by √hidden.
+    /// ε of the norm of the stream's projection to which the per-layer rows are added. The family
+    /// norms the projection divided by √hidden, so that ε of the undivided one is `hidden` times as
+    /// large.
     pub fn per_layer_epsilon(&self) -> f32 {
         self.stream_epsilon() * self.hidden as f32
     }
 
-    /// Tokens up to which a text keeps the short frequencies of a rotary embedding that has two
-    /// sets of them.
+    /// Longest text, in tokens, that uses the short frequencies of a rotary embedding with two
+    /// sets.
     pub fn rope_switches_at(&self) -> Option<usize> {
         self.ropes.iter().find_map(Rope::switches_at)
     }

@@ -112,9 +112,10 @@ pub enum Part {
 /// ids, places and slots. Recurrent states lie in slots of their own ([`crate::states`]), which
 /// passes name.
 pub trait Decoder: Debug + Moves {
-    /// Runs a pass: writes its KV rows, and leaves the states of its tokens in the slots from
-    /// `slot` on. Recurrent layers begin each of the pass's [runs](crate::pass::Run) from its one
-    /// state and leave the other, for which there is room from the first pass on that names it.
+    /// Runs a pass: writes its KV rows, and leaves the hidden states of its tokens in the slots
+    /// from `slot` on. Recurrent layers begin each of the pass's [runs](crate::pass::Run) from the
+    /// state in slot `from` and leave the state after the run in slot `to`. The first pass that
+    /// names a state slot makes room for it.
     ///
     /// # Errors
     /// The device's.
@@ -138,8 +139,8 @@ pub trait Decoder: Debug + Moves {
     /// As [`logits`](Self::logits).
     fn hidden<'a>(&'a mut self, slots: &'a [usize]) -> Wait<'a, Vec<Vec<f32>>>;
 
-    /// Scores of `targets[i]` under the logits after the token in `slots[i]`: raw logits by one row
-    /// of the output matrix each, `logprobs` by all of it.
+    /// Scores of `targets[i]` under the logits after the token in `slots[i]`. A raw logit takes one
+    /// row of the output matrix, a log-probability (`logprobs`) the whole matrix.
     ///
     /// # Errors
     /// As [`logits`](Self::logits).
@@ -170,15 +171,15 @@ pub trait Decoder: Debug + Moves {
         None
     }
 
-    /// The bytes of a part, as [`Footprint`] counts them. The part exists.
+    /// Bytes of a part; [`Footprint`] gives their number. The part must exist.
     ///
     /// # Errors
-    /// [`ModelError::Order`] where there is not, or the device's.
+    /// [`ModelError::Order`] if there is no such part, or the device's.
     fn save(&mut self, _part: Part) -> Wait<'_, Vec<u8>> {
         Box::pin(ready(Err(GIVES_NONE)))
     }
 
-    /// Puts such bytes back, as many as there were.
+    /// Writes bytes that `save` returned back to a part of the same size.
     ///
     /// # Errors
     /// As [`save`](Self::save).
@@ -186,12 +187,12 @@ pub trait Decoder: Debug + Moves {
         Err(GIVES_NONE)
     }
 
-    /// Draws a token for each number of `random` after a prefix of `prefix` tokens and the tokens
-    /// `begun` of a draft, all but the last of which have run; a draft has at most
-    /// [`MOST_DRAFTED`](crate::slots::MOST_DRAFTED). The states of all but the last token are left
-    /// in the slots of a draft. In a model with recurrent `states` nothing is begun, and all but the
-    /// last run between these. `None` where a decoder has to return to the CPU after each token:
-    /// then nothing has run.
+    /// Draws a token for each number of `random`, after a prefix of `prefix` tokens and the tokens
+    /// `begun` of a draft. All tokens of `begun` but the last have run. A draft has at most
+    /// [`MOST_DRAFTED`](crate::slots::MOST_DRAFTED) tokens. The hidden states of all its tokens but
+    /// the last are left in the slots of a draft. In a recurrent model `begun` is empty, and all
+    /// tokens but the last run between the states of `states`. Returns `None`, without running
+    /// anything, if the decoder has to return to the CPU after each token.
     ///
     /// # Errors
     /// [`ModelError::NotFinite`], or the device's.
@@ -219,8 +220,9 @@ pub trait Decoder: Debug + Moves {
         CPU_CHUNK
     }
 
-    /// Tokens a pass, from a text's first on, by which its tokens' sums are always the same; `None`
-    /// where they are, whatever the length of a pass.
+    /// Length of a pass, in tokens, that makes results reproducible: if all passes from a text's
+    /// first token on have it, a token's sums are always the same. `None` if sums are the same for
+    /// passes of any length.
     fn even_chunk(&self) -> Option<usize> {
         Some(CPU_CHUNK)
     }

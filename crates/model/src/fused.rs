@@ -26,7 +26,7 @@ pub trait WeightLayout: Debug {
     /// The device's.
     fn product(&self, linears: Vec<LinearOf<Self>>) -> Result<Self::Product, ModelError>;
 
-    /// Joins the gate of an MLP and what it lets through.
+    /// Joins the gate and up matrices of a gated MLP.
     ///
     /// # Errors
     /// The device's.
@@ -146,7 +146,8 @@ pub struct FusedRecurrence<V> {
     pub taps: V,
     /// Bias of the convolution, `[channels]`.
     pub taps_bias: Option<V>,
-    /// Factor on a value that each value head gives beside the state, `[value_heads]`.
+    /// Factor d of a state space, `[value_heads]`: `d · value` is added to the output of each value
+    /// head.
     pub skip: Option<V>,
     /// Norm of each value head `[value_width]`, or of all of them together `[values]`.
     pub norm: V,

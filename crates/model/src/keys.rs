@@ -110,7 +110,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// As [`optional_size`](Self::optional_size), where 0 says that there is none.
+    /// As [`optional_size`](Self::optional_size), but 0 counts as missing.
     ///
     /// # Errors
     /// As [`size`](Self::size).
@@ -183,7 +183,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// A word, at most 64 characters of it; `None` where it is missing.
+    /// A text, cut to its first 64 characters; `None` where the key is missing.
     ///
     /// # Errors
     /// [`ModelError::Key`] for any other type.
@@ -202,7 +202,7 @@ impl<'a> Keys<'a> {
         Ok(found.map(|word| word.chars().take(64).collect()))
     }
 
-    /// A list of positive numbers, as many as `count`.
+    /// A list of `count` positive numbers.
     ///
     /// # Errors
     /// [`ModelError::Key`] for any other.
@@ -224,8 +224,8 @@ impl<'a> Keys<'a> {
             .ok_or_else(|| self.wrong(key, "holds what is no positive number"))
     }
 
-    /// One size a layer, of which some may be 0: a list, or a number for all. What is beyond
-    /// `layers` is ignored.
+    /// Size of each layer, from a list or from one number for all layers. A list may hold 0, and
+    /// its entries beyond `layers` are ignored.
     ///
     /// # Errors
     /// [`ModelError::Key`] for a list that is shorter, and as [`size`](Self::size) for a number.
@@ -256,7 +256,8 @@ impl<'a> Keys<'a> {
             .ok_or_else(|| self.wrong(key, "holds what is no size"))
     }
 
-    /// One switch a layer: a list of booleans, or of 0 and 1. What is beyond `layers` is ignored.
+    /// Switch of each layer, from a list of booleans or of 0 and 1. Entries beyond `layers` are
+    /// ignored.
     ///
     /// # Errors
     /// [`ModelError::Key`] for a list that is shorter or of another type.

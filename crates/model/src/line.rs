@@ -25,7 +25,7 @@ pub struct Candidate {
     pub drafted: usize,
     /// The KV row of its first token; `None` where a later portion wrote over its rows.
     pub row: Option<usize>,
-    /// Slot of the recurrent state after all of it, in a model that has some.
+    /// Slot of the recurrent state after the whole candidate, in a recurrent model.
     state: Option<usize>,
 }
 
@@ -48,7 +48,7 @@ pub struct Portion {
     pieces: Vec<Piece>,
 }
 
-/// A judgement: token `index` of a candidate, by the state in `slot`.
+/// One token of a candidate to be scored under the logits of the hidden state in `slot`.
 #[derive(Debug, Clone, Copy)]
 pub struct Judged {
     /// Index of the distinct candidate.
@@ -73,9 +73,10 @@ pub struct Line {
 }
 
 impl Line {
-    /// Lines `candidates` up after a prefix of `prefix` tokens of `context`. Equal ones run once.
-    /// The first of those that share most with the tokens that the last draft `ran` runs only its
-    /// rest; with recurrent `states`, only if it shares all of them.
+    /// Lines up `candidates` after a prefix of `prefix` tokens, in a context of `context` tokens.
+    /// Equal candidates run once. One candidate runs only the tokens that it does not share with
+    /// the beginning of the last draft: the candidate, or the first of several, that shares most of
+    /// the tokens that the draft `ran`. With recurrent `states` it must share all of these tokens.
     pub fn up(
         candidates: &[Vec<u32>],
         ran: &[u32],
@@ -229,8 +230,8 @@ impl Line {
         Some(PASS + piece.offset + count - 1 - piece.tokens.start)
     }
 
-    /// Slot of the recurrent state after the first `count` tokens of a candidate, in a model that
-    /// has some: it is there for all of them, and for those that the draft has run.
+    /// Slot of the recurrent state after the first `count` tokens of a candidate, in a recurrent
+    /// model. `None` unless these are all tokens of the candidate, or those that the draft has run.
     pub fn state_after(&self, candidate: usize, count: usize) -> Option<usize> {
         let candidate = &self.candidates[candidate];
         match count {

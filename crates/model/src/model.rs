@@ -245,8 +245,9 @@ impl Model {
         self.decoder.prefill_chunk()
     }
 
-    /// Tokens a pass, from a text's first on, by which its tokens' sums are always the same; `None`
-    /// where they are, whatever the length of a pass.
+    /// Length of a pass, in tokens, that makes results reproducible: if all passes from a text's
+    /// first token on have it, a token's sums are always the same. `None` if sums are the same for
+    /// passes of any length.
     pub(crate) fn even_chunk(&self) -> Option<usize> {
         self.decoder.even_chunk()
     }

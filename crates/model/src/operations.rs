@@ -57,7 +57,7 @@ pub struct Attention<'a, V> {
 /// Norms of queries, keys and values.
 #[derive(Debug)]
 pub struct HeadNorms<'a, V> {
-    /// Over what queries and keys are normalised, before they rotate or after.
+    /// Which numbers of queries and keys are normalised together, before or after their rotation.
     pub kind: QkNorm,
     /// Weight for queries, `[head_dim]` or all heads together.
     pub query: Option<&'a V>,
@@ -187,7 +187,7 @@ pub trait Operations {
         residual: Residual<'_, VectorOf<Self>>,
     ) -> Result<(), ModelError>;
 
-    /// Stream → stream: adds the sum of what each token's experts make of it.
+    /// Stream → stream: adds to each token the sum of its experts' outputs.
     fn add_experts(
         &mut self,
         input: Projection<'_, Experts<MatrixOf<Self>, VectorOf<Self>>, VectorOf<Self>>,

@@ -16,8 +16,8 @@ pub fn rows_of(context: usize) -> usize {
     context + IN_LINE_ROWS
 }
 
-/// Tokens of a pass that follow one another in a text, and the recurrent states around them:
-/// numbers of [`crate::states`].
+/// Tokens of a pass that follow one another in a text, and the slots ([`crate::states`]) of the
+/// recurrent states before and after them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
     /// Number of tokens.
@@ -30,8 +30,8 @@ pub struct Run {
 
 /// Tokens to run, each with its [`Place`]: position, KV row, and the rows it sees.
 ///
-/// A plain continuation is one candidate after the prefix; verifying in line is several, the
-/// positions of each of which restart after the prefix. KV rows of a pass are contiguous.
+/// A plain continuation is one candidate after the prefix. Verifying in line is several candidates,
+/// and the positions of each restart after the prefix. KV rows of a pass are contiguous.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pass {
     /// Token ids, `[tokens]`.

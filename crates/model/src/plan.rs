@@ -40,7 +40,7 @@ pub struct MatrixPart {
 }
 
 impl MatrixPart {
-    /// Each tensor, and its rows that are wanted.
+    /// Tensors of the matrix in order, each with the range of its rows that are read.
     pub fn pieces(&self) -> impl Iterator<Item = (&Tensor, &Range<u64>)> {
         let more = self.more.iter().map(|(tensor, rows)| (tensor, rows));
         std::iter::once((&self.tensor, &self.rows)).chain(more)
@@ -51,7 +51,7 @@ impl MatrixPart {
         self.pieces().map(|(_, rows)| rows.end - rows.start).sum()
     }
 
-    /// Bytes that are read of it.
+    /// Bytes of the file that are read for this matrix.
     pub fn bytes(&self) -> u64 {
         let of = |(tensor, rows): (&Tensor, &Range<u64>)| {
             tensor.bytes / tensor.rows().max(1) * (rows.end - rows.start)
@@ -86,16 +86,16 @@ pub struct VectorPart {
     pub numbers: Range<usize>,
     /// Their order.
     pub order: Order,
-    /// Their logarithms are stored: e is raised to each first.
+    /// Whether the tensor stores logarithms: e is raised to each number first.
     pub logarithm: bool,
     /// Added to each number.
     pub offset: f32,
-    /// Multiplies each number then.
+    /// Factor on each number, after `offset` was added.
     pub scale: f32,
 }
 
 impl VectorPart {
-    /// Bytes that are read of it.
+    /// Bytes of the file that are read for this vector.
     pub fn bytes(&self) -> u64 {
         let wanted = (self.numbers.len() as u64).saturating_mul(self.tensor.bytes);
         wanted / self.tensor.elements().max(1)
@@ -107,7 +107,8 @@ impl VectorPart {
 pub enum Order {
     /// As they are stored.
     Stored,
-    /// Heads of `width`, whose first `turning` come as neighbouring pairs and are wanted as halves.
+    /// Heads of `width` rows. The first `turning` rows of each are stored as neighbouring pairs,
+    /// and are reordered into halves.
     Pairs {
         /// Rows of a head.
         width: usize,
@@ -302,9 +303,9 @@ impl Planner<'_> {
         })
     }
 
-    /// Matrices `[rows, cols]` of all experts below each other: in GGUF from one tensor, in a
-    /// folder from one of each, or from the tensor `fused`, where each expert has so many matrices
-    /// below each other, of which `which` is wanted.
+    /// Matrices `[rows, cols]` of all experts, one below the other. GGUF has them in one tensor. A
+    /// folder has one tensor for each expert, or the tensor `fused`, in which each expert has
+    /// `each` matrices one below the other; `which` is the index of the wanted one.
     fn of_experts(
         &self,
         layer: usize,
@@ -374,8 +375,9 @@ impl Planner<'_> {
         })
     }
 
-    /// Weight and bias number `which` of `names`, from tensors of their own or from `fused`, in
-    /// which all of them lie below each other with as many rows as `sizes` say.
+    /// Weight and bias of entry `which` of `names`. They come from tensors of their own, or from
+    /// `fused`, in which the rows of all entries lie one below the other; `sizes` are the entries'
+    /// numbers of rows.
     #[expect(clippy::too_many_arguments, reason = "one table row each")]
     fn part(
         &self,
@@ -457,8 +459,8 @@ impl Planner<'_> {
         self.list(name, rows * cols)
     }
 
-    /// All numbers of a tensor of any shape, checked to be so many: GGUF has some in a column, or
-    /// in as many rows as there are groups.
+    /// All numbers of a tensor of any shape, checked to be `count`. GGUF stores some vectors as a
+    /// column, and some with a row for each group.
     fn list(&self, name: String, count: usize) -> Result<VectorPart, ModelError> {
         let tensor = find(self.checkpoint, &name)?;
         if tensor.elements() != count as u64 {

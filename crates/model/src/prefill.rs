@@ -20,13 +20,14 @@ const BLOCK: u64 = 8;
 /// Operations of a laptop's GPU in 50 ms, at 1 TFLOP/s of products in effect.
 const FLOP: u64 = 50_000_000_000;
 
-/// Tokens of a prompt that a GPU runs in one step, for a model of so many weights in so many
-/// blocks: a multiple of 32 between 32 and 256.
+/// Tokens of a prompt that a GPU runs in one step, for a model with `parameters` weights in
+/// `layers` blocks: a multiple of 32 between 32 and 256.
 ///
-/// An estimate, so that no task holds a laptop's GPU, taken as 1 TFLOP/s, for more than 50 ms: the
-/// page draws on it too. A task is one submit of 64 launches, of which a block takes about 8, so
-/// that 2 · parameters · tokens · min(1, 64 / (8 · layers)) ≤ 50 GFLOP. Fewer than 32 would leave
-/// rows of a tile idle and take as long: [`blocks_a_submit`] then makes the submits smaller.
+/// The number is an estimate by which no task holds a laptop's GPU for more than 50 ms, since the
+/// page draws on the same GPU. The GPU is taken to compute 1 TFLOP/s. A task is one submit of 64
+/// launches, and a block takes about 8 launches, so that 2 · parameters · tokens · min(1, 64 / (8 ·
+/// layers)) ≤ 50 GFLOP. Fewer than 32 tokens would leave rows of a tile idle and take as long as
+/// 32. For models that would need fewer, [`blocks_a_submit`] makes the submits smaller.
 pub fn gpu_chunk(parameters: u64, layers: usize) -> usize {
     let blocks = layers as u64;
     let launches = BLOCK.saturating_mul(blocks).max(SUBMIT);
@@ -36,8 +37,8 @@ pub fn gpu_chunk(parameters: u64, layers: usize) -> usize {
     (tokens / TILE * TILE).clamp(*CHUNK.start(), *CHUNK.end())
 }
 
-/// Blocks after which a pass of so many tokens has to be submitted, where the 64 launches that are
-/// submitted otherwise would be above the 50 ms of [`gpu_chunk`].
+/// Number of blocks after which a pass of `tokens` tokens has to be submitted. `None` if the usual
+/// submit of 64 launches stays within the 50 ms of [`gpu_chunk`].
 pub fn blocks_a_submit(parameters: u64, layers: usize, tokens: usize) -> Option<usize> {
     let all = (2 * u128::from(parameters)).saturating_mul(tokens as u128);
     let blocks = u128::from(FLOP) * layers.max(1) as u128 / all.max(1);
@@ -59,7 +60,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Begins with [`gpu_chunk`] of these.
+    /// Pace whose first chunk is the [`gpu_chunk`] of a model of this size.
     pub fn new(parameters: u64, layers: usize) -> Self {
         Self {
             tokens: Cell::new(gpu_chunk(parameters, layers)),

@@ -21,26 +21,28 @@ pub struct Rope {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Scaling {
-    /// As they are.
+    /// Frequencies are left unchanged.
     None,
-    /// All divided by one factor.
+    /// All frequencies are divided by one factor.
     Linear {
         /// Divides every frequency.
         factor: f32,
     },
-    /// Those of the first pairs, divided by one factor; the other pairs stand still (Gemma 4).
+    /// Frequencies of the first pairs are divided by one factor; the other pairs do not rotate
+    /// (Gemma 4).
     Proportional {
         /// Pairs that turn.
         turning: usize,
         /// Divides their frequencies.
         factor: f32,
     },
-    /// Each divided by its own factor, as llama.cpp stores llama3's scaling.
+    /// Each frequency is divided by a factor of its own. llama.cpp stores llama3's scaling so.
     Divided {
         /// `[rotary_dim / 2]`.
         by: Factors,
     },
-    /// Long waves divided by a factor, short ones left, those between blended (Llama 3.1).
+    /// Frequencies of long waves are divided by a factor, those of short waves are left, and those
+    /// between are blended (Llama 3.1).
     Llama3 {
         /// Divides the frequencies of long waves.
         factor: f32,
@@ -80,9 +82,9 @@ pub enum Scaling {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Factors {
-    /// In the tensor of this name; read with the weights.
+    /// Name of a tensor with the divisors, which is read with the weights.
     Tensor(String),
-    /// These.
+    /// The divisors themselves.
     Listed(Vec<f32>),
 }
 
@@ -107,7 +109,8 @@ impl Rope {
         }
     }
 
-    /// Tokens up to which the short frequencies hold, where they change with the text's length.
+    /// Longest text, in tokens, that uses the short frequencies; `None` if frequencies do not
+    /// depend on the text's length.
     pub fn switches_at(&self) -> Option<usize> {
         match self.scaling {
             Scaling::LongRope { original, .. } => Some(original),

@@ -188,9 +188,10 @@ impl Session {
         Some(tokens * (size_of::<u32>() + of.token) + states * of.state)
     }
 
-    /// Copies the first `most` tokens of the prefix, or all. A recurrent model has states at few
-    /// places: there the copy ends at the last of those. `None` where nothing is left then, memory
-    /// does not suffice, or the decoder cannot save. The prefix stays as it is.
+    /// Copies the first `most` tokens of the prefix, or the whole prefix if it is shorter. A
+    /// recurrent model has states at a few places only, so that its copy ends at the last of these
+    /// places. `None` if no token is left to copy, memory does not suffice, or the decoder cannot
+    /// save. The prefix does not change.
     ///
     /// # Errors
     /// The backend's.
@@ -222,12 +223,12 @@ impl Session {
         Ok(Some(saved))
     }
 
-    /// Replaces this session's prefix by a saved one. Logits come after the next prompt, of which
-    /// at least the last token runs.
+    /// Replaces this session's prefix by a saved one. There are no logits until the next prompt has
+    /// run; at least the last token of that prompt runs.
     ///
     /// # Errors
-    /// [`ModelError::Saved`] for another model's prefix, or one that leaves no room: the prefix
-    /// stays as it is. The backend's.
+    /// [`ModelError::Saved`] for another model's prefix, or one that leaves no room; the session's
+    /// prefix then does not change. The backend's.
     pub fn restore(&mut self, saved: &Saved) -> Result<(), ModelError> {
         self.check(saved)?;
         self.forget_prefix();

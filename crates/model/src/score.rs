@@ -34,10 +34,10 @@ impl Score {
     }
 }
 
-/// ln p from which on 1/p is large enough that 1 beside it is lost.
+/// ln p at and below which 1/p is so large that rounding loses a 1 added to it.
 const FAR: f64 = -30.0;
 
-/// −ln(1 + Σ (1/p − 1)) of tokens with these ln p, which may be too small for 1/p to be a number.
+/// −ln(1 + Σ (1/p − 1)) over tokens with these ln p. It is finite even where 1/p overflows.
 fn harmonic(logprobs: &[f64]) -> f64 {
     // Rounding may put ln p of a sure token above 0.
     let nats = logprobs.iter().map(|one| one.min(0.0));

@@ -189,8 +189,9 @@ impl Session {
         })
     }
 
-    /// Makes the next prompt leave a state after its first `tokens`, in a model whose prefix can be
-    /// cut at states only: for a [`save`](Self::save) of these, or another prompt that begins alike.
+    /// Makes the next prompt keep a recurrent state after its first `tokens` tokens, in a model
+    /// whose prefix can be cut at states only. A [`save`](Self::save) of these tokens needs the
+    /// state, and another prompt that begins with them starts from it.
     pub fn mark(&mut self, tokens: usize) {
         self.states
             .iter_mut()
@@ -263,10 +264,10 @@ impl Session {
         }
     }
 
-    /// Scores all candidates in line after the prefix: in one pass, or in portions where they have
-    /// more than 512 tokens. Equal candidates run once; of the one that shares most with the last
-    /// draft, only the tokens after the shared ones. Raw logits take a row of the output matrix a
-    /// token; `logprobs` take all of it.
+    /// Scores all candidates in line after the prefix: in one pass, or in portions if they have
+    /// more than 512 tokens. Equal candidates run once. The candidate that shares most with the
+    /// last draft runs only the tokens after the shared ones. A raw logit takes one row of the
+    /// output matrix, a log-probability (`logprobs`) the whole matrix.
     ///
     /// # Errors
     /// [`ModelError::Order`] for an empty candidate or before a prompt;

@@ -10,12 +10,13 @@ use crate::error::ModelError;
 /// The error of a pass that begins from a state that no pass has left.
 pub const NO_STATE: ModelError = ModelError::Order("no pass has left that recurrent state");
 
-/// Checkpoints of a session, at most: one where what is new in a prompt begins, for the next that
-/// begins alike, and one near its end, for the one that follows. A state is 18 MiB and more.
+/// Most checkpoints of a session: one where the new part of a prompt begins, for the next prompt
+/// that begins alike, and one near the prompt's end, for the prompt that continues it. A state
+/// takes 18 MiB or more.
 pub const CHECKPOINTS: usize = 2;
 
-/// Tokens before a prompt's end where its checkpoint is: as many as may open an answer and are
-/// left out, or written otherwise, once it is part of the next prompt.
+/// Number of tokens between a prompt's checkpoint and its end. A template may open an answer with
+/// as many tokens, and leave them out or write others once the answer is part of the next prompt.
 pub const OPENING: usize = 8;
 
 /// Different candidates whose states [`Memory`](crate::Memory) counts; more take more.
@@ -36,15 +37,15 @@ struct Kept {
 /// The slots of a session's states.
 #[derive(Debug, Default)]
 pub struct States {
-    /// After the prefix; `None` at the beginning.
+    /// Slot of the state after the prefix; `None` at the beginning of a text.
     prefix: Option<usize>,
-    /// After the tokens that the last draft has run.
+    /// Slot of the state after the tokens that the last draft has run.
     draft: Option<usize>,
-    /// In the order of their tokens, the least first; the prefix's own may be among them.
+    /// Checkpoints by ascending number of tokens; the prefix's own state may be among them.
     checkpoints: Vec<Kept>,
     /// Lengths of the prefix that are to become checkpoints.
     wanted: Vec<usize>,
-    /// A length that is to become one in the next prompt, whatever else does.
+    /// Length of the next prompt's beginning that becomes a checkpoint, whatever other lengths do.
     mark: Option<usize>,
 }
 
@@ -59,7 +60,7 @@ impl States {
         self.draft
     }
 
-    /// Slots that hold none of them, the least first.
+    /// Slots that hold no state, the lowest first.
     pub fn free(&self) -> impl Iterator<Item = usize> {
         let kept = self.checkpoints.iter().map(|kept| kept.slot);
         let taken: Vec<usize> = kept.chain(self.prefix).chain(self.draft).collect();
@@ -72,7 +73,7 @@ impl States {
         (self.prefix, self.free().next().unwrap_or_default())
     }
 
-    /// Makes the state in `slot` the prefix's, after `tokens` of them.
+    /// Makes the state in `slot` that of the prefix, which now has `tokens` tokens.
     pub fn extend(&mut self, slot: usize, tokens: usize) {
         self.prefix = Some(slot);
         if self.wanted.contains(&tokens) {
@@ -159,8 +160,8 @@ impl States {
         all
     }
 
-    /// Those of a prefix that was put back: each in the slot of its place in the list. The last is
-    /// the prefix's own, the others are checkpoints.
+    /// States of a restored prefix, by the number of tokens before each. The slot of a state is its
+    /// index in the list. The last is the prefix's own state, the others are checkpoints.
     pub fn of_restored(tokens: impl Iterator<Item = usize>) -> Self {
         let kept = |(slot, tokens)| Kept { slot, tokens };
         let mut checkpoints: Vec<Kept> = tokens.enumerate().map(kept).collect();
@@ -178,7 +179,7 @@ impl States {
         ahead.map(|wanted| wanted - length).fold(count, usize::min)
     }
 
-    /// Keeps a state while the text goes on; of too many, the first gives way.
+    /// Adds a checkpoint; drops the first ones if there are too many.
     fn keep(&mut self, state: Kept) {
         if self.checkpoints.last() != Some(&state) {
             self.checkpoints.push(state);

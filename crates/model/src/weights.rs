@@ -56,9 +56,9 @@ pub struct Block<M, V> {
     pub feed_forward: FeedForward<M, V>,
     /// After the MLP, `[hidden]`.
     pub feed_forward_post_norm: Option<V>,
-    /// After all of that.
+    /// Per-layer input, added after the MLP.
     pub per_layer: Option<PerLayerInput<M, V>>,
-    /// One number, which multiplies the stream in the end.
+    /// One number, by which the stream is multiplied at the end of the block.
     pub scale: Option<V>,
 }
 
@@ -175,7 +175,8 @@ pub struct Recurrence<M, V> {
     pub taps: V,
     /// Bias of the convolution, `[channels]`.
     pub taps_bias: Option<V>,
-    /// Factor on a value that each value head gives beside the state, `[value_heads]`.
+    /// Factor d of a state space, `[value_heads]`: `d · value` is added to the output of each value
+    /// head.
     pub skip: Option<V>,
     /// Norm of each value head `[value_width]`, or of all of them together `[values]`.
     pub norm: V,

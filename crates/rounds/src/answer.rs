@@ -166,7 +166,7 @@ pub enum AnswerError {
     /// Invalid scores.
     #[error(transparent)]
     Round(#[from] RoundError),
-    /// An answer in a form, but no member that can be constrained to it.
+    /// The answer is to have a form, but no member can be constrained to it.
     #[error(
         "members behind servers can't be held to a schema, and no other is asked; add a member whose model runs here, or ask for words"
     )]

@@ -214,7 +214,8 @@ fn settled(text: &str) -> usize {
     text[..marks.unwrap_or(text.len())].trim_end().len()
 }
 
-/// Whether an answer that begins so may be a call without its marks.
+/// Whether `text`, the beginning of an answer, may begin a call without its marks. Such a call is a
+/// JSON object with `name` as its first key, in a block of JSON or not.
 fn may_be_bare(text: &str) -> bool {
     let mut rest = text.trim_start();
     rest = rest.strip_prefix(BLOCK).unwrap_or(rest).trim_start();

@@ -71,7 +71,8 @@ fn goes_on(options: &mut Options) -> Result<bool, ApiError> {
 }
 
 /// Removes the last message if the answer continues it, and returns its text. `mark` is the field
-/// of it that asks so, `form` the option that gives the answer a form.
+/// of that message by which it asks to be continued, `form` the option that gives the answer a
+/// form; the two exclude each other.
 fn begun(
     messages: &mut Vec<Message>,
     goes_on: bool,

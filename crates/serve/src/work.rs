@@ -408,8 +408,8 @@ impl<M: TakePart> Run<'_, M> {
         Ok(told?)
     }
 
-    /// Returns log-probabilities of the tokens of `text` from the first asked member that has them:
-    /// a single one, the one that also renders conversations.
+    /// Returns log-probabilities of the tokens of `text` from one member, which also renders
+    /// conversations: the first asked member that has log-probabilities.
     async fn judged(&mut self, text: &str) -> Result<Vec<JudgedToken>, ApiError> {
         let mut told = Err(MoveError::Unknown("judge a bare text"));
         for place in self.asked() {

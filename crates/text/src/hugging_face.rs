@@ -180,8 +180,8 @@ fn manner(token: &AddedToken) -> Manner {
 
 type Assembled = (Strings, Vec<Kind>, Vec<(u32, Manner)>);
 
-/// All tokens in the order of their ids, with gaps as unused ones, and the matching options of
-/// added tokens, by id. `bytes`: no id exceeds the file's length.
+/// Assembles all tokens in the order of their ids, with unused tokens in the gaps, and the matching
+/// options of added tokens, by id. Fails if an id is beyond `bytes`, the file's length.
 fn assemble(
     vocab: Vocab,
     added: &[AddedToken],

@@ -138,8 +138,8 @@ pub(crate) fn are_used(tools: &[Tool], messages: &[Message]) -> bool {
     !tools.is_empty() || messages.iter().any(is_used)
 }
 
-/// Conversation in which the calls of a message with one that was cut are written into its text:
-/// most templates take only objects as arguments.
+/// Conversation in which a message with a cut call has all its calls written into its text: most
+/// templates take only objects as arguments.
 pub(crate) fn cut_written_out(messages: &[Message]) -> Cow<'_, [Message]> {
     let is_cut = |message: &Message| message.tool_calls.iter().any(ToolCall::is_cut);
     if !messages.iter().any(is_cut) {

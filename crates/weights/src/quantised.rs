@@ -164,7 +164,7 @@ impl<const GROUPS: usize, const SHIFT: u32> Scaling for Steps<GROUPS, SHIFT> {
     }
 }
 
-/// As [`Steps`] without a shift, and as many integers which, times the floor, are subtracted.
+/// As [`Steps`] without a shift, with as many integer minima: each, times the floor, is subtracted.
 #[derive(Debug, Clone, Copy)]
 pub struct StepsAndMinima<const GROUPS: usize>;
 
@@ -193,8 +193,9 @@ pub enum RunPart {
     /// The low four bits of each code: byte `i` holds element `i`'s low and element `16 + i`'s
     /// high.
     Nibbles,
-    /// Two bits of each code, from this bit up: byte `k` of word `w` has those of elements `16 w +
-    /// k`, `+ 4`, `+ 8` and `+ 12`, from its lowest bits up.
+    /// Two bits of each code, of which this is the lower. Byte `k` of word `w` holds the bits of
+    /// elements `16 w + k`, `16 w + k + 4`, `16 w + k + 8` and `16 w + k + 12`, from its lowest
+    /// bits up.
     Twos(u32),
     /// This bit of each code: bit `q` of byte `k` belongs to element `4 q + k`.
     Ones(u32),

@@ -19,8 +19,8 @@ use crate::progress::EachRound;
 /// Rounds in a row; the first is reported separately, since it waits for the prompt.
 const ROUNDS_IN_A_ROW: usize = 3;
 
-/// A leader that is never doubted: its drafts cost as much as where members agree, whatever these
-/// score.
+/// Leader that no member doubts. Its rounds cost as much as rounds in which the members agree,
+/// whatever scores they give.
 const UNDOUBTED: Leader = Leader { doubt: 1e3 };
 
 /// Times of an ensemble at one prefix, in milliseconds.

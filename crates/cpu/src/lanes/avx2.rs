@@ -9,11 +9,11 @@ use super::{Lanes, Work};
 #[derive(Debug, Clone, Copy)]
 pub struct Avx2<const VNNI: u8 = NONE>(());
 
-/// A product and its sum are two instructions.
+/// A product and its addition to the sum are two instructions.
 pub const NONE: u8 = 0;
-/// They are one, of AVX-VNNI.
+/// A product and its addition are one instruction of AVX-VNNI.
 pub const AVX_VNNI: u8 = 1;
-/// They are one, of AVX-512 VNNI, and there are 32 registers.
+/// A product and its addition are one instruction of AVX-512 VNNI, and there are 32 registers.
 pub const AVX512_VNNI: u8 = 2;
 
 /// Computes with the best of these vectors; returns the work if the processor has none.

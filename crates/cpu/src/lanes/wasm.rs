@@ -10,11 +10,12 @@ use super::{Lanes, Work};
 /// by [`multiply_quads`].
 #[derive(Debug, Clone, Copy)]
 pub struct Simd128<const QUADS: bool> {
-    /// More than any loop has.
+    /// Limit on the turns of a loop: more than any loop has.
     turns: usize,
 }
 
-/// Loaded for each product, to be unknown to the compiler.
+/// Limit on the turns of a loop. It is loaded for each product, so that the compiler does not know
+/// it.
 static TURNS: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 pub fn run<W: Work>(work: W) -> W::Out {
@@ -31,10 +32,11 @@ pub fn run<W: Work>(work: W) -> W::Out {
 
 /// Whether the module has the product of quads, and the processor an instruction for it.
 ///
-/// WebAssembly leaves bytes above 127 undefined, and the result shows the implementation: products
-/// of four are one instruction, unsigned (AVX-VNNI) or signed (Arm); elsewhere they are three,
-/// whose 16-bit sums saturate (SSSE3), and two of these are slower than products of pairs. A file
-/// with the instruction removed returns the bytes themselves.
+/// WebAssembly leaves products with bytes above 127 undefined, so that the result shows the
+/// implementation. One instruction multiplies four bytes, as unsigned (AVX-VNNI) or signed numbers
+/// (Arm). Elsewhere there are three instructions, whose 16-bit sums saturate (SSSE3), and two of
+/// these products are slower than products of pairs. A file with the instruction removed returns
+/// the bytes themselves.
 pub fn multiply_quads() -> bool {
     const UNKNOWN: u8 = 2;
     static FOUND: AtomicU8 = AtomicU8::new(UNKNOWN);

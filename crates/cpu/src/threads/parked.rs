@@ -53,7 +53,8 @@ impl Threads {
         CHANGED.notify_all();
     }
 
-    /// To be called at every panic, on any thread: threads waiting for that one panic as well.
+    /// Must be called at every panic, on any thread. Threads that wait for the panicking one panic
+    /// as well.
     pub fn panicked() {
         BROKEN.store(true, Relaxed);
     }

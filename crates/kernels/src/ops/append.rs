@@ -27,7 +27,7 @@ pub struct Params {
     spare: [u32; 3],
 }
 
-/// For 16-bit caches, and for exact ones.
+/// Shaders for 16-bit caches and for exact ones.
 pub(crate) static SHADERS: [ShaderPair; 2] = [
     shader_pair!("append", [WGSL, SHORT], Params),
     shader_pair!("append_exact", [WGSL, EXACT], Params),
@@ -288,9 +288,9 @@ pub fn append(
     launcher.run(&dispatch, &buffers)
 }
 
-/// The launch of [`append()`], by `serial` or cooperative threads: with norms, and a table of
-/// `context` positions and `rotary` rotating numbers. Bound are qkv, q, keys, values, places, the
-/// table, and both norms.
+/// Dispatch of [`append()`] with `serial` or cooperative threads, with norms, and with a table of
+/// `context` positions and `rotary` rotating numbers. It binds qkv, q, keys, values, places, the
+/// table and both norms.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for widths that do not fit.

@@ -23,7 +23,7 @@ const OWNED: usize = 4 * number_in(WGSL, "WORKGROUP: u32 = ") as usize;
 const QUERIES: usize = number_in(SHARE, "QUERIES: u32 = ") as usize;
 /// Workgroups that keep a large GPU busy; with fewer, keys are divided into chunks.
 const WORKGROUPS: usize = 256;
-/// Keys from which on they are divided: joining chunks costs a dispatch.
+/// Least number of keys that are divided into chunks: joining chunks costs a dispatch.
 const DIVIDED: usize = 512;
 /// Least keys of a chunk: those of a tile.
 const CHUNK: usize = 64;
@@ -50,7 +50,8 @@ struct CombineParams {
     spare: [u32; 2],
 }
 
-/// For heads of up to 256 numbers and wider ones, each for 16-bit caches and for exact ones.
+/// Shaders for heads of up to 256 numbers and for wider ones, each for 16-bit caches and for exact
+/// ones.
 pub(crate) static SHADERS: [[Shader; 2]; 2] = [
     [
         Shader::new::<Params>("attention", &[WGSL, SHARE, SHORT, NARROW]),
@@ -236,9 +237,9 @@ pub(crate) fn attention_by(gpu: &Gpu, serial: bool, of: Attention<'_>) -> Result
     gpu.launch(&COMBINE_SHADER, &buffers, &params, groups)
 }
 
-/// The first launch of [`attention()`], by `serial` or cooperative threads, for `m` queries over
-/// keys in `chunks` chunks; the only one for one chunk. Bound are q, keys, values, places, counts
-/// (m and the chunks), out, and partials ([`attention_partials`]).
+/// First dispatch of [`attention()`], with `serial` or cooperative threads, for `m` queries over
+/// keys in `chunks` chunks. For one chunk there is no other dispatch. It binds q, keys, values,
+/// places, counts (m and the chunks), out, and partials ([`attention_partials`]).
 ///
 /// # Errors
 /// [`GpuError::Shape`] for widths that do not fit.

@@ -27,7 +27,7 @@ struct Params {
     spare: [u32; 3],
 }
 
-/// For 16-bit caches, and for exact ones.
+/// Shaders for 16-bit caches and for exact ones.
 pub(crate) static SHADERS: [ShaderPair; 2] = [
     shader_pair!("convolve", [WGSL, SHORT[0], SHORT[1]], Params),
     shader_pair!("convolve_exact", [WGSL, EXACT[0], EXACT[1]], Params),

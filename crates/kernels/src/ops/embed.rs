@@ -24,7 +24,7 @@ pub struct Params {
     factor: f32,
 }
 
-/// In the order of [`Format::index`].
+/// Shaders in the order of [`Format::index`].
 pub(crate) static SHADERS: [Shader; Format::ALL.len()] = per_format!("embed", [WGSL], Params);
 
 /// `out[i] = matrix[ids[i]] · factor`: ids `[tokens]` (u32), matrix `[vocabulary, hidden]`, out
@@ -49,8 +49,8 @@ pub fn embed(
     Ok(())
 }
 
-/// The launch of [`embed()`] for the rows `rows` of a matrix of this shape. Bound are ids, the
-/// planes of these rows ([`Format::pack`]), out.
+/// Dispatch of [`embed()`] for the rows `rows` of a matrix `[vocabulary, cols]`. It binds ids, the
+/// planes of these rows ([`Format::pack`]) and out.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for more tokens than kernels count.

@@ -1,7 +1,9 @@
-//! Products with the rows of tokens' chosen experts: choice by choice, as for a single token, or
-//! four of one expert at a time, which dequantises a weight once for them.
+//! Products with the weight rows of the experts that were chosen for each token. Choices run one by
+//! one, as for a single token, or four choices of one expert at a time, which dequantises a weight
+//! once for the four.
 //!
-//! The experts' ids are read from the GPU, where they were chosen, without a wait.
+//! The kernels read the ids of the experts from GPU memory, where they were chosen, so that the CPU
+//! does not wait for them.
 
 use std::ops::Range;
 
@@ -164,9 +166,10 @@ pub fn experts(
     Ok(())
 }
 
-/// The launch of [`experts`] for the rows `rows` of all experts, n of each, and choices one by one,
-/// of which `each` share a row of x. Bound are x, the planes of these rows ([`Format::pack`]), the
-/// chosen, the count of tokens, out.
+/// Dispatch of [`experts`] for choices one by one, where `each` choices share a row of x. `rows`
+/// are the rows taken from the matrix of all experts, which has n rows for each expert. The
+/// dispatch binds x, the planes of these rows ([`Format::pack`]), the chosen experts, the count of
+/// tokens, and out.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for more than kernels count.

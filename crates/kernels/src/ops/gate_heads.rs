@@ -49,7 +49,7 @@ pub struct GatedHeads {
 pub struct GatedNorm<W> {
     /// `[width]`; after the gate `[heads, width]`.
     pub weight: W,
-    /// ε of it.
+    /// ε of the norm.
     pub epsilon: f32,
     /// Normalises after the gate instead of before.
     pub after_gate: bool,

@@ -28,7 +28,7 @@ pub struct Joined {
     pub used: usize,
     /// Numbers of each output, a multiple of 4.
     pub width: usize,
-    /// If set, divides the scores by their sum plus this.
+    /// Divides a token's scores by their sum plus this number; `None` leaves the scores unchanged.
     pub normalised: Option<f32>,
     /// Factor on the sum.
     pub scale: f32,

@@ -17,7 +17,7 @@ struct Params {
     spare: [u32; 2],
 }
 
-/// For one cache, and for two.
+/// Shaders for a block with one cache and with two.
 pub(crate) static SHADERS: [Shader; 2] = [
     Shader::new::<Params>("keep_rows_of_one", &[WGSL, ONE]),
     Shader::new::<Params>("keep_rows", &[WGSL, PAIR]),

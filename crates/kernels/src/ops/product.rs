@@ -139,10 +139,10 @@ pub struct Norm<'a> {
     pub weight: &'a Buffer,
     /// Added to the mean square.
     pub epsilon: f32,
-    /// `[m, k]`, used where the norm takes its own dispatch: for several rows, and where that is
-    /// faster.
+    /// Buffer for the normalised rows, `[m, k]`. It is used if the norm takes a dispatch of its
+    /// own: for several rows, and where that is faster.
     pub scratch: &'a Buffer,
-    /// It may be fused into the product of one row.
+    /// Whether the norm may be fused into the product of one row.
     pub inside: bool,
 }
 
@@ -178,7 +178,7 @@ pub enum ProductKernel {
 }
 
 impl ProductKernel {
-    /// Each of them.
+    /// All kernels of products.
     pub const ALL: [Self; 6] = [
         Self::Vector,
         Self::Block,
@@ -321,9 +321,9 @@ pub fn product_by(
     Ok(())
 }
 
-/// The launch of [`product`] for `m` rows of x and the rows `rows` of a matrix of this shape,
-/// without norm, bias, gate or sum. Bound are x, the planes of these rows ([`Format::pack`]), any
-/// buffer in place of a bias, the count of x's rows, out `[m, n]`.
+/// Dispatch of [`product`] for `m` rows of x and the rows `rows` of a matrix `[n, k]`, without
+/// norm, bias, gate or sum. It binds x, the planes of these rows ([`Format::pack`]), any buffer in
+/// place of a bias, the count of x's rows, and out `[m, n]`.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for more rows than kernels count.
@@ -393,8 +393,8 @@ fn dispatch(
     })
 }
 
-/// Whether [`product`] can take this matrix, gate rows over as many up rows, with a gate: it lies
-/// in one buffer.
+/// Whether [`product`] can apply a gate with this matrix, which has gate rows above as many up
+/// rows. It can if the matrix lies in one buffer.
 pub fn can_gate(matrix: &Matrix) -> bool {
     matrix.parts() == 1 && matrix.rows().is_multiple_of(2)
 }

@@ -85,9 +85,9 @@ pub struct RecurrentTaps<W> {
 pub struct RecurrentHeads<W> {
     /// Added to the input of the decay.
     pub bias: W,
-    /// Factor on the softplus of that.
+    /// Factor on the softplus of that sum.
     pub rate: W,
-    /// In a state space, the factor on a value that is output beside the state.
+    /// Factor d of a state space: `d · value` is added to the output read from the state.
     pub skip: Option<W>,
 }
 

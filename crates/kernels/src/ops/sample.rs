@@ -31,7 +31,7 @@ struct Params {
     spare: u32,
 }
 
-/// By many threads, and by few.
+/// Shaders with many threads and with few.
 pub(crate) static SHADERS: ShaderPair = [
     Shader::new::<Params>("sample", &[MANY, WGSL]),
     Shader::new::<Params>("sample_few", &[FEW, WGSL]),

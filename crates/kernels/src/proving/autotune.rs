@@ -14,7 +14,7 @@ use crate::{
 /// Rows and columns of the matrix: those of a model of a billion weights.
 const SIDE: usize = 2048;
 
-/// Timed runs, of which the median counts.
+/// Number of timed runs; their median counts.
 const RUNS: usize = 5;
 
 /// Least duration of a run's launches: the wait after them takes a millisecond or two itself, and
@@ -30,14 +30,14 @@ const TIME_LIMIT: Duration = Duration::from_millis(200);
 /// A kernel below this share of the other's time is faster; otherwise they tie.
 const FASTER: f64 = 0.95;
 
-/// Two ways to compute the same.
+/// Two ways to compute the same result; their times come in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rivals {
-    /// One row by `product_vector_subgroups`, and by `product_vector`.
+    /// Product of one row by `product_vector_subgroups` and by `product_vector`.
     Subgroups,
-    /// The norm of one row fused into its product by this kernel, and separate.
+    /// Norm of one row: fused into its product by this kernel, and in a dispatch of its own.
     Norm(ProductKernel),
-    /// This many rows by `product_tile`, and by `product_block`.
+    /// Product of this many rows by `product_tile` and by `product_block`.
     Tile(usize),
 }
 
@@ -82,13 +82,13 @@ impl Choices {
 }
 
 impl Launcher {
-    /// Measures on products with weights of this format the choices that [`Choices::usual`] can
-    /// only guess, and sets them: whether subgroups compute one row's product, whether the norm is
-    /// fused into it, and from how many rows on tiles are used. Call it after the self-test of a
-    /// model with such weights, while nothing else runs; takes a fifth of a second or little more,
-    /// after the self-test of twins with subgroups. Returns `false` if nothing was measured: on
-    /// software adapters the rule stands, since they use other kernels, and building those measured
-    /// here would take seconds.
+    /// Measures the choices that [`Choices::usual`] can only guess, on products with weights of
+    /// this format, and sets them: whether subgroups compute one row's product, whether the norm is
+    /// fused into it, and the least number of rows for which tiles are used. Call it after the
+    /// self-test of a model with such weights, while nothing else runs. It takes a fifth of a
+    /// second or little more, after the self-test of twins with subgroups. Returns `false` if
+    /// nothing was measured: software adapters keep the usual choices, since they use other
+    /// kernels, and building the kernels measured here would take seconds.
     ///
     /// # Errors
     /// [`GpuError::OutOfMemory`], and errors since the last read.

@@ -7,7 +7,7 @@ use crate::ops::attention::{EXACT, Params, SHARE, SHORT};
 
 const WGSL: &str = wgsl!("attention/serial.wgsl");
 
-/// For 16-bit caches, and for exact ones.
+/// Shaders for 16-bit caches and for exact ones.
 pub(crate) static SHADERS: [Shader; 2] = [
     Shader::new::<Params>("attention_serial", &[WGSL, SHARE, SHORT]),
     Shader::new::<Params>("attention_exact_serial", &[WGSL, SHARE, EXACT]),
@@ -42,8 +42,8 @@ pub(crate) fn fits(heads: Heads, chunks: usize) -> bool {
     shares(heads).is_multiple_of(chunks) && iterations(heads, chunks) <= MAX_ITERATIONS
 }
 
-/// Number of chunks: always as many as lie side by side in a workgroup, since sums of other numbers
-/// of them differ, and a token's would depend on the pass it is in.
+/// Number of chunks: always as many as lie side by side in a workgroup. Another number of chunks
+/// changes the rounding of sums, and a token's result would depend on its pass.
 pub(crate) fn chunks(heads: Heads) -> usize {
     shares(heads)
 }

@@ -99,7 +99,8 @@ impl Member {
         Ok(tokens)
     }
 
-    /// Each token with its text, without one that the tokenizer puts before every text.
+    /// Pairs each token with its text and log-probability. Leaves out a token that the tokenizer
+    /// puts before every text.
     fn spelt(&self, ids: &[u32], logprobs: &[f32], text: &str) -> Vec<JudgedToken> {
         let mut decoder = self.tokenizer.decoder();
         let mut tokens = Vec::with_capacity(ids.len());

@@ -15,9 +15,9 @@ pub struct ChosenToken {
 }
 
 impl Member {
-    /// Log-probabilities of the tokens kept for the present answer, of the model's whole
-    /// distribution without sampling or constraint, with `most` alternatives each. Runs the answer
-    /// again, one token after another.
+    /// Log-probabilities of the tokens kept for the present answer, each with `most` alternatives.
+    /// They are those of the model's whole distribution, without sampling settings or constraint.
+    /// Runs the answer again, one token after another.
     ///
     /// # Errors
     /// The backend's.

@@ -6,9 +6,9 @@ use crate::error::MemberError;
 /// A text to embed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Passage {
-    /// Its words, in which the spelling of a control token is text.
+    /// A text, in which the spelling of a control token is plain text.
     Text(String),
-    /// Its tokens, which are of one model.
+    /// Token ids in the vocabulary of one model.
     Tokens(Vec<u32>),
 }
 

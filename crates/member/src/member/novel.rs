@@ -49,8 +49,9 @@ impl Constraint for Novel {
 }
 
 impl Member {
-    /// As [`draft`](Self::draft), but no token completes a run of six that the answer has already.
-    /// Under a constraint, and of a model that thinks, it is a draft like any other.
+    /// As [`draft`](Self::draft), but no token completes a run of six tokens that the answer
+    /// already contains. Under a constraint, or with a model that thinks, the draft is an ordinary
+    /// one.
     ///
     /// # Errors
     /// As [`draft`](Self::draft).

@@ -28,11 +28,11 @@ impl Member {
         Ok(draft)
     }
 
-    /// Draws a second draft after `first`, the [`draft`](Self::draft) of the same `limit`: where the
-    /// model was least sure of a word's first token, with the most probable other token there, if
-    /// the two probabilities differ by less than `margin`. `None` where the first does not end the
-    /// answer (another wording of a beginning seldom wins, and costs as much to verify), under a
-    /// constraint or after a thought.
+    /// Draws a second draft after `first`, the [`draft`](Self::draft) of the same `limit`. The two
+    /// part where the model was least sure of a word's first token: the second has the most
+    /// probable other token there, if the two probabilities differ by less than `margin`. `None`
+    /// under a constraint, after a thought, or if the first draft does not end the answer: another
+    /// wording of a beginning seldom wins, and costs as much to verify.
     ///
     /// # Errors
     /// As [`draft`](Self::draft).

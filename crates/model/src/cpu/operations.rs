@@ -445,8 +445,8 @@ pub fn recurrence_of(of: &config::Recurrence) -> conclave_cpu::Recurrence {
     }
 }
 
-/// The state that a run begins from, in the memory of the one that it writes over; `None` where it
-/// is to begin from one that no pass has left.
+/// Takes the state from which a run begins, in the memory of the slot that the run overwrites.
+/// `None` if no pass has left the state that `run.from` names.
 fn begin(
     states: &mut Vec<Option<RecurrentState>>,
     run: &Run,

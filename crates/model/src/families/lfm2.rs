@@ -91,7 +91,7 @@ pub fn shape(keys: &Keys<'_>, mut config: Config) -> Result<Config, ModelError> 
 /// Tokens that a convolution sees, at most.
 const MOST_TAPS: usize = 16;
 
-/// The MLP's width: GGUF says it, a folder what it is reckoned from.
+/// Width of the MLP: read from GGUF, and computed from the settings of a folder's `config.json`.
 fn feed_forward(keys: &Keys<'_>, plain: usize) -> Result<usize, ModelError> {
     if keys.is_gguf() {
         return Ok(plain);

@@ -16,8 +16,8 @@ fn add<T: PartialEq>(to: &mut Vec<T>, one: T) {
     }
 }
 
-/// The kernels of a model that is loaded by this plan with a context of `context` tokens; `None`
-/// where one reads no matrix of it.
+/// Kernels that a model launches if it is loaded by this plan, with a context of `context` tokens.
+/// `None` if no kernel reads the rows of one of its matrices.
 pub fn launched(
     plan: &Plan,
     config: &Config,

@@ -12,9 +12,9 @@ use crate::weights::Linear;
 /// One or more matrices with the same input, their outputs side by side, and their biases.
 #[derive(Debug)]
 pub struct Product {
-    /// One, unless formats differ or rows do not fit.
+    /// One matrix, or several if their formats differ or one matrix can't hold all rows.
     pub matrices: Vec<Matrix>,
-    /// As many numbers as all matrices have rows.
+    /// Biases one after another, a number for each row of the matrices.
     pub bias: Option<Buffer>,
 }
 
@@ -67,7 +67,7 @@ fn alone(linear: Linear<Matrix, Buffer>) -> Product {
     }
 }
 
-/// All in one matrix with one bias, or all as they are.
+/// Stacks all matrices into one, with one bias; returns them unchanged if they do not stack.
 fn stack(
     gpu: &Gpu,
     linears: Vec<Linear<Matrix, Buffer>>,

@@ -143,7 +143,8 @@ impl Planner<'_> {
         })
     }
 
-    /// GGUF has the rates of decays, a folder ln of what they are below 0.
+    /// Rates of the decays, which are below 0. GGUF stores the rates themselves, a folder
+    /// ln(−rate).
     fn rate(&self, stored: VectorPart) -> VectorPart {
         match self.names.gguf {
             true => stored,

@@ -25,11 +25,12 @@ pub(super) const SHARED_DOWN: Name = Name("ffn_down", "shared_mlp.output_linear"
 pub(super) const ROUTER: Name = Name("ffn_gate_inp", "mlp.gate");
 /// Bias of the choice alone, a whole name.
 pub(super) const CHOICE_BIAS: Name = Name("exp_probs_b.bias", "mlp.expert_bias");
-/// All experts together in GGUF; in a folder each by itself, its number for the star.
+/// Tensor of all experts in GGUF. A folder has a tensor for each expert, whose number replaces `*`.
 pub(super) const EXPERT_GATE: Name = Name("ffn_gate_exps", "mlp.experts.*.gate_proj");
 pub(super) const EXPERT_UP: Name = Name("ffn_up_exps", "mlp.experts.*.up_proj");
 pub(super) const EXPERT_DOWN: Name = Name("ffn_down_exps", "mlp.experts.*.down_proj");
-/// All experts together in a folder, whole names: of each gate above up, and down.
+/// Whole names of a folder's tensors that hold all experts: gate above up for each expert, and
+/// down.
 pub(super) const EXPERTS_GATE_UP: Name = Name("", "mlp.experts.gate_up_proj");
 pub(super) const EXPERTS_DOWN: Name = Name("", "mlp.experts.down_proj");
 
@@ -53,7 +54,7 @@ pub(super) const DELTA_TAPS: Name = Name("ssm_conv1d.weight", "linear_attn.conv1
 pub(super) const DELTA_NORM: Name = Name("ssm_norm.weight", "linear_attn.norm.weight");
 pub(super) const DELTA_OUT: Name = Name("ssm_out", "linear_attn.out_proj");
 
-/// The gate, what is convolved, and what makes the decay below each other.
+/// Rows of the gate, then of the input of the convolution, then of the input of the decay.
 pub(super) const SPACE_IN: Name = Name("ssm_in", "mamba.in_proj");
 pub(super) const SPACE_DECAY_BIAS: Name = Name("ssm_dt.bias", "mamba.dt_bias");
 pub(super) const SPACE_DECAY_RATE: Name = Name("ssm_a", "mamba.A_log");

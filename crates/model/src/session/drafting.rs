@@ -25,8 +25,8 @@ impl Session {
         self.draft_from(vec![], limit, sampler, end_ids).await
     }
 
-    /// A draft of at most `limit` tokens, those `begun` among them, all but the last of which have
-    /// run.
+    /// A draft of at most `limit` tokens, including the tokens `begun`. All tokens of `begun` but
+    /// the last have run.
     pub(super) async fn draft_from(
         &mut self,
         begun: Vec<u32>,
@@ -71,12 +71,12 @@ impl Session {
         Ok(Draft { tokens, ended })
     }
 
-    /// The same among the tokens that `mask` allows: others do not count for temperature and top-p.
-    /// The draft ends where it allows the end alone. On a GPU every token is waited for, since the
-    /// next mask depends on it.
+    /// Draws a draft as `draft` does, from the tokens that `mask` allows; temperature and top-p
+    /// count only these. The draft ends where the mask allows only the end. On a GPU the CPU waits
+    /// for every token, since the next mask depends on it.
     ///
     /// # Errors
-    /// As [`draft`](Self::draft), and [`ModelError::Order`] where it allows nothing.
+    /// As [`draft`](Self::draft), and [`ModelError::Order`] where the mask allows nothing.
     pub async fn draft_masked(
         &mut self,
         limit: usize,

@@ -1,7 +1,7 @@
-//! IQ2_XXS: blocks of 256 elements in 8 groups of 32: f16 `d`, then two 32-bit words a group. The
-//! four bytes of the first choose entries of the code book, eight elements each; the second has
-//! seven bits of signs for each of them, the lowest first, and above these a 4-bit scale `s`:
-//! `x = d · (s + ½) / 4 · ±GRID[q]`.
+//! IQ2_XXS: blocks of 256 elements in 8 groups of 32. A block is an f16 `d`, then two 32-bit words
+//! for each group. Each of the four bytes of the first word is the index of an entry of the code
+//! book, which has eight elements. The second word has seven bits of signs for each entry, the
+//! first entry's lowest, and a 4-bit scale `s` above them: `x = d · (s + ½) / 4 · ±GRID[q]`.
 
 use super::{grids, word};
 use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, Steps};

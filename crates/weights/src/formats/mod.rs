@@ -178,8 +178,8 @@ fn nibbles_and_bits(fifths: &[u8], bytes: &[u8]) -> [u8; RUN] {
     codes
 }
 
-/// `BITS` of each element of a run of a block of 256: as many runs as a byte holds share 32 bytes,
-/// from the lowest bits up.
+/// `BITS` bits of each element of run number `run`, from a block of 256. `8 / BITS` runs share 32
+/// bytes; the first of them has the lowest bits of each byte.
 #[inline(always)]
 fn run_bits<const BITS: usize>(bytes: &[u8], run: usize) -> [u8; RUN] {
     let each = 8 / BITS;

@@ -8,7 +8,8 @@ use crate::{Chosen, ExpertCounts, Format, Gpu, GpuError, Joined, Rows, choice_gr
 /// More experts than a workgroup has threads.
 const OF: ExpertCounts = ExpertCounts { count: 75, used: 5 };
 
-/// By a softmax, and by σ with a bias; logits beyond both ends of its curve, and equal ones.
+/// Routes by a softmax, and by σ with a bias. Some logits lie beyond both ends of σ's curve, and
+/// some are equal.
 pub(super) fn route(gpu: &Gpu) -> Result<Trial, GpuError> {
     const TOKENS: usize = 3;
     let mut numbers = Numbers(11);
@@ -81,7 +82,8 @@ pub(super) fn group_choices(gpu: &Gpu) -> Result<Trial, GpuError> {
     Ok(trial.words(&found, expected.into_flattened()))
 }
 
-/// With a row of x for each token, and for each choice; an odd number of rows of each expert.
+/// Tries x with a row for each token, and with a row for each choice. Each expert has an odd number
+/// of rows.
 pub(super) fn experts(gpu: &Gpu, format: Format, kernel: ExpertKernel) -> Result<Trial, GpuError> {
     const TOKENS: usize = 3;
     let of = ExpertCounts { count: 3, used: 2 };

@@ -42,8 +42,8 @@ impl Numbers {
         Ok((Matrix::upload(gpu, format, rows, cols, &blocks)?, numbers))
     }
 
-    /// Blocks of any bits, with scales of either sign between half of `scale` and all of it; and
-    /// their numbers.
+    /// Blocks of random bits, and their numbers. The scales of the blocks have either sign, and a
+    /// magnitude between `scale / 2` and `scale`.
     fn blocks(
         &mut self,
         format: Format,

@@ -18,7 +18,7 @@ struct Inputs {
     out: Buffer,
 }
 
-/// This many rows of x and of out.
+/// Inputs with these numbers of rows of x and of out.
 fn inputs(gpu: &Gpu, [x, out]: [usize; 2]) -> Result<Inputs, GpuError> {
     let mut numbers = Numbers(1);
     let [x, weight, before] = [x * WIDTH, WIDTH, out * WIDTH].map(|count| numbers.many(count));

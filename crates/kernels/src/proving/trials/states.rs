@@ -25,13 +25,14 @@ const SPACE: Recurrence = Recurrence {
     ..DELTA
 };
 
-/// From one state to another, in place for a single token, and from none.
+/// Runs as first token, number of tokens, slot read and slot written: from one state to another, in
+/// place for a single token, and from no state.
 const RUNS: [[u32; 4]; 3] = [[0, 5, 0, 2], [5, 1, 1, 1], [6, 2, NO_SLOT, 0]];
 
 /// Runs that read no slot written by another.
 const APART: [[u32; 4]; 2] = [RUNS[0], RUNS[1]];
 
-/// By either rule, a state space with a bias.
+/// Tries both rules, the state space with a bias.
 pub(super) fn recurrence_mix(gpu: &Gpu) -> Result<Trial, GpuError> {
     let mut numbers = Numbers(7);
     let steps = RUNS
@@ -74,7 +75,8 @@ pub(super) fn recurrence_mix(gpu: &Gpu) -> Result<Trial, GpuError> {
     Ok(trial.all_numbers(answers))
 }
 
-/// By either rule the independent runs, then one that begins a text where the first began.
+/// Tries both rules: the independent runs, then a run that begins a text and writes to the slot
+/// that the first run read.
 pub(super) fn recurrence_rule(gpu: &Gpu) -> Result<Trial, GpuError> {
     let mut numbers = Numbers(8);
     const TOKENS: usize = 8;

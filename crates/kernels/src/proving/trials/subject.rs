@@ -17,12 +17,12 @@ pub(crate) enum Subject {
     PutRows,
     GatherRows,
     Gated,
-    /// With norms of each head after its rotation, or before.
+    /// Norms of each head come after its rotation if `rotated`, and otherwise before it.
     Append {
         exact: bool,
         rotated: bool,
     },
-    /// By cooperative threads, if caches are too long for serial ones.
+    /// With `long`, caches are too long for serial threads, and cooperative ones attend.
     Attention {
         exact: bool,
         long: bool,
@@ -60,7 +60,7 @@ pub(crate) enum Subject {
 pub(crate) struct Product {
     pub kernel: ProductKernel,
     pub format: Format,
-    /// With the norm fused.
+    /// Whether the norm is fused.
     pub normed: bool,
     pub gated: bool,
 }
