@@ -32,8 +32,8 @@ export interface Check {
 }
 
 /**
- * Largest relative difference that is due to rounding: caches have 16 bits, and adapters add in any
- * order.
+ * Largest difference of two logits that rounding explains, relative to the largest logit. Engines
+ * round differently: KV caches hold 16-bit numbers, and adapters add in any order.
  */
 const tolerance = 2e-3;
 

@@ -45,7 +45,10 @@ export function roundBytes(
   return bytes;
 }
 
-/** Bytes read by a measured round; its tokens in line are those run but not drafted. */
+/**
+ * Bytes that the members of a measured round read. The tokens verified in line are all tokens that
+ * were run, less the L − 1 decode steps of the draft.
+ */
 function bytesOf(round: RoundReport, loaded: readonly Loaded[], segmentTokens: number): number {
   return roundBytes(
     loaded.slice(0, round.members),
@@ -107,8 +110,8 @@ export function figuresOf(
       copyBytesPerSecond && (1000 * weights) / ms / copyBytesPerSecond,
       "0.6 of a 1B model on a GPU",
     );
-    // Outside the layers: embedding, norm, head, draw, copying the state, and a share of the first
-    // token's three, at most one from L = 4 on.
+    // The six dispatches around the layers: embedding, norm, head, draw, copy of the state, and a
+    // share of the first token's three dispatches, which is at most one a step from L = 4 on.
     const counts = asked(draftStep.counts);
     add(
       "dispatches a step / (8 a layer + 6 around them)",
@@ -148,7 +151,8 @@ export function figuresOf(
       (round.ms?.median ?? NaN) / first,
       led ? "≤ 1.6 of 3 on the CPU" : "≤ 4.0 of 3 on the CPU",
     );
-    // A draft's last token has not been run; a candidate that keeps it runs it in line.
+    // A draft does not run its last token. A candidate that still has this token after the cut to
+    // whole words runs it in line, one token more than is due.
     add(
       "tokens run / those due",
       ensemble,
@@ -220,7 +224,10 @@ export function ownMicroseconds(counts: Counts | null): number {
   return (1000 * (recordMs - callMs)) / dispatches;
 }
 
-/** A member's decode step at the nearest prefix: other vocabularies count it differently. */
+/**
+ * Median time in ms of a member's decode step, at the measured prefix nearest to `prefix`: members
+ * with other vocabularies count the prefix differently. NaN if none was measured.
+ */
 function stepNear(
   { members }: Pick<WorkloadReport, "members">,
   name: string,

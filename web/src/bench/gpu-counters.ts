@@ -31,7 +31,8 @@ export interface GpuCounts {
    */
   recordMs: number;
   /**
-   * Part of that time in the calls themselves, the browser's; the rest is the engine's.
+   * Part of `recordMs` inside the WebGPU calls, which is the browser's own time. The rest of
+   * `recordMs` is the engine's.
    */
   callMs: number;
 }
@@ -67,7 +68,7 @@ export class GpuCounters {
     (left) => (this.#liveBytes -= left.bytes),
   );
   #liveBytes = 0;
-  /** This task's burst of calls. */
+  /** Times in ms of the present task's first and last WebGPU call; `#open`: it has made one. */
   #first = 0;
   #last = 0;
   #open = false;

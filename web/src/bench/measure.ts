@@ -106,7 +106,7 @@ export async function measureMember(
       const messages = await conversation(member, at.asked);
       const whole = performance.now();
       const prompt = await timed(() => member.begin(messages, sampling, 0));
-      // The draft below takes its place.
+      // This draft only times the first token; the draft below replaces it.
       await member.draft(1);
       const firstToken = performance.now() - whole;
       const reads = [counters?.read()];
@@ -125,7 +125,8 @@ export async function measureMember(
       at.prefilled = prompt.result.run;
       at.prefill.push(prompt.ms);
       at.firstToken.push(firstToken);
-      // A short draft overstates the step: it draws once more than it steps.
+      // A short draft overstates the time of a step, since it draws one token more than it runs
+      // steps. Drafts of fewer than L / 2 steps are left out.
       if (2 * steps >= segmentTokens) at.step.push(draft.ms / steps);
       at.verify.push(verify.ms);
       at.verified = verified.verifyTokens - drafted.verifyTokens;
@@ -287,9 +288,9 @@ function runSoFar(members: readonly Member[]): number {
 }
 
 /**
- * Minimum number of tokens that the members of a round run: each drafter L − 1 of its own, and each
- * member the others' candidates in its own tokens. `drafters[j]`: drafter of candidate j;
- * `scores[i][j]`: verifier i's score of it.
+ * Minimum number of tokens that the members of a round must run. Each drafter runs L − 1 tokens of
+ * its draft, and each member runs the candidates of all others in its own tokens. `drafters[j]` is
+ * the drafter of candidate j, `scores[i][j]` is verifier i's score of candidate j.
  */
 export function tokensDue(
   drafters: readonly number[],
@@ -302,7 +303,7 @@ export function tokensDue(
   return verified.reduce((sum, tokens) => sum + tokens, drafters.length * (segmentTokens - 1));
 }
 
-/** Counts of one of `steps` equal steps. */
+/** Mean counts of one step: the `counts` of `steps` steps, divided by their number. */
 function over(counts: GpuCounts, steps: number): GpuCounts {
   const each = { ...counts };
   for (const key of Object.keys(each) as (keyof GpuCounts)[]) each[key] /= Math.max(steps, 1);

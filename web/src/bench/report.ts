@@ -29,12 +29,12 @@ export interface Plan {
   drafting: Drafting[];
   /** Lengths of the conversation, in tokens. */
   prefixes: number[];
-  /** L. */
+  /** Segment length L: the maximum number of tokens that a member drafts in a round. */
   segmentTokens: number;
   repeats: number;
   /**
-   * No repeat of a measurement begins after so many seconds. The first, a warm-up otherwise, always
-   * runs; if it takes longer it is the only one, and `cold`.
+   * Time limit of a measurement in seconds: no repeat begins after it. The first run is a warm-up
+   * and always runs. If it alone takes longer, it is the only run, and the result is marked `cold`.
    */
   limitSeconds: number;
   /** Threads on the CPU, of every engine; a page that is not isolated has one for its own. */
@@ -65,9 +65,9 @@ export interface MemberReport {
   /** From the question to the first token drawn. */
   firstTokenMs: Spread | null;
   /**
-   * One decode step of a draft, and its GPU calls. Microseconds a dispatch are CPU time: in the
-   * page of our own code, from the first to the last WebGPU call of each task without those calls;
-   * natively all until the draft first waits.
+   * One decode step of a draft, and its GPU calls. `microsecondsPerDispatch` is CPU time. In the
+   * page it is the time of our own code, from the first to the last WebGPU call of each task,
+   * without the calls themselves. Natively it is all the time until the draft first waits.
    */
   draftStep: {
     ms: Spread | null;
@@ -99,7 +99,10 @@ export interface RoundReport {
   tokensPerSecond: number;
   /** Tokens that a member ran in a round, the mean over members and rounds. */
   tokensRun: number;
-  /** Minimum of those: L − 1 if it drafted, and the others' candidates in its own tokens. */
+  /**
+   * Minimum of `tokensRun`: L − 1 tokens if the member drafted, and the other members' candidates
+   * in its own tokens.
+   */
   tokensDue: number;
   /** GPU calls of a later round; null on the CPU. */
   counts: Counts | null;
@@ -110,7 +113,7 @@ export interface RoundReport {
 export interface Loaded {
   name: string;
   layers: number;
-  /** Read of its files. */
+  /** Bytes read from the model's files. */
   bytes: number;
   /** GPU memory as the engine predicts it: weights, keys and values of the context, scratch. */
   weights: number;
@@ -137,9 +140,9 @@ export interface WorkloadReport {
   loaded: Loaded[];
   /** Prefixes too long for a member's context; natively they are an error. */
   leftOut?: number[];
-  /** In buffers once all have run. */
+  /** Bytes of all GPU buffers after every member has run. */
   gpuBytes: number | null;
-  /** Allocated from the driver, including its rounding; natively only. */
+  /** Bytes of GPU memory allocated from the driver, including its rounding; natively only. */
   gpuBytesReserved?: number | null;
   loadMs: number;
   members: MemberReport[];

@@ -17,7 +17,7 @@ function byteSymbols(): string[] {
 }
 
 export interface Words {
-  /** By id; the last ends an answer. */
+  /** Text of each token, by its id. The last token ends an answer. */
   tokens: string[];
   /** In order of application: `left right`. */
   merges: string[];

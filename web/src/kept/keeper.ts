@@ -19,7 +19,10 @@ export interface WholeConversation {
   turns: KeptTurn[];
 }
 
-/** A change in another tab. `turn`: of one turn; else of the whole conversation. */
+/**
+ * A change that another tab has made: of one turn, if `turn` is set, else of the whole
+ * conversation.
+ */
 export interface Change {
   conversation: string;
   turn?: string;
@@ -95,7 +98,10 @@ export class Keeper {
     this.#tell({ conversation: turn.conversation, turn: turn.id });
   }
 
-  /** Keeps turns that an earlier visit could not, unless the database knows more of them. */
+  /**
+   * Keeps turns that an earlier visit could not keep. A turn is skipped if the database has at
+   * least as many of its events.
+   */
   async saveUnsaved(turns: readonly KeptTurn[]): Promise<void> {
     for (const turn of turns) {
       const known = await this.#read((database) => database.get("turns", turn.id));
@@ -147,7 +153,8 @@ export class Keeper {
   }
 
   /**
-   * Another first question replaces `before`: the title follows, unless the visitor changed it.
+   * Changes the title of a conversation whose first question was `before` and is `now`. A title
+   * that the visitor has changed stays.
    */
   async followQuestion(id: string, before: string, now: string): Promise<void> {
     const known = await this.conversation(id);
@@ -168,7 +175,7 @@ export class Keeper {
     return whole;
   }
 
-  /** Puts a conversation back, or in. */
+  /** Keeps a whole conversation: one that was deleted before, or an imported one. */
   async put({ conversation, turns }: WholeConversation): Promise<void> {
     await this.#write(async (database) => {
       const transaction = database.transaction(["conversations", "turns"], "readwrite");

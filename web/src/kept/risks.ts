@@ -31,7 +31,10 @@ export type MarkStorage = Pick<Storage, "getItem" | "setItem" | "removeItem" | "
 
 const prefix = "conclave risk ";
 const heldKey = "conclave held back";
-/** A member below this size ends no tab that a larger one is loading in. */
+/**
+ * Size in bytes below which a member is not blamed for the end of a tab that was loading a larger
+ * one.
+ */
 const harmlessBytes = 50e6;
 
 /** Key of a member across visits. */
@@ -58,7 +61,8 @@ export function atFault(marks: readonly Mark[]): Mark[] {
     asking: marks.filter(({ phase }) => phase === "read" || phase === "round"),
     loading: marks.filter(({ phase }) => phase === "load" || phase === "queued"),
   };
-  // All of them loaded, and answered no question since: the largest needs the most.
+  // All members had loaded, and none had answered a question since. The largest is at fault, since
+  // it needs the most memory.
   if (loading.length === 0) return asking.toSorted((a, b) => b.bytes - a.bytes).slice(0, 1);
   const begun = loading.filter(({ phase }) => phase === "load");
   const suspects = begun.length > 0 ? begun : loading;
@@ -107,13 +111,13 @@ export class Risks {
     return this.#held.find((each) => each.key === key);
   }
 
-  /** The visitor wants to try a member again. */
+  /** Releases a member that was held back, since the visitor wants to try it again. */
   release(source: MemberSource): void {
     const key = keyOf(source);
     this.#hold(this.#held.filter((each) => each.key !== key));
   }
 
-  /** Marks that members are in a phase, replacing their last one. */
+  /** Marks that members are in a phase. The mark replaces each member's earlier one. */
   enter(phase: Phase, members: readonly AtRisk[]): void {
     this.#set([...this.#without(members), ...members.map((each) => ({ ...each, phase }))]);
   }

@@ -23,7 +23,10 @@ async function heldLocks(): Promise<Set<string> | undefined> {
   return new Set(held.map(({ name }) => name ?? ""));
 }
 
-/** Tells by its name whether a tab lives; without Web Locks none is known to. */
+/**
+ * Function that says whether the tab of a name is alive. Without Web Locks it knows only of this
+ * tab.
+ */
 export async function livingTabs(): Promise<(tab: string) => boolean> {
   const held = await heldLocks();
   return (tab) => tab === tabName || held?.has(lockPrefix + tab) === true;

@@ -18,7 +18,7 @@ export function writeUnsaved(storage: MarkStorage | undefined, turns: readonly K
   }
 }
 
-/** Turns that earlier visits wrote last; they are removed. */
+/** Returns the turns that earlier visits wrote as they closed, and removes them from storage. */
 export function takeUnsaved(storage: MarkStorage | undefined): KeptTurn[] {
   if (!storage) return [];
   const keys = Array.from({ length: storage.length }, (_, index) => storage.key(index) ?? "");

@@ -158,7 +158,10 @@ export interface ChatCompletions {
   };
 }
 
-/** Values of ignored parameters that ask for nothing and are accepted. */
+/**
+ * Values that ask for nothing, by parameter: accepted even for a parameter that is otherwise
+ * refused.
+ */
 const idle: Record<string, readonly unknown[]> = {
   n: [1],
   logprobs: [false],

@@ -119,7 +119,7 @@ class Chat {
   readonly #listeners = new Set<() => void>();
   #loading: Loading | undefined;
   #answering: AbortController | undefined;
-  /** The component is unmounted; strict mode mounts it again. */
+  /** Whether the component is unmounted. Strict mode mounts it again. */
   #closed = false;
 
   constructor(options: UseConclaveOptions) {

@@ -49,7 +49,7 @@ export class Share {
       });
   }
 
-  /** The engine is open. */
+  /** Records that the engine is open. */
   opened(): void {
     this.#engine.done = 1;
     this.#follow();
@@ -77,7 +77,7 @@ export class Share {
     this.#members.delete(name);
   }
 
-  /** A member is loaded. */
+  /** Records that a member is loaded. */
   added(name: string): void {
     const part = this.#members.get(name);
     if (!part) return;

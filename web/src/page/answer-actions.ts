@@ -18,15 +18,15 @@ export interface ActionEvents {
 
 export interface Possible {
   text: boolean;
-  /** Its rounds are known. */
+  /** Whether the rounds of the answer are known. */
   rounds: boolean;
-  /** Several members answered. */
+  /** Whether several members answered. */
   compared: boolean;
-  /** Name of the strongest of them. */
+  /** Name of the strongest of these members. */
   strongest: string | undefined;
-  /** It ended before it was complete, and can go on. */
+  /** Whether the answer ended before it was complete and can be continued. */
   unfinished: boolean;
-  /** It can be downloaded as a run. */
+  /** Whether the answer can be downloaded as a run. */
   replayable: boolean;
 }
 
@@ -40,7 +40,7 @@ export class AnswerActions {
   readonly #rounds: HTMLButtonElement;
   readonly #alone: HTMLButtonElement;
   readonly #strongest: HTMLButtonElement;
-  /** The last pressed of the two. */
+  /** Button that was pressed last, of `#alone` and `#strongest`. */
   #compared: HTMLButtonElement;
   readonly #asking: HTMLButtonElement[];
   readonly #copy: HTMLButtonElement;
@@ -108,7 +108,7 @@ export class AnswerActions {
     this.#strongest.textContent = `Ask ${strongest ?? ""} alone`;
   }
 
-  /** It goes on. */
+  /** Hides all actions, since the answer continues. */
   hide(): void {
     this.root.hidden = true;
   }

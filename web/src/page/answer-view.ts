@@ -29,8 +29,8 @@ export class AnswerView {
   readonly root = el("div", { class: "answer prose growing", dir: "auto", "aria-live": "polite" });
   readonly #voices: readonly number[];
   /**
-   * Rounds whose text shows in no element of their own, since it lies inside a formula or is markup;
-   * by the element that opens them too.
+   * Rounds whose text has no element of its own, because it is markup or lies inside a formula. The
+   * key is the element that opens these rounds too.
    */
   readonly #inside = new Map<HTMLElement, Shown[]>();
   #open: number | undefined;
@@ -61,7 +61,7 @@ export class AnswerView {
       stops[0]?.element.setAttribute("tabindex", "0");
   }
 
-  /** Finds the element of each round that has none: the last one before its text. */
+  /** Finds an element for each round that has none: the last one before the round's text. */
   #findInside(rounds: readonly Shown[]): void {
     this.#inside.clear();
     const last = new Map(this.#segments().map((segment) => [roundOf(segment), segment]));
@@ -81,13 +81,13 @@ export class AnswerView {
     showMarkdown(this.root, [{ text, attributes: { class: "whole" } }]);
   }
 
-  /** Ends it; `none`: shown if there is no text. */
+  /** Marks the answer as over. Shows `none` if the answer has no text. */
   settle(none: string): void {
     this.root.classList.remove("growing");
     if (!this.root.hasChildNodes()) this.root.append(el("em", { class: "hint" }, none));
   }
 
-  /** It goes on. */
+  /** Marks the answer as growing again. */
   resume(): void {
     this.root.classList.add("growing");
     this.root.querySelector(":scope > em.hint")?.remove();

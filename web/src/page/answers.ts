@@ -21,7 +21,7 @@ export interface AnswersContext {
   chart: WeightsChart;
   advice: Advice;
   remedies: Remedies;
-  /** Once it is loaded. */
+  /** Forecast of the time to first words; undefined until it is loaded. */
   firstWords: () => FirstWords | undefined;
   /** An answer begins, stops or ends. */
   onState: () => void;
@@ -184,7 +184,7 @@ export class Answers {
     this.#charted?.inspect(round, false);
   }
 
-  /** Other exchanges are on the page: drops what was shown of the last ones. */
+  /** Clears what was shown of the last exchanges, after others came onto the page. */
   changed(): void {
     const { members, advice, session } = this.#context;
     if (this.#charted && session.exchanges.includes(this.#charted)) return;

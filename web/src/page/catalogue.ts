@@ -23,8 +23,8 @@ const model = shape({
   /** Approximate size of its file, replaced by the exact one once the hub was asked. */
   bytes: count,
   /**
-   * Result of our own evaluation of this model (README.md), with the format if it was that of another
-   * file; without it, it was not measured.
+   * Result of our own evaluation of this model (README.md). It names the format if a file of
+   * another format was measured. Absent if the model was not measured.
    */
   measured: optional(text),
   /**

@@ -24,7 +24,7 @@ export interface ComposerContext {
   answers: () => Answers;
   roster: () => Roster;
   notices: Notices;
-  /** Once it is loaded. */
+  /** Forecast of the time to first words; undefined until it is loaded. */
   firstWords: () => FirstWords | undefined;
   /** Once it is open. */
   library: () => Conclave | undefined;
@@ -147,7 +147,10 @@ export class Composer {
     this.focus();
   }
 
-  /** `instead`: in place of this exchange and all later ones, which can be brought back. */
+  /**
+   * Asks a question. With `instead`, it takes the place of this exchange and all later ones, which
+   * can be brought back.
+   */
   async ask(question = this.text.trim(), instead?: Exchange): Promise<void> {
     const { library, canAsk, settings, notices, roster } = this.#context;
     const conclave = library();

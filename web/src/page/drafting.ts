@@ -14,7 +14,9 @@ export type Decided = Pick<RoundEvent, "drafters" | "winner" | "writers" | "tota
 const growMs = 450;
 /** A decision stays in view so long; rounds that are decided meanwhile are left out. */
 const holdMs = 900;
-/** Faster answers show no drafts, which would only flicker. */
+/**
+ * Time in ms before drafts are shown. A faster answer shows none, since they would only flicker.
+ */
 const patienceMs = 500;
 
 interface Row {
@@ -60,7 +62,10 @@ export class Drafting {
     this.#list.replaceChildren(...[...this.#rows.values()].map(({ root }) => root));
   }
 
-  /** The members begin to draft; a single one's drafts are the answer. */
+  /**
+   * Shows drafts from now on, after a delay. Does nothing for a single member, whose drafts are the
+   * answer.
+   */
   begin(): void {
     if (this.#rows.size < 2) return;
     clearTimeout(this.#waiting);
@@ -68,7 +73,7 @@ export class Drafting {
     this.#next();
   }
 
-  /** A draft has arrived, possibly the first of a round. */
+  /** Shows a draft that has arrived. The first draft of a round begins the round. */
   draft(member: number, text: string, ended: boolean): void {
     if (this.#round === "over") this.#next();
     this.#step(() => {
@@ -79,7 +84,7 @@ export class Drafting {
     });
   }
 
-  /** A member drafts no more. */
+  /** Removes the row of a member that drafts no more. */
   leave(member: number): void {
     this.#rows.get(member)?.root.remove();
     this.#rows.delete(member);
@@ -123,7 +128,7 @@ export class Drafting {
     this.root.hidden = true;
   }
 
-  /** Another round begins. */
+  /** Begins another round: shows it at once, or holds it while the last decision stays in view. */
   #next(): void {
     const left = this.#decided + holdMs - performance.now();
     if (left <= 0) return this.#open();

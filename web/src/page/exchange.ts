@@ -102,7 +102,7 @@ export class Exchange {
   readonly #failure = el("div", { class: "failure" });
   readonly #inspectorHost = el("div", {});
   readonly #aloneHost = el("div", {});
-  /** Time at which the members began, here. */
+  /** Time at which the members began in this visit, by `performance.now()`. */
   #started = performance.now();
   #timed: boolean;
   /** Rounds before the last continuation. */
@@ -198,7 +198,10 @@ export class Exchange {
     return this.#context.voices;
   }
 
-  /** Shows the time to its first words while they are awaited; `say`: to a screen reader. */
+  /**
+   * Shows the expected time to the answer's first words while they are awaited. `say` passes it to
+   * a screen reader.
+   */
   foretell(telling: Foretelling, say: (sentence: string) => void): void {
     this.#waiting.foretell(telling, say);
   }

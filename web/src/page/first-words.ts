@@ -32,9 +32,14 @@ type Measuring = Pick<Conclave, "backend" | "failed" | "measure">;
 export class FirstWords {
   readonly #paces = new Paces();
   readonly #keep: (kept: unknown) => void;
-  /** By member; gone with its engine. */
+  /**
+   * Conversations in the members' caches, by engine and then by member name. They are dropped with
+   * the engine.
+   */
   readonly #held = new WeakMap<Measuring, Map<string, Held>>();
-  /** Answers to learn from; none that began before all was forgotten. */
+  /**
+   * Answers to learn from. Emptied when everything is forgotten, so that no earlier answer counts.
+   */
   #awaited = new WeakSet<Foretelling>();
 
   constructor(keep: (kept: unknown) => void) {
@@ -58,7 +63,8 @@ export class FirstWords {
   }
 
   /**
-   * Begins to foretell an answer whose question is sent next. `whole`: the answer begins with it.
+   * Begins to foretell an answer whose question is sent next. `whole`: the answer is a new one, not
+   * a continuation.
    */
   await(conclave: Measuring, asked: Read, whole: boolean): Foretelling {
     const pace = this.#paceOf(conclave, asked);

@@ -34,12 +34,15 @@ export const badge = (against: Verdict | undefined): string =>
 
 /** A 32-bit wasm heap addresses 4 GiB; the engine itself takes some of it. */
 const heapLimit = 2 ** 32 - 200e6;
-/** Bytes that the CPU reads in a good part of a second, as it does for each token. */
+/**
+ * Total bytes of models above which the CPU is slow: it reads all of them for each token, which
+ * takes a good part of a second.
+ */
 const slow = 1.2e9;
 /** From this size on, free memory matters: many graphics cards have no more than 4 GB. */
 const large = 3e9;
 
-/** Undefined if the models fit. */
+/** Verdict on whether the models fit this machine; undefined if they fit. */
 export function verdict(need: Need, machine: Machine): Verdict | undefined {
   const running = whileRunning(need.memory, machine);
   if (running?.tone === "no") return running;

@@ -9,22 +9,27 @@ import { roughly } from "./figures.ts";
 
 /** A shorter time is not worth a sentence. */
 const leastMs = 3000;
-/** A sentence that is shown counts down to this. */
+/** Time in ms to the first words below which a shown sentence disappears. */
 const lastMs = 500;
 /** The rate of the present answer counts once it was observed for so long. */
 const observedMs = 1000;
-/** The time to read fewer tokens says more of the start than of the speed. */
+/** Minimum tokens of a measured reading: a shorter one says more of the start than of the speed. */
 const leastTokens = 16;
-/** The same where it is known only from the question to the end of one step. */
+/**
+ * Minimum tokens of a reading whose time is known only as a whole, from the question to its last
+ * step.
+ */
 const leastOfOneStep = 256;
-/** Share that earlier answers keep in a measurement. */
+/**
+ * Factor by which each new answer reduces the tokens and times of earlier ones in a measurement.
+ */
 const decay = 1 / 2;
 const mostSets = 16;
 
 const time = within(0, 1e9);
 /**
- * How fast a set of members was. Each one's speed is that beside the others: they run in parallel
- * or share a thread, and either way the slowest decides.
+ * Measured speed of a set of members. Each member's speed is its speed beside the others: they run
+ * in parallel or share a thread, and either way the slowest decides.
  */
 const pace = shape({
   /** By name: tokens that a member ran of its prompts, and the time from first to last. */
@@ -92,7 +97,10 @@ export interface Held {
   tokens: number;
 }
 
-/** How many of a conversation's tokens a member has still to run, by what it holds. */
+/**
+ * Number of a conversation's `tokens` that a member has still to run, estimated from the
+ * conversation in its cache (`held`).
+ */
 export function unread(tokens: number, messages: readonly Message[], held?: Held): number {
   if (!held) return tokens;
   const same = held.messages.findIndex(
@@ -110,7 +118,10 @@ const characters = (messages: readonly Message[]): number =>
 /** Tokens that each member has still to run, by name. */
 export type Runs = Readonly<Record<string, number>>;
 
-/** Time in which members of this pace have first words, after so many tokens each. */
+/**
+ * Time until members of this pace have first words, after each has run its tokens of `runs`;
+ * undefined if unknown.
+ */
 export function timeFor({ read, first }: Pace, runs: Runs): number | undefined {
   if (first === undefined) return undefined;
   const each = Object.entries(runs).map(([name, tokens]) => timeToRead(tokens, read[name]));
@@ -142,13 +153,19 @@ export class Foretelling {
   #first: number | undefined;
   /** Tokens that each member holds now. */
   readonly #prefixes = new Map<string, number>();
-  /** The measurement says nothing about other answers. */
+  /** Whether the measurement says nothing about other answers. */
   #spoilt: boolean;
-  /** The engine failed: the members read again, and how much is unknown. */
+  /**
+   * Whether the engine failed and was replaced. The members then read again, and how much they read
+   * is unknown.
+   */
   #reopened = false;
   #said = false;
 
-  /** `whole`: the answer begins with it; one that goes on takes its own time to the next words. */
+  /**
+   * `whole`: the answer is a new one. A continued answer takes its own time to the next words, so
+   * that it is not measured.
+   */
   constructor(pace: Pace | undefined, readers: readonly string[], now: number, whole = true) {
     this.#pace = pace;
     this.#readers = readers;
@@ -156,7 +173,10 @@ export class Foretelling {
     this.#spoilt = !whole;
   }
 
-  /** Sets how many tokens each reader has still to run; they begin now. */
+  /**
+   * Sets how many tokens each reader has still to run from `now` on. Does nothing once reading has
+   * begun.
+   */
   expect(runs: Runs, now: number): void {
     if (this.#steps.size > 0 || this.#begun) return;
     this.#runs = runs;
@@ -224,7 +244,8 @@ export class Foretelling {
       if (!this.#readers.includes(name) || run < leastTokens) continue;
       const steps = this.#steps.get(name);
       const span = steps && { tokens: steps.last.done - steps.first.done, ms: msOf(steps) };
-      // From the first step on, unless that was most of it: before it the answer may have waited.
+      // Measured from the end of the first step, since the answer may have waited before. If the
+      // first step ran more than half of the tokens, the whole time is measured instead.
       if (span && span.tokens * 2 >= run && span.ms > 0) read[name] = span;
       else if (run >= leastOfOneStep)
         read[name] = { tokens: run, ms: (steps?.last.at ?? begun.at) - this.#start };

@@ -295,7 +295,7 @@ class Page {
     if (await cameLater) await this.#showTabCost();
   }
 
-  /** Fetched by itself, since no first visit waits for it. */
+  /** Loads the forecast of first words: a script of its own, since no first visit waits for it. */
   async #loadFirstWords(): Promise<void> {
     const { keeper } = this.#session;
     const { FirstWords } = await import("./first-words.ts");
@@ -409,7 +409,10 @@ class Page {
       await this.#sharing?.offer(this.#key());
   }
 
-  /** The engine's tab has closed: an answer continues by itself in another engine. */
+  /**
+   * Handles the end of the tab that ran the engine. An answer under way continues by itself in
+   * another engine.
+   */
   #lost(fail: () => void): void {
     if (this.#answers.state === "idle") return void this.#startOver();
     this.#moved = true;
@@ -417,8 +420,8 @@ class Page {
   }
 
   /**
-   * The engine has failed. One that stopped while it loaded a member is started again without it; an
-   * answer under way does that by itself.
+   * Handles a failure of the engine. An engine that stopped while it loaded a member is started
+   * again without that member. An answer under way starts it again by itself.
    */
   async #failed(error: ConclaveError, loading?: Slot): Promise<void> {
     if (error.kind !== "Engine" || !loading)

@@ -14,7 +14,10 @@ export type SlotState = "waiting" | "loading" | "ready" | "failed" | "stopped" |
 export interface Slot extends Known {
   state: SlotState;
   takesPart: boolean;
-  /** Added without a request; leaves once a member of the visitor's own is ready. */
+  /**
+   * Whether the page added the member by itself. Such a member leaves once one of the visitor's own
+   * is ready.
+   */
   byDefault?: boolean | undefined;
   /** Palette index. */
   voice: number;
@@ -162,7 +165,7 @@ export class MembersPanel {
     card.phase = phase;
   }
 
-  /** The visitor stopped its download. */
+  /** Marks that the visitor stopped the member's download. */
   stopped(slot: Slot): void {
     slot.state = "stopped";
     this.show(slot);
@@ -171,7 +174,7 @@ export class MembersPanel {
       ?.failure.replaceChildren(el("p", { role: "status" }, "Stopped. What has arrived is kept."));
   }
 
-  /** It ended a tab, and is not loaded by itself. */
+  /** Shows that a member ended a tab, and is therefore not loaded by itself. */
   hold(slot: Slot, ending: Ending): void {
     this.wait(
       slot,
@@ -179,7 +182,7 @@ export class MembersPanel {
     );
   }
 
-  /** It is not loaded before the visitor wants it. */
+  /** Shows why a member is not loaded before the visitor wants it. */
   wait(slot: Slot, why: string): void {
     this.show(slot);
     this.#cards.get(slot)?.failure.replaceChildren(el("p", { role: "status", class: "held" }, why));

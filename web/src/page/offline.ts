@@ -47,7 +47,7 @@ const digests: Record<string, string> = { ...OFFLINE_FILES, ...OFFLINE_ONCE_USED
 /** Suffixes of the engine's optional builds: `engine-shared-relaxed.wasm`. */
 const builds = /(-(?:shared|relaxed))+(?=\.(js|wasm)$)/;
 const started = scope.location.search.slice(1).split("&");
-/** The same page's builds if memory may be shared after all, or not. */
+/** Builds that this page would start if its permission to share memory changed. */
 const otherwise = started.includes("shared")
   ? started.filter((build) => build !== "shared")
   : [...started, "shared"];
@@ -56,8 +56,8 @@ const mayStart = (path: string, builtFor: string[]): boolean =>
     .split("-")
     .every((build) => build === "" || builtFor.includes(build));
 /**
- * Whether the file belongs to a build that a page with these does not start: it starts the most
- * specialised one that it may.
+ * Whether the file belongs to a build that a page of the capabilities `builtFor` does not start. A
+ * page starts the most specialised build that it may.
  */
 const unused = (path: string, builtFor: string[]): boolean => {
   const others = Object.keys(digests).filter(

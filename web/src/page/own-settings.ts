@@ -57,7 +57,7 @@ export class OwnSettings {
     );
   }
 
-  /** Undefined if there are none. */
+  /** The visitor's instructions for every answer; undefined if there are none. */
   get instructions(): string | undefined {
     return this.#instructions.value.trim() || undefined;
   }

@@ -27,7 +27,10 @@ export interface RosterEvents {
   onBare: () => void;
   /** Progress of the loading, from 0 to 1. */
   onShare: (share: number) => void;
-  /** The engine has failed; `loading`: while it loaded this member, which the next one leaves out. */
+  /**
+   * Called when the engine has failed. `loading`: the member that it was loading, which the next
+   * engine leaves out.
+   */
   onFatal: (error: ConclaveError, loading?: Slot) => void;
 }
 
@@ -92,7 +95,7 @@ export class Roster {
     return this.slots.filter((slot) => slot.state === "ready" && slot.takesPart);
   }
 
-  /** Whether there is no free slot, nor one of a member that would leave. */
+  /** Whether all slots are taken by members that would not leave by themselves. */
   get full(): boolean {
     return this.slots.filter(({ byDefault }) => !byDefault).length >= mostMembers;
   }
@@ -156,7 +159,7 @@ export class Roster {
     await Promise.all(this.slots.map((slot) => this.load(slot)));
   }
 
-  /** The engine and its members are gone; the slots stay. */
+  /** Detaches the slots from an engine that is gone with its members. The slots stay. */
   detach(): void {
     this.#conclave = undefined;
     for (const slot of this.slots) {
@@ -460,7 +463,10 @@ const lacksFiles = ({ handles, source }: Slot): boolean =>
 /** Whether its model runs on this machine, in this page. */
 const isHere = ({ source }: Slot): boolean => source.remote === undefined && !source.builtIn;
 
-/** Its size in memory if it is loaded, else of its files. */
+/**
+ * A slot's member as a risk mark names it. Its size in bytes is that in memory if it is loaded,
+ * else that of its files.
+ */
 function riskOf({ source, entry, model, about }: Slot): AtRisk {
   const files = source.files?.reduce((sum, file) => sum + file.size, 0);
   const bytes = about

@@ -29,7 +29,7 @@ export interface SessionEvents extends Reactions {
   onLeave: () => void;
   /** Another conversation is shown, or other exchanges of it. */
   onShown: () => void;
-  /** A half-typed question is there again. */
+  /** Called with a half-typed question that is restored. */
   onDraft: (draft: Draft) => void;
   /** Makes a note to show with the answer to a question. */
   noteOn: (question: string) => HTMLElement | undefined;
@@ -38,7 +38,9 @@ export interface SessionEvents extends Reactions {
   onFailure: (message: string) => void;
 }
 
-/** A question that is asked. */
+/**
+ * A question to ask, with its file, its instructions, and the members and engine that answer it.
+ */
 export interface Question extends Asked {
   question: string;
   attached: Attachment | undefined;
@@ -72,7 +74,7 @@ export class Session {
   readonly #drafts = new Latest<{ id: string; draft: Draft }>(({ id, draft }) =>
     this.keeper.saveDraft(id, draft),
   );
-  /** First question of the conversation, if it was just taken out of it. */
+  /** Former first question of the conversation, if it was just taken out of the conversation. */
   #firstBefore: string | undefined;
   #changing = Promise.resolve();
   #id = newId();
@@ -215,12 +217,14 @@ export class Session {
     return { count: gone.length, bringBack };
   }
 
-  /** The conversation has another first question, which its title follows. */
+  /**
+   * Lets the conversation's title follow its first question, which changes from `before` to `now`.
+   */
   #retitle(before: string, now: string): void {
     void this.keeper.followQuestion(this.#id, before, now).then(() => this.#events.onChange());
   }
 
-  /** Removes exchanges, here and from what is kept; what is still to come of them is not kept. */
+  /** Removes exchanges from the page and from what is kept. Later events of them are not kept. */
   async #remove(gone: readonly Exchange[]): Promise<void> {
     const turns = gone.map((each) => this.#turns.get(each)!);
     for (const each of gone) {
@@ -244,7 +248,7 @@ export class Session {
     return taken;
   }
 
-  /** An answer has ended here; `error`: by this. */
+  /** Ends an answer of this tab. `error`: the failure that ended it. */
   settle(exchange: Exchange, error?: ConclaveError): void {
     const underWay = this.#underWay.get(exchange);
     if (!underWay) return;

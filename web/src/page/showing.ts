@@ -42,7 +42,9 @@ export async function showRecorded(host: HTMLElement): Promise<void> {
 
 /** Times in ms: from draft to draft, to the vote, to its result, to the next round. */
 const pace = { draft: 380, vote: 650, decide: 600, keep: 1300 };
-/** After so many rounds it is understood, and goes faster. */
+/**
+ * Number of rounds at the usual pace. Later ones are faster, since the visitor understands by then.
+ */
 const slow = 3;
 
 export class Showing {

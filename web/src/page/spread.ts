@@ -1,8 +1,8 @@
 /** Separates lines of equal value on a chart, so that none hides another. */
 
 /**
- * `rows[series][x]` with values closer than `gap` at one x moved `gap` apart around their mean, in
- * the order of the series. Missing values stay missing.
+ * Returns `rows[series][x]` with close values moved apart. Values closer than `gap` at one x are
+ * moved `gap` apart around their mean, in the order of the series. Missing values stay missing.
  */
 export function spread(rows: (number | null)[][], gap: number): (number | null)[][] {
   const moved = rows.map((row) => [...row]);

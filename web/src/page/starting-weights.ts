@@ -8,8 +8,8 @@ export const differ = (numbers: number[]): boolean =>
   numbers.length > 0 && Math.max(...numbers) > (1 + noticeable) * Math.min(...numbers);
 
 /**
- * Whether feedback has changed the ratio of weights in any round; `rows[member]` has them by round,
- * starting before the first, null after a member has left.
+ * Whether feedback has changed the ratio of weights in any round. `rows[member]` are the member's
+ * weights by round, beginning before the first round; null after the member has left.
  */
 export function haveMoved(rows: (number | null)[][]): boolean {
   const rounds = Math.max(0, ...rows.map((row) => row.length));

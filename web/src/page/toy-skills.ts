@@ -1,7 +1,9 @@
 /** Questions that the bundled toys were trained for, and a note on all others. */
 import { button, el } from "./dom.ts";
 
-/** The exercises that the bundled toys were trained on (crates/eval/src/skills), told by a question's words. */
+/**
+ * Patterns of questions that belong to the exercises of the bundled toys (crates/eval/src/skills).
+ */
 const skills = [
   /\d.*(?:[-+−]|plus|minus|add|subtract|sum|differ|less|more|and|times)/i,
   /\bhow many\b/i,

@@ -103,7 +103,7 @@ export class Turning {
       return turn.members.push(name) - 1;
     });
     if (this.accepted.length > 0) turn.continued = true;
-    // It goes on: an error or a stop before is past.
+    // The answer continues, so that an earlier error or stop no longer holds.
     delete turn.failure;
     turn.events = turn.events.filter(({ type }) => type !== "end");
   }

@@ -15,7 +15,7 @@ import { trustRow } from "./trust-row.ts";
 const dashes: number[][] = [[], [6, 4], [2, 3], [10, 3, 2, 3], [], [6, 4], [2, 3], [10, 3, 2, 3]];
 
 const height = 170;
-/** Lines closer than this in pixels are drawn this far apart: each is two wide. */
+/** Distance in pixels to which closer lines are moved apart: each line is two pixels wide. */
 const apart = 3;
 const top = (most: number): number => Math.min(1, Math.max(most * 1.15, 0.5));
 
@@ -32,7 +32,7 @@ export class WeightsChart {
   #plot: uPlot | undefined;
   #names: string[] = [];
   #voices: number[] = [];
-  /** Rounds, then each member's weights. */
+  /** Data of the chart: the round numbers, then a row of weights for each member. */
   #rows: (number | null)[][] = [];
 
   constructor(host: HTMLElement, onRound: (round: number) => void) {

@@ -190,11 +190,14 @@ export interface RoundsOptions {
   settings: Settings;
   /** Strength in a vote, NaN if unknown. */
   strengths: number[];
-  /** Whether it chats; the others are base models. */
+  /** Whether each member is a chat model; the others are base models. */
   chats: boolean[];
   /** Texts of the conversation's turns, the last being the question. */
   turns: string[];
-  /** Maximum tokens of the answer, each segment's in its writer's own tokenisation; stop texts. */
+  /**
+   * Limits of the answer: its maximum number of tokens, each segment counted in its writer's own
+   * tokenisation, and the texts that stop it.
+   */
   limits: { tokens?: number | undefined; stop?: readonly string[] };
   /** Members share a GPU, whose errors may surface in another member's move. */
   onOneDevice: boolean;
@@ -297,7 +300,10 @@ export interface CoreModule {
 
 /** The fused core's module; includes the arithmetic of the method for any core. */
 export interface EngineModule extends CoreModule {
-  /** `choices`: reported by an earlier engine on the same adapter; skips the measurement. */
+  /**
+   * `choices`: kernel choices that an earlier engine on the same adapter reported. With them the
+   * engine skips the measurement.
+   */
   Engine: { create(backend: Backend, choices?: Choices): Promise<FusedEngine> };
   Rounds: new (options: RoundsOptions) => Rounds;
   rules(): Rules;

@@ -41,7 +41,7 @@ export const scores = {
 const score = shape(scores);
 
 const roundCounters = shape({
-  /** Tokens of its prefix now. */
+  /** Number of tokens of the member's prefix after the round. */
   prefix: number,
   prefilled: number,
   drafted: number,
@@ -112,13 +112,14 @@ export const event = variant({
     abstained: list(number),
     candidates: list(candidate),
     /**
-     * `scores[i][j]`: verifier i's raw score of candidate j; an empty row for a member that
-     * abstained, or was not asked because the strongest was sure of its answer. Empty if fast mode
-     * accepted a candidate unverified.
+     * Raw scores: `scores[i][j]` is verifier i's score of candidate j. A row is empty if the member
+     * abstained, or was not asked because the strongest was sure of its answer. The list is empty
+     * if fast mode accepted a candidate unverified.
      */
     scores: list(list(score)),
     /**
-     * `scores`, normalised: every row sums to 1. Empty without a vote, as are totals and counts.
+     * `scores`, normalised: every row sums to 1. Without a vote, the shares, totals and counts are
+     * empty.
      */
     shares: list(list(number)),
     /**
@@ -144,7 +145,7 @@ export const event = variant({
      * with the same draft and the same ending.
      */
     writers: list(number),
-    /** After this round's feedback, by active member. */
+    /** Weights after this round's feedback, one for each active member. */
     weights: list(number),
     /** Members that leave the answer now, as indices. */
     exited: list(number),
@@ -154,17 +155,17 @@ export const event = variant({
      */
     text,
     ms: shape({ draft: number, verify: number }),
-    /** By active member. */
+    /** Tokens run and prefix, one entry for each active member. */
     counters: list(roundCounters),
   }),
   reopened: shape({ error: failure }),
   left: shape({ round: number, member: text, error: failure }),
   end: shape({
     /**
-     * Reason: `ended`, the winner ended the answer; `rounds` or `length`, a limit of the settings;
-     * `silence`, a round added no text; `repetition`, all members only repeat what is there;
-     * `context`, the last member's is full; `tokens` or `stop`, the caller's limits; `stopped`, by
-     * the caller.
+     * Reason for the end. `ended`: the winner ended the answer; `rounds` or `length`: a limit of
+     * the settings; `silence`: a round added no text; `repetition`: all members only repeat what is
+     * there; `context`: the last member's context is full; `tokens` or `stop`: the caller's limits;
+     * `stopped`: the caller stopped the answer.
      */
     stop: stopReason,
     /** The whole answer. */
@@ -190,7 +191,7 @@ type EventOf<T extends string> = Extract<Checked<typeof event>, { type: T }>;
  */
 export type ReadingEvent = EventOf<"reading">;
 /**
- * All have read the conversation.
+ * All members have read the conversation.
  *
  * @interface
  */

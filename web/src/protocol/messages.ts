@@ -64,7 +64,7 @@ const model = {
 export const modelAbout = shape(model);
 const remote = shape({ host: text, model: text, can: oneOf(...capabilities), note: text });
 const lives = shape({ ...model, core: optional(core), remote: optional(remote) });
-/** A member on a core of this machine, or on a server. */
+/** Description of a loaded member. Without `remote`, it must name the core that it runs on. */
 const about: Check<Checked<typeof lives>> = (data, path) => {
   const checked = lives(data, path);
   if (checked.remote === undefined) core(checked.core, `${path}.core`);

@@ -68,7 +68,7 @@ export async function answer(
   const strengths = members.map((member) => member.about().strength ?? Number.NaN);
   const chats = members.map((member) => member.about().template);
   const machine = new module.Rounds({
-    // A document may repeat itself, and one that is cut is none.
+    // A document may repeat itself, and a document that is cut short is invalid.
     settings: request.schema === undefined ? settings : { ...settings, maxRepeats: mostRepeats },
     strengths,
     chats,

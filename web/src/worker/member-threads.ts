@@ -112,7 +112,10 @@ export class MemberThreads {
     return this.#inUse.reduce((sum, { helpers }) => sum + 1 + helpers, 0);
   }
 
-  /** Threads with a member; a place may stay reserved for hours. */
+  /**
+   * Threads with a loaded member. Threads with only a reserved place are excluded, since a
+   * place may stay reserved for hours.
+   */
   get #inUse(): Thread[] {
     return this.#threads.filter(({ heap }) => heap > 0);
   }

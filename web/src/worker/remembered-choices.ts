@@ -12,7 +12,10 @@ const part = "choices.json";
 /** Maximum size of a valid file. */
 const mostBytes = 4096;
 
-/** `asATile`: rows from which a tile pays: never one, and at most 32, which fill it. */
+/**
+ * `of`: the adapter and kernels of the choices. `asATile`: number of rows from which a tile pays,
+ * from 2 to 32, which fill a tile.
+ */
 const kept = shape({ of: text, normInside: flag, asATile: optional(whole(2, 32)) });
 
 export class RememberedChoices {

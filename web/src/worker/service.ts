@@ -83,7 +83,7 @@ export interface Surroundings {
   /** Kept prefixes of system prompts. */
   prompts: Prompts;
   gpu: Gpu | undefined;
-  /** Measurements of earlier visits' engines. */
+  /** Kernel choices that engines of earlier visits measured. */
   choices: RememberedChoices;
   post: (reply: Reply) => void;
 }
@@ -114,7 +114,7 @@ export class Service {
   #threading: Promise<MemberThreads | undefined> | undefined;
   /** Open core; undefined without nested workers. */
   #openCore: OpenCore | undefined;
-  /** Timer of the idle time. */
+  /** Timer that keeps system prompts once it ends; see `idleMs`. */
   #idle: ReturnType<typeof setTimeout> | undefined;
   /** Undefined if prompts are not to be kept. */
   #prompts: KeptPrompts | undefined;

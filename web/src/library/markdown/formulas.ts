@@ -57,7 +57,8 @@ export function formulaAt(text: string, before = ""): number | undefined {
     return end < 0 || isEmpty ? undefined : end + close.length;
   }
   if (/[\w$\\]/.test(before)) return undefined;
-  // Within single dollars no space is next to one, as no word is after the last.
+  // Single dollars: no white space follows the opening dollar or precedes the closing one, and no
+  // word character or dollar follows the closing one.
   const found = /^\$(?![\s$])((?:\\[\s\S]|[^\\$])*?)(?<!\s)\$(?![\w$])/.exec(text);
   if (!found || isMoney(found[1] ?? "")) return undefined;
   return found[0].length;

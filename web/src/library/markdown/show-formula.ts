@@ -1,12 +1,12 @@
 /**
- * A formula in an answer: its source until the typesetter is there, which is fetched for the first
- * one, and for good if it can't be typeset.
+ * Shows a formula of an answer. The typesetter is fetched for the first formula; until it is
+ * loaded, the source is shown. A formula that can't be typeset stays as its source.
  */
 import type { typeset } from "./typeset.ts";
 
 export interface Formula {
   tex: string;
-  /** It stands on its own. */
+  /** Whether the formula is displayed on its own, not within a line of text. */
   display: boolean;
   /** As in the answer, with its marks. */
   source: string;
@@ -17,7 +17,10 @@ const shown = new WeakMap<Element, string>();
 let loaded: typeof typeset | undefined;
 let loading: Promise<typeof typeset> | undefined;
 
-/** Makes a formula the content of `host`, now or once it can. */
+/**
+ * Shows a formula as the content of `host`: typeset if the typesetter is loaded, else as its source
+ * until it is.
+ */
 export function showFormula(host: Element, formula: Formula): void {
   const { source } = formula;
   if (shown.get(host) === source) return;

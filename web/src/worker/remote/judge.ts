@@ -25,7 +25,7 @@ import { Late, type Limit } from "./server.ts";
 
 /** Late round of an answer at which it fails. */
 const lateRounds = 3;
-/** Time for a server to load the model before it answers. */
+/** Time in ms that a server has to load the model before it answers. */
 const joiningMs = 30_000;
 
 /** Time limit for probing its capabilities. */
@@ -62,7 +62,7 @@ export class Judge implements Member {
     draftTokens: 0,
     verifyTokens: 0,
   };
-  /** Candidates that can be kept. */
+  /** Candidates verified last, of which one can be kept. */
   #verified: readonly Candidate[] = [];
   #tokens: readonly number[] = [];
   #late = 0;
@@ -98,7 +98,10 @@ export class Judge implements Member {
     };
   }
 
-  /** An estimate of some four characters a token, without a request. */
+  /**
+   * Estimates the tokens of a conversation at some four characters each, without a request. Throws
+   * ContextFull if they do not fit the member's context.
+   */
   async measure(messages: Message[]): Promise<number> {
     const tokens = Math.ceil(
       messages.reduce((sum, { content }) => sum + content.length + 16, 0) / 4,
@@ -112,14 +115,14 @@ export class Judge implements Member {
     return tokens;
   }
 
-  /** The member's own server may cache system prompts. */
+  /** No key: system prompts are not kept here, since the member's own server may cache them. */
   systemKey(): undefined {}
 
   async giveSystem(): Promise<undefined> {}
 
   takePrefix(): void {}
 
-  /** Does not wait. */
+  /** Begins a conversation without waiting for a server. */
   async begin(
     messages: Message[],
     sampling: Sampling,

@@ -124,8 +124,8 @@ export const forcing = (tokens: readonly number[]): string =>
   `root ::= ${tokens.length === 0 ? '""' : tokens.map((token) => `<[${token}]>`).join(" ")}`;
 
 /**
- * After them a server ends with its likeliest end token: this leaves only the one that closes a
- * turn. Logits are some tens apart.
+ * Option for the server that leaves one end token, the one that closes a turn. Without it a server
+ * ends forced tokens with its likeliest end token. Logits are some tens apart.
  */
 export const endingBy = (token: number | undefined): object =>
   token === undefined ? {} : { logit_bias: [[token, 10_000]] };

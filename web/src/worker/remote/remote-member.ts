@@ -35,8 +35,8 @@ export class RemoteMember extends Judge {
   readonly #found: Found;
   readonly #timeoutMs: number;
   /**
-   * The answer has a form, to which its server's tokens can't be constrained from here: its drafts
-   * could break the document.
+   * Whether the answer has a form. The server's tokens can't be constrained to a form from here, so
+   * that the member's drafts could break the document.
    */
   #formed = false;
   /** The conversation as rendered for the server, while the others read theirs. */
@@ -160,7 +160,10 @@ export class RemoteMember extends Judge {
       : this.#force(candidates, settings, limit);
   }
 
-  /** Text so far as rendered for the server. Rendered again after a failure. */
+  /**
+   * The conversation as rendered for the server, followed by the answer so far. The conversation is
+   * rendered again if that failed before.
+   */
   async #prefix(limit: Limit): Promise<string> {
     const { renderer } = this.#found;
     if (!renderer) throw new RemoteFailure(`${this.name} only judges.`);
