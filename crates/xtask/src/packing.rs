@@ -33,13 +33,12 @@ pub fn crates(workspace: &Workspace) -> Result<()> {
     process::run(&mut pack)
 }
 
-/// Asks the bundled members through what was packed: by `examples/crate`, an empty project that
-/// depends on it, and by the tool.
+/// Asks the bundled members through what [`crates`] packed: by `examples/crate`, an empty project
+/// that depends on it, and by the tool.
 ///
 /// A workspace of the unpacked crates stands for the registry. It has this one's profiles and
 /// versions of dependencies, so that only the crates themselves are compiled again.
 pub fn asked(workspace: &Workspace) -> Result<()> {
-    crates(workspace)?;
     let folder = workspace.target.join("packed");
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
