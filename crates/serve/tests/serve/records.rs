@@ -188,7 +188,9 @@ fn each_request_is_a_line_and_is_counted_once_it_is_over() {
         let logged = lines.all();
         let line = logged.last().unwrap();
         assert!(line.contains(reason), "{options}: {line}");
-        assert!(!line.contains("hidden") && !line.contains("347"), "{line}");
+        // The line's time of day may hold any digits.
+        let secret = line.contains("hidden") || line.contains("347 + 85");
+        assert!(!secret, "{line}");
     }
     // An answer may be over before its client is gone.
     let hung_up = |_| {
