@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use conclave_model::{LoadOptions, Model, Sampler, Session};
+use conclave_rounds::read_json;
 use conclave_text::{ChatTemplate, Message, Tokenizer};
 use conclave_weights::{Checkpoint, Source};
 use serde_json::{Value, json};
@@ -134,8 +135,9 @@ pub async fn tokenize(args: &args::Tokenize) -> Result<Value, Failure> {
 /// `conclave template`.
 pub async fn template(args: &args::Template) -> Result<Value, Failure> {
     let messages = members::read(&args.messages)?;
-    let messages: Vec<Message> =
-        serde_json::from_slice(&messages).map_err(|source| Failure::Json {
+    let messages: Vec<Message> = read_json(&messages)
+        .and_then(serde_json::from_value)
+        .map_err(|source| Failure::Json {
             path: args.messages.clone(),
             source,
         })?;

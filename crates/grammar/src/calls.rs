@@ -130,16 +130,33 @@ impl Calls {
 }
 
 impl Function {
-    /// JSON schema of its arguments without fields that it does not name, unless it allows these
-    /// explicitly: small models would invent them without an end.
+    /// JSON schema of its arguments, an object without fields that the schema does not name, unless
+    /// it allows these explicitly: small models would invent them without an end.
     fn arguments(&self) -> String {
         let mut schema = self.parameters.clone();
-        if let Some(fields) = schema.as_object_mut()
-            && fields.contains_key("properties")
-            && !OTHER_FIELDS.iter().any(|name| fields.contains_key(*name))
-        {
-            fields.insert("additionalProperties".to_owned(), json!(false));
+        close(&mut schema);
+        if let Some(fields) = schema.as_object_mut() {
+            fields.insert("type".to_owned(), json!("object"));
         }
         schema.to_string()
+    }
+}
+
+/// Forbids fields that the schema of an object does not name, in each of its alternatives.
+fn close(schema: &mut Value) {
+    let Some(fields) = schema.as_object_mut() else {
+        return;
+    };
+    let has = |name: &str| fields.contains_key(name);
+    if !OTHER_FIELDS.iter().any(|name| has(name)) {
+        // Values that it lists, or requires without a name, have fields of their own.
+        if has("properties") || !["const", "enum", "required"].iter().any(|name| has(name)) {
+            fields.insert("additionalProperties".to_owned(), json!(false));
+        }
+    } else if !fields.contains_key("properties") {
+        for name in ["anyOf", "oneOf"] {
+            let alternatives = fields.get_mut(name).and_then(Value::as_array_mut);
+            alternatives.into_iter().flatten().for_each(close);
+        }
     }
 }

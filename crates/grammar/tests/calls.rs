@@ -112,6 +112,40 @@ fn a_mark_may_be_one_token_and_the_text_before_it_others() {
 }
 
 #[test]
+fn arguments_are_an_object_without_further_fields() {
+    let takes_arguments = |parameters: serde_json::Value, arguments: &str| {
+        let mut form = calls(true, false);
+        form.functions[1].parameters = parameters;
+        let begun = format!("<tool_call>\n{{\"name\": \"now\", \"arguments\": {arguments}");
+        takes(&form, &format!("{begun}}}\n</tool_call>"))
+    };
+    for parameters in [
+        json!({ "type": ["object", "null"], "properties": {} }),
+        json!({ "title": "Nothing" }),
+        json!({ "type": "object" }),
+        json!({ "properties": { "x": { "type": "string" } } }),
+        json!({ "anyOf": [{ "type": "object", "properties": { "x": {} } }, { "type": "null" }] }),
+    ] {
+        assert_eq!(
+            takes_arguments(parameters.clone(), "{}"),
+            Some(true),
+            "{parameters}"
+        );
+        for other in ["null", "5", "[]", "{\"made_up\": 1}"] {
+            assert_eq!(
+                takes_arguments(parameters.clone(), other),
+                None,
+                "{parameters}: {other}"
+            );
+        }
+    }
+    let any = json!({ "type": "object", "required": ["a"] });
+    assert_eq!(takes_arguments(any, "{\"a\": 1}"), Some(true));
+    let listed = json!({ "enum": [{ "a": 1 }] });
+    assert_eq!(takes_arguments(listed, "{\"a\": 1}"), Some(true));
+}
+
+#[test]
 fn an_unsupported_schema_is_found_by_its_function() {
     let mut form = calls(false, true);
     assert!(form.check().is_ok());

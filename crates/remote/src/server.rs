@@ -127,6 +127,8 @@ pub struct Server {
     patience: Duration,
     /// Its chats are limited by `max_completion_tokens`, as newer services want it.
     later_limit: AtomicBool,
+    /// It allows no other temperature than its own.
+    own_temperature: AtomicBool,
 }
 
 impl Server {
@@ -154,6 +156,7 @@ impl Server {
             mark: String::new(),
             patience: options.patience,
             later_limit: AtomicBool::new(false),
+            own_temperature: AtomicBool::new(false),
         };
         server.detect()?;
         Ok(server)
@@ -370,7 +373,7 @@ impl Server {
     }
 
     /// Asks for a chat's answer of at most `tokens`, by the name of that limit that the server
-    /// knows.
+    /// knows, and at the server's own temperature if it allows no other.
     fn limited(
         &self,
         url: &str,
@@ -379,20 +382,31 @@ impl Server {
         deadline: Deadline,
     ) -> Result<Value, RemoteError> {
         const NAMES: [&str; 2] = ["max_tokens", "max_completion_tokens"];
-        let later = self.later_limit.load(Ordering::Relaxed);
-        let name = |later| NAMES[usize::from(later)];
-        let post = |later| {
+        const TEMPERATURE: &str = "temperature";
+        let known = self.later_limit.load(Ordering::Relaxed);
+        let (mut later, mut own) = (known, self.own_temperature.load(Ordering::Relaxed));
+        loop {
+            let name = NAMES[usize::from(later)];
             let mut body = body.clone();
-            body[name(later)] = json!(tokens);
-            self.client.post(url, &body, deadline)
-        };
-        match post(later) {
-            Err(RemoteError::Refused { why, .. }) if why.contains(name(later)) => {
-                let answer = post(!later)?;
-                self.later_limit.store(!later, Ordering::Relaxed);
-                Ok(answer)
+            body[name] = json!(tokens);
+            if own && let Some(fields) = body.as_object_mut() {
+                fields.remove(TEMPERATURE);
             }
-            outcome => outcome,
+            match self.client.post(url, &body, deadline) {
+                Err(RemoteError::Refused { why, .. }) if later == known && why.contains(name) => {
+                    later = !later;
+                }
+                Err(RemoteError::Refused { why, .. }) if !own && why.contains(TEMPERATURE) => {
+                    own = true;
+                }
+                outcome => {
+                    if outcome.is_ok() {
+                        self.later_limit.store(later, Ordering::Relaxed);
+                        self.own_temperature.store(own, Ordering::Relaxed);
+                    }
+                    return outcome;
+                }
+            }
         }
     }
 

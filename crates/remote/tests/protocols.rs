@@ -226,6 +226,34 @@ fn the_limit_has_the_name_that_a_server_knows() {
     );
 }
 
+#[test]
+fn a_server_with_one_temperature_judges_at_it() {
+    let (url, asked) = replay(
+        r#"[
+            {"path": "/v1/models", "answer": {"data": [{"id": "m"}]}},
+            {"path": "/v1/chat/completions", "body": {"max_completion_tokens": 16, "temperature": 0}, "status": 400,
+             "answer": {"error": {"message": "Unsupported value: 'temperature' does not support 0 with this model."}}},
+            {"path": "/v1/chat/completions", "body": {"max_completion_tokens": 16},
+             "answer": {"choices": [{"message": {"content": "A"}}]}},
+            {"path": "/v1/chat/completions", "status": 400,
+             "answer": {"error": {"message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'."}}}
+        ]"#,
+    );
+    let mut member = Remote::new("far", connect(&url, None));
+    assert_eq!(member.server().abilities(), Abilities::JudgesOnly);
+    member.begin(asks("Well?"), Drawing::greedy());
+    asked.lock().unwrap().clear();
+    let both = [candidate("Yes", true), candidate("No", true)];
+    assert_eq!(futures(member.verify(&both, true)).unwrap().len(), 2);
+    let asked = asked.lock().unwrap();
+    assert!(
+        asked
+            .iter()
+            .all(|(_, body)| body.get("temperature").is_none())
+            && !asked.is_empty()
+    );
+}
+
 /// Waits for a move, which runs on its own thread.
 fn futures<T>(work: impl Future<Output = T>) -> T {
     use std::task::{Context, Poll, Waker};

@@ -29,12 +29,12 @@ pub enum Question<'a> {
 }
 
 impl<'a> Question<'a> {
-    /// The conversation with the beginning of its answer, unless it is a bare text.
-    fn conversation(self) -> Option<(&'a [Message], &'a str)> {
+    /// The conversation with the beginning of its answer, or the bare text.
+    fn conversation(self) -> Result<(&'a [Message], &'a str), &'a str> {
         match self {
-            Self::Conversation(messages) => Some((messages, "")),
-            Self::Begun(messages, begun) => Some((messages, begun)),
-            Self::Text(_) => None,
+            Self::Conversation(messages) => Ok((messages, "")),
+            Self::Begun(messages, begun) => Ok((messages, begun)),
+            Self::Text(text) => Err(text),
         }
     }
 }
@@ -171,6 +171,11 @@ pub enum AnswerError {
         "members behind servers can't be held to a schema, and no other is asked; add a member whose model runs here, or ask for words"
     )]
     NoForm,
+    /// All members that are asked only judge.
+    #[error(
+        "only members that judge are asked, and none that drafts; ask another, or the ensemble"
+    )]
+    NoDrafter,
 }
 
 /// The members' answer to the request; `watch` observes it.
@@ -191,7 +196,7 @@ pub async fn answer<M: TakePart>(
     let strengths: Vec<f64> = members.iter().map(TakePart::strength).collect();
     let chats: Vec<bool> = members.iter().map(TakePart::chats).collect();
     query.trust(&strengths, &chats)?;
-    if let Some((messages, _)) = ask.question.conversation() {
+    if let Ok((messages, _)) = ask.question.conversation() {
         query.ask(messages.iter().map(|message| message.content.as_str()));
     }
     let mut said = Answer {
@@ -230,8 +235,8 @@ pub async fn answer<M: TakePart>(
     Ok(said)
 }
 
-/// Members that can't read the conversation, with their errors, as long as one that drafts can.
-/// Whether the conversation fits is known at once; reading it may take minutes.
+/// Members that can't read the question, with their errors, as long as one that drafts can. Whether
+/// it fits is known at once; reading it may take minutes.
 async fn measure<M: TakePart>(
     members: &mut [M],
     ask: &Ask<'_>,
@@ -241,12 +246,16 @@ async fn measure<M: TakePart>(
         member.hold(form).map_err(named(member.name()))?;
     }
     let mut unable = BTreeMap::new();
-    if let Some((messages, begun)) = ask.question.conversation() {
-        for (index, member) in members.iter_mut().enumerate() {
-            member.begin_with(begun);
-            if let Err(error) = member.measure(messages).await {
-                unable.insert(index, error);
+    for (index, member) in members.iter_mut().enumerate() {
+        let measured = match ask.question.conversation() {
+            Ok((messages, begun)) => {
+                member.begin_with(begun);
+                member.measure(messages).await
             }
+            Err(text) => member.measure_text(text),
+        };
+        if let Err(error) = measured {
+            unable.insert(index, error);
         }
     }
     let mut able = (0..members.len()).filter(|index| !unable.contains_key(index));
@@ -255,8 +264,11 @@ async fn measure<M: TakePart>(
     {
         return Err(named(members[index].name())(error));
     }
-    if ask.form.is_some() && !members.iter().any(TakePart::drafts) {
-        return Err(AnswerError::NoForm);
+    if !members.iter().any(TakePart::drafts) {
+        return Err(match ask.form {
+            Some(_) => AnswerError::NoForm,
+            None => AnswerError::NoDrafter,
+        });
     }
     Ok(unable)
 }

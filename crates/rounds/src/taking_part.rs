@@ -76,6 +76,14 @@ pub trait TakePart {
     /// A conversation that does not fit, or that its template refuses.
     async fn measure(&self, messages: &[Message]) -> Result<usize, MoveError>;
 
+    /// Number of tokens of a bare text; runs nothing.
+    ///
+    /// # Errors
+    /// A text that does not fit; [`MoveError::Unknown`] for a member that only converses.
+    fn measure_text(&self, _text: &str) -> Result<usize, MoveError> {
+        Err(MoveError::Unknown("continue a bare text"))
+    }
+
     /// Renders a conversation by its template, up to where the answer begins or, after
     /// [`begin_with`](Self::begin_with), continues.
     ///
@@ -229,6 +237,10 @@ impl TakePart for Member {
 
     async fn measure(&self, messages: &[Message]) -> Result<usize, MoveError> {
         Ok(self.measure(messages)?)
+    }
+
+    fn measure_text(&self, text: &str) -> Result<usize, MoveError> {
+        Ok(self.measure_text(text)?)
     }
 
     fn render(&self, messages: &[Message]) -> Result<String, MoveError> {
@@ -479,6 +491,10 @@ impl TakePart for AnyMember {
 
     async fn measure(&self, messages: &[Message]) -> Result<usize, MoveError> {
         its!(self, member => TakePart::measure(&**member, messages).await)
+    }
+
+    fn measure_text(&self, text: &str) -> Result<usize, MoveError> {
+        its!(self, member => TakePart::measure_text(&**member, text))
     }
 
     fn render(&self, messages: &[Message]) -> Result<String, MoveError> {

@@ -185,6 +185,7 @@ impl From<AnswerError> for ApiError {
                 Self { message, ..error }
             }
             AnswerError::NoForm => Self::format(&error),
+            AnswerError::NoDrafter => Self::option("model", error.to_string()),
             AnswerError::Settings(_) | AnswerError::Round(_) => Self::internal(error.to_string()),
         }
     }

@@ -30,6 +30,7 @@ mod metrics;
 mod openapi;
 mod options;
 mod queue;
+mod recent;
 mod record;
 mod reply;
 mod responses;

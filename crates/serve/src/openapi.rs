@@ -179,6 +179,7 @@ fn schemas(models: &[String]) -> Value {
             "input": { "anyOf": [text, { "type": "array", "minItems": 1, "items": any }] },
             "instructions": text, "max_output_tokens": limit, "tools": response_tools,
             "tool_choice": choice, "parallel_tool_calls": flag, "text": any, "metadata": any,
+            "previous_response_id": text, "store": flag,
         })),
         "ResponseReply": object(
             &["id", "object", "created_at", "status", "model", "output", "usage"],
@@ -238,6 +239,7 @@ mod tests {
 
     use super::*;
     use crate::options::Options;
+    use crate::recent::Recent;
     use crate::{chat, completions, embeddings, responses};
 
     /// An example of a value of a schema.
@@ -247,6 +249,8 @@ mod tests {
             "messages" => return json!([{ "role": "user", "content": "Well?" }]),
             "tool_choice" => return json!("auto"),
             "text" | "response_format" => return json!({}),
+            // As if there were none.
+            "previous_response_id" => return json!(""),
             _ => {}
         }
         let schema = schema.get("anyOf").map_or(schema, |either| &either[0]);
@@ -286,7 +290,13 @@ mod tests {
                     "TextRequest" => {
                         Options::request(bytes.as_bytes(), &models, sampling, completions::read)
                     }
-                    _ => Options::request(bytes.as_bytes(), &models, sampling, responses::read),
+                    _ => {
+                        let own = |options: &mut Options| {
+                            let asked = responses::read(options, &Recent::default())?;
+                            Ok((asked.task, asked.tokens))
+                        };
+                        Options::request(bytes.as_bytes(), &models, sampling, own)
+                    }
                 };
                 assert!(read.is_ok(), "{request}: {body}: {:?}", read.err());
             }

@@ -46,6 +46,8 @@ pub(crate) struct Common {
     pub stop: Vec<String>,
     pub stream: bool,
     pub include_usage: bool,
+    /// The stream tells how far members have read the question.
+    pub progress: bool,
     pub user: String,
 }
 
@@ -225,6 +227,7 @@ impl Options {
             stop: self.stop()?,
             stream,
             include_usage: self.stream_options(stream)?,
+            progress: self.take("return_progress") == Some(Value::Bool(true)),
             user,
         })
     }

@@ -1,6 +1,8 @@
 //! Replies in the format of OpenAI's API, whole or streamed. The field `conclave` extends it, as in
 //! the page's library (`web/src/library/openai.ts`).
 
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -57,7 +59,11 @@ impl Head {
         Self {
             kind,
             id: match kind {
-                Kind::Response => format!("{prefix}_{:x}{number:x}", now.as_nanos()),
+                // Whoever knows it may refer to the response: a keyed hash can't be guessed.
+                Kind::Response => format!(
+                    "{prefix}_{:016x}{number:x}",
+                    RandomState::new().hash_one(now)
+                ),
                 _ => format!("{prefix}-{:x}-{number:x}", now.as_nanos()),
             },
             created: now.as_secs(),
@@ -201,7 +207,7 @@ pub(crate) async fn whole(
     let mut times = None;
     while let Some(event) = events.recv().await {
         match event {
-            Event::Begun { .. } | Event::Rendered(_) | Event::Embedded(_) => {}
+            Event::Begun { .. } | Event::Read { .. } | Event::Rendered(_) | Event::Embedded(_) => {}
             Event::Text { text, vote, .. } => {
                 content.push_str(&text);
                 segments.extend(vote.map(|vote| vote.segment(&text)));
@@ -337,6 +343,12 @@ impl Chunks {
                     }
                     _ => Vec::new(),
                 }
+            }
+            Some(Event::Read { choice, progress }) => {
+                let nothing = Delta::Other(json!({}));
+                let mut chunk = self.head.chunk(choice, nothing, None, Value::Null);
+                chunk["prompt_progress"] = progress;
+                vec![chunk.to_string()]
             }
             Some(Event::Rendered(_) | Event::Embedded(_)) => Vec::new(),
             Some(Event::Text { choice, text, vote }) => {

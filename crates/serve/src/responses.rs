@@ -1,11 +1,13 @@
 //! Requests to `/v1/responses`: a conversation as a list of items.
 
 use conclave_member::Message;
+use conclave_rounds::read_json;
 use serde_json::{Map, Value, json};
 
 use crate::chat;
 use crate::error::ApiError;
 use crate::options::{Options, Tokens, is_empty};
+use crate::recent::Recent;
 use crate::tools;
 use crate::work::{Chat, Task};
 
@@ -13,8 +15,8 @@ mod reply;
 
 pub(crate) use reply::{Items, whole};
 
-/// Options that refer to what a server keeps between requests; this one keeps nothing.
-const KEPT: [&str; 3] = ["conversation", "previous_response_id", "prompt"];
+/// Options that refer to what clients have stored on a server; this one stores nothing for them.
+const STORED: [&str; 2] = ["conversation", "prompt"];
 
 /// Options of Chat Completions, with their names here.
 const MISNAMED: [(&str, &str); 4] = [
@@ -41,7 +43,7 @@ fn repeated() -> Map<String, Value> {
         "reasoning": { "effort": null, "summary": null },
         "safety_identifier": null,
         "service_tier": "default",
-        "store": false,
+        "store": true,
         "temperature": null,
         "text": { "format": { "type": "text" } },
         "tool_choice": "auto",
@@ -57,28 +59,35 @@ fn repeated() -> Map<String, Value> {
     }
 }
 
-/// Returns the options that the response repeats. It does not store anything, whatever is asked.
+/// Returns the options that the response repeats.
 pub(crate) fn echo(body: &[u8]) -> Map<String, Value> {
-    let asked: Value = serde_json::from_slice(body).unwrap_or_default();
+    let asked = read_json(body).unwrap_or_default();
     let mut echo = repeated();
     for (name, value) in &mut echo {
-        match asked.get(name).filter(|asked| !asked.is_null()) {
-            Some(asked) if name != "store" => value.clone_from(asked),
-            _ => {}
+        if let Some(asked) = asked.get(name).filter(|asked| !asked.is_null()) {
+            value.clone_from(asked);
         }
     }
     echo
 }
 
-/// Takes the conversation, its tools and the token limit.
+/// A request.
+pub(crate) struct Asked {
+    pub task: Task,
+    pub tokens: Option<usize>,
+    /// Conversation without the instructions.
+    pub input: Vec<Message>,
+}
+
+/// Takes the conversation, which may refer to `recent` responses, its tools and the token limit.
 ///
 /// # Errors
 /// 400 with the option's name.
-pub(crate) fn read(options: &mut Options) -> Result<(Task, Option<usize>), ApiError> {
-    for name in KEPT {
+pub(crate) fn read(options: &mut Options, recent: &Recent) -> Result<Asked, ApiError> {
+    for name in STORED {
         if options.take(name).is_some() {
             let message = format!(
-                "The server keeps no responses, so that `{name}` names nothing. Send the whole conversation as `input`."
+                "The server stores nothing, so that `{name}` names nothing. Send the whole conversation as `input`."
             );
             return Err(ApiError::option(name, message));
         }
@@ -94,14 +103,16 @@ pub(crate) fn read(options: &mut Options) -> Result<(Task, Option<usize>), ApiEr
     let schema = schema.map_err(ApiError::of_text_format)?;
     let tools = tools::read(options, schema.as_ref())?;
     let instructions = options.text("instructions")?;
-    let mut messages = match options.take("input") {
-        Some(Value::String(text)) => vec![Message::new("user", text)],
-        Some(Value::Array(items)) if !items.is_empty() => conversation(items)?,
+    let mut input = earlier(options, recent)?;
+    match options.take("input") {
+        Some(Value::String(text)) => input.push(Message::new("user", text)),
+        Some(Value::Array(items)) if !items.is_empty() => read_items(items, recent, &mut input)?,
         _ => {
             let message = "`input` has to be a text, or a list of at least one item.";
             return Err(ApiError::option("input", message));
         }
-    };
+    }
+    let mut messages = input.clone();
     if let Some(text) = instructions.filter(|text| !text.is_empty()) {
         match messages.first_mut().filter(|first| first.role == "system") {
             Some(system) => system.content = format!("{text}\n\n{}", system.content),
@@ -115,7 +126,33 @@ pub(crate) fn read(options: &mut Options) -> Result<(Task, Option<usize>), ApiEr
         tools,
         logprobs: None,
     });
-    Ok((task, tokens.and_then(Tokens::limit)))
+    Ok(Asked {
+        task,
+        tokens: tokens.and_then(Tokens::limit),
+        input,
+    })
+}
+
+/// Takes `previous_response_id`; returns the conversation with that response.
+fn earlier(options: &mut Options, recent: &Recent) -> Result<Vec<Message>, ApiError> {
+    const PREVIOUS: &str = "previous_response_id";
+    let id = options.text(PREVIOUS)?.filter(|id| !id.is_empty());
+    let Some(id) = id else {
+        return Ok(Vec::new());
+    };
+    let Some(response) = recent.response(&id) else {
+        let message = format!(
+            "The response `{id}` is not there any more: the server keeps recent ones, in memory, unless `store` is false. Send the whole conversation as `input`."
+        );
+        let error = ApiError {
+            code: Some("previous_response_not_found"),
+            ..ApiError::option(PREVIOUS, message)
+        };
+        return Err(error.quoting(&id));
+    };
+    let mut messages = response.input;
+    read_items(response.output, recent, &mut messages)?;
+    Ok(messages)
 }
 
 /// Takes options without effect here, and refuses values that would have one.
@@ -162,12 +199,24 @@ fn text_format(options: &mut Options) -> Result<Option<Value>, ApiError> {
     })
 }
 
-/// Reads the items of a conversation.
-fn conversation(items: Vec<Value>) -> Result<Vec<Message>, ApiError> {
-    let mut messages: Vec<Message> = Vec::with_capacity(items.len());
+/// Reads the items of a conversation, which go on after `messages`.
+fn read_items(
+    items: Vec<Value>,
+    recent: &Recent,
+    messages: &mut Vec<Message>,
+) -> Result<(), ApiError> {
     for (at, mut item) in items.into_iter().enumerate() {
         let place = &format!("input[{at}]");
         let wrong = |message: String| ApiError::at(place, message);
+        if item["type"] == "item_reference" {
+            let id = item["id"].as_str().unwrap_or_default();
+            item = recent.item(id).ok_or_else(|| {
+                wrong(format!(
+                    "`{place}` refers to `{id}`, which is not there any more: the server keeps recent items, in memory, unless `store` is false. Send the item itself."
+                ))
+                .quoting(id)
+            })?;
+        }
         let kind = item.get("type").and_then(Value::as_str);
         match kind.unwrap_or("message") {
             "message" => messages.push(chat::message(place, item)?),
@@ -213,7 +262,7 @@ fn conversation(items: Vec<Value>) -> Result<Vec<Message>, ApiError> {
     }
     match messages.is_empty() {
         true => Err(ApiError::option("input", "`input` has no message.")),
-        false => Ok(messages),
+        false => Ok(()),
     }
 }
 
@@ -226,8 +275,11 @@ mod tests {
     fn read_all(body: &Value) -> Result<Chat, ApiError> {
         let models = ["conclave".to_owned()];
         let body = body.to_string();
-        match Options::request(body.as_bytes(), &models, Sampling::default(), read)?.1 {
-            (Task::Chat(chat), _) => Ok(chat),
+        let recent = Recent::default();
+        let own = |options: &mut Options| read(options, &recent);
+        let (_, asked) = Options::request(body.as_bytes(), &models, Sampling::default(), own)?;
+        match asked.task {
+            Task::Chat(chat) => Ok(chat),
             _ => unreachable!("it is a conversation"),
         }
     }
@@ -281,7 +333,7 @@ mod tests {
             (
                 json!({ "conversation": "conv_1" }),
                 "conversation",
-                "keeps no",
+                "stores nothing",
             ),
             (json!({ "background": true }), "background", "Leave"),
             (json!({ "truncation": "auto" }), "truncation", "Leave"),
@@ -289,7 +341,7 @@ mod tests {
             (
                 json!({ "input": [{ "type": "item_reference", "id": "x" }] }),
                 "input",
-                "item_reference",
+                "refers to `x`",
             ),
             (
                 json!({ "input": [{ "role": "user", "content": [{ "type": "input_image" }] }] }),

@@ -24,6 +24,7 @@ use crate::error::{ApiError, in_json};
 use crate::metrics::{self, Metrics};
 use crate::options::{Common, MOST_CHOICES, Options};
 use crate::queue::Queue;
+use crate::recent::Recent;
 use crate::record::{Record, recorded};
 use crate::reply::{self, Chunks, Head, Kind};
 use crate::turns::Client;
@@ -47,6 +48,7 @@ pub(crate) struct Shared {
     pub slowest: Duration,
     /// Number of requests so far.
     pub requests: AtomicU64,
+    pub recent: Arc<Recent>,
     /// Load time of the members, in seconds since 1970.
     pub created: u64,
 }
@@ -163,14 +165,17 @@ async fn create_response(
     Extension(record): Extension<Arc<Record>>,
     Asked(body): Asked,
 ) -> Result<Response, ApiError> {
-    let read = Options::request(&body, &shared.models, shared.drawn(), responses::read)?;
-    if read.0.choices > 1 {
+    let own = |options: &mut Options| responses::read(options, &shared.recent);
+    let (common, asked) = Options::request(&body, &shared.models, shared.drawn(), own)?;
+    if common.choices > 1 {
         let message = "A response is one answer. Leave `n` out, or ask /v1/chat/completions.";
         return Err(ApiError::option("n", message));
     }
-    let stream = read.0.stream;
+    let stream = common.stream;
+    let read = (common, (asked.task, asked.tokens));
     let (head, events) = shared.ask(Kind::Response, from, record, read)?;
-    let items = responses::Items::new(head, responses::echo(&body));
+    let echo = responses::echo(&body);
+    let items = responses::Items::new(head, echo, asked.input, &shared.recent);
     match stream {
         true => streaming::streamed(items, events).await,
         false => responses::whole(items, events).await,
@@ -281,6 +286,7 @@ impl Shared {
             thinking: common.thinking,
             limits,
             choices: common.choices,
+            progress: common.progress && common.stream,
             events: sender,
             record,
         };
@@ -375,6 +381,7 @@ mod tests {
             keyed: false,
             slowest: Duration::from_millis(20),
             requests: AtomicU64::new(0),
+            recent: Arc::default(),
             created: 0,
         };
         let access = Access {

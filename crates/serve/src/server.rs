@@ -173,6 +173,7 @@ impl Server {
             keyed: self.access.key.is_some(),
             slowest: connections::SILENCE,
             requests: AtomicU64::new(0),
+            recent: Arc::default(),
             created: now.unwrap_or_default().as_secs(),
         });
         let router = router(shared, Arc::new(self.access));

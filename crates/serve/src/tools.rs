@@ -189,7 +189,15 @@ fn tool(at: usize, tool: Value) -> Result<Tool, ApiError> {
         _ => String::new(),
     };
     let parameters = match fields.remove("parameters") {
-        Some(Value::Object(schema)) if !schema.is_empty() => Value::Object(schema),
+        Some(Value::Object(schema)) if !schema.is_empty() => {
+            if !may_be_an_object(&schema) {
+                let message = format!(
+                    "The `parameters` of `{name}` have to be a schema of type `object`: a call has its arguments by name."
+                );
+                return Err(error(message).quoting(&name));
+            }
+            Value::Object(schema)
+        }
         // No parameters.
         None | Some(Value::Null | Value::Object(_)) => {
             json!({ "type": "object", "properties": {} })
@@ -204,6 +212,18 @@ fn tool(at: usize, tool: Value) -> Result<Tool, ApiError> {
         description,
         parameters,
     })
+}
+
+/// Whether a schema is of objects by `type`, `enum` and `const`, as far as it has them.
+fn may_be_an_object(schema: &Map<String, Value>) -> bool {
+    let kind = match schema.get("type") {
+        None => true,
+        Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "object"),
+        Some(kind) => kind == "object",
+    };
+    let values = schema.get("enum").and_then(Value::as_array);
+    let mut values = values.into_iter().flatten().chain(schema.get("const"));
+    kind && values.all(Value::is_object)
 }
 
 fn is_name(name: &str) -> bool {
@@ -369,6 +389,16 @@ mod tests {
                 json!({ "tools": [{ "type": "function", "name": "a", "parameters": 5 }] }),
                 "tools",
                 "schema",
+            ),
+            (
+                json!({ "tools": [{ "type": "function", "name": "a", "parameters": { "type": "array" } }] }),
+                "tools",
+                "`object`",
+            ),
+            (
+                json!({ "tools": [{ "type": "function", "name": "a", "parameters": { "enum": [1, 2] } }] }),
+                "tools",
+                "`object`",
             ),
             (
                 json!({ "tools": [{ "type": "function", "name": "a" }, { "type": "function", "name": "a" }] }),

@@ -41,6 +41,8 @@ pub(crate) struct Job {
     pub limits: Limits,
     /// Number of answers to each conversation or text, each with its own seed; at least 1.
     pub choices: usize,
+    /// Reading is told as it goes on.
+    pub progress: bool,
     /// Closed when the client disconnects.
     pub events: UnboundedSender<Event>,
     pub record: Arc<Record>,
@@ -61,6 +63,7 @@ impl Job {
             thinking: None,
             limits: Limits::default(),
             choices: 1,
+            progress: false,
             events,
             record,
         }
@@ -163,6 +166,11 @@ impl Task {
 /// Events of an answer, in order: segments and end of each choice, then the end of all.
 #[derive(Debug)]
 pub(crate) enum Event {
+    /// A member has read some of a choice's question.
+    Read {
+        choice: usize,
+        progress: Value,
+    },
     /// The members have begun this choice.
     Begun {
         choice: usize,
@@ -521,6 +529,7 @@ impl<M: TakePart> Run<'_, M> {
             choice,
             names: &self.names[asked.clone()],
             echoed,
+            reading: job.progress.then(Instant::now),
             begun: false,
             bytes: 0,
             missing: Vec::new(),

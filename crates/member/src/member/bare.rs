@@ -25,6 +25,16 @@ pub struct JudgedToken {
 }
 
 impl Member {
+    /// Tokens of a bare text as this member reads it. Runs nothing.
+    ///
+    /// # Errors
+    /// As [`begin_text_while`](Self::begin_text_while), without the backend's.
+    pub fn measure_text(&self, text: &str) -> Result<usize, MemberError> {
+        let (tokens, _) = self.nearest(&Prompt::trusted(text))?;
+        self.session.check_prompt(tokens.len())?;
+        Ok(tokens.len())
+    }
+
     /// Reads a bare text to be continued, as [`begin_while`](Self::begin_while) reads a
     /// conversation. Text that spells a control token is that token; the text is trusted like a
     /// template.

@@ -8,7 +8,7 @@ const HINTS: &str = "cache_prompt cache_salt dry_allowed_length dry_base \
     dry_penalty_last_n dry_sequence_breakers dynatemp_exponent id_slot include_reasoning \
     keep_alive metadata mirostat_eta mirostat_tau n_keep num_ctx parallel_tool_calls prediction \
     priority prompt_cache_key prompt_cache_retention provider reasoning reasoning_effort \
-    reasoning_format repeat_last_n repetition_penalty_range request_id return_progress \
+    reasoning_format repeat_last_n repetition_penalty_range request_id \
     safety_identifier separate_reasoning service_tier slot_id store stream_reasoning \
     timings_per_token ttl usage verbosity xtc_threshold";
 

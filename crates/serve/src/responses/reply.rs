@@ -1,13 +1,17 @@
 //! Replies of `/v1/responses`, whole or as the events that OpenAI's clients expect. Both come from one
 //! account of the answer's items.
 
+use std::sync::Arc;
+
 use axum::response::sse;
 use axum::response::{IntoResponse, Json, Response};
+use conclave_member::Message;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::calls::{CallReader, Piece};
 use crate::error::ApiError;
+use crate::recent::{self, Recent};
 use crate::reply::{Head, finish_of};
 use crate::streaming::Writer;
 use crate::work::{Event, Missing};
@@ -25,6 +29,8 @@ pub(crate) struct Items {
     /// Number of the next event.
     number: u64,
     over: bool,
+    /// Keeps the response with its conversation, unless the client has asked not to.
+    keep: Option<(Arc<Recent>, Vec<Message>)>,
 }
 
 /// Collects the reply into one object.
@@ -63,8 +69,15 @@ impl Writer for Items {
 }
 
 impl Items {
-    /// Begins an answer; `echo` are the options that the response repeats.
-    pub fn new(head: Head, echo: Map<String, Value>) -> Self {
+    /// Begins an answer to the conversation `input`, kept as one of the `recent` if `store` is true
+    /// in `echo`, the options that the response repeats.
+    pub fn new(
+        head: Head,
+        echo: Map<String, Value>,
+        input: Vec<Message>,
+        recent: &Arc<Recent>,
+    ) -> Self {
+        let stores = echo.get("store").is_some_and(|store| *store == true);
         let mut response = Map::new();
         for (name, value) in [
             ("id", json!(head.id)),
@@ -89,6 +102,7 @@ impl Items {
             segments: Vec::new(),
             number: 0,
             over: false,
+            keep: stores.then(|| (Arc::clone(recent), input)),
         }
     }
 
@@ -102,7 +116,7 @@ impl Items {
                     self.push(&mut told, kind, json!({ "response": response }));
                 }
             }
-            Some(Event::Rendered(_) | Event::Embedded(_)) => {}
+            Some(Event::Read { .. } | Event::Rendered(_) | Event::Embedded(_)) => {}
             Some(Event::Text { text, vote, .. }) => {
                 self.segments.extend(vote.map(|vote| vote.segment(&text)));
                 for piece in self.reader.push(&text) {
@@ -143,6 +157,10 @@ impl Items {
                 self.response.insert("usage".to_owned(), usage);
                 let output = std::mem::take(&mut self.output);
                 self.response.insert("output".to_owned(), json!(output));
+                if let Some((recent, input)) = self.keep.take() {
+                    let id = self.head.id.clone();
+                    recent.keep(recent::Response { id, input, output });
+                }
                 let kind = match self.response["status"] == "incomplete" {
                     true => "response.incomplete",
                     false => "response.completed",

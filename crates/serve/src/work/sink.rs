@@ -1,8 +1,10 @@
 //! The events of one answer, sent to its client round by round.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use conclave_rounds::{Left, Round, Watch};
+use serde_json::json;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{Event, Missing, Vote};
@@ -27,6 +29,8 @@ pub(super) struct EventSink<'a> {
     pub echoed: &'a str,
     /// Names of the members asked.
     pub names: &'a [String],
+    /// Time at which reading began, if its progress is told.
+    pub reading: Option<Instant>,
     pub begun: bool,
     /// Bytes of text sent.
     pub bytes: usize,
@@ -52,6 +56,20 @@ impl EventSink<'_> {
 }
 
 impl Watch for EventSink<'_> {
+    fn reading(&mut self, member: &str, done: usize, total: usize) {
+        if let Some(started) = self.reading {
+            // With the names of llama.cpp's server.
+            let progress = json!({
+                "member": member, "processed": done, "total": total, "cache": 0,
+                "time_ms": started.elapsed().as_millis() as u64,
+            });
+            let _ = self.events.send(Event::Read {
+                choice: self.choice,
+                progress,
+            });
+        }
+    }
+
     fn round(&mut self, round: &Round, text: &str) {
         if !self.begun {
             self.begun = true;

@@ -58,13 +58,13 @@ fn count(metrics: &str, name: &str) -> Option<f64> {
 
 #[test]
 fn each_request_is_a_line_and_is_counted_once_it_is_over() {
+    let stage = Stage::alone(config(), Settings::default(), members);
     let lines = Lines::default();
     let writer = lines.clone();
     tracing_subscriber::fmt()
         .with_ansi(false)
         .with_writer(move || writer.clone())
         .init();
-    let stage = Stage::with_members(config(), Settings::default(), members);
     let question = "What is 347 + 85? ".repeat(8);
     let options = json!({ "max_tokens": 8 });
     let answer = stage.chat(&question, options.clone());

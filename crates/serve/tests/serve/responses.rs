@@ -77,7 +77,7 @@ fn a_response_says_what_a_chat_says() {
     );
     assert!(response["id"].as_str().unwrap().starts_with("resp_"));
     assert_eq!(response["metadata"], json!({ "page": "1" }));
-    assert_eq!(response["store"], false, "nothing is kept");
+    assert_eq!(response["store"], true);
     let [item] = &response["output"].as_array().unwrap()[..] else {
         panic!("{response}");
     };
@@ -230,6 +230,74 @@ fn a_call_is_an_item_of_its_own() {
     respond(
         &stage,
         json!({ "input": input, "tools": paint(), "max_output_tokens": 4 }),
+    );
+}
+
+#[test]
+fn a_recent_response_is_gone_on_from_by_its_id() {
+    let stage = Stage::new();
+    let brief = json!({ "temperature": 0, "max_output_tokens": 12 });
+    let ask = |options: Value| {
+        let mut all = brief.clone();
+        for (name, value) in options.as_object().unwrap() {
+            all[name] = value.clone();
+        }
+        respond(&stage, all)
+    };
+    let first = ask(json!({ "instructions": "Be brief." }));
+    let item = &first["output"][0];
+    let text = &item["content"][0]["text"];
+    let said = |role: &str, content: &Value| json!({ "role": role, "content": content });
+    let more = json!("And 5 + 4?");
+    let wanted = ask(json!({
+        "input": [said("user", &json!(SUM)), said("assistant", text), said("user", &more)],
+    }));
+    let by_response = ask(json!({ "previous_response_id": first["id"], "input": more }));
+    let reference = json!({ "type": "item_reference", "id": item["id"] });
+    let by_item = ask(json!({
+        "input": [said("user", &json!(SUM)), reference, said("user", &more)],
+    }));
+    for told in [&by_response, &by_item] {
+        let content = |response: &Value| response["output"][0]["content"].clone();
+        assert_eq!(content(told), content(&wanted));
+        assert_eq!(told["usage"], wanted["usage"]);
+    }
+    // Each response holds all before it; a stream's is kept, too.
+    let streamed = json!({ "previous_response_id": by_response["id"], "max_output_tokens": 2 });
+    let streamed = events(&stage, streamed).pop().unwrap()["response"].clone();
+    let last = ask(json!({ "previous_response_id": streamed["id"], "max_output_tokens": 1 }));
+    let tokens = |response: &Value| response["usage"]["input_tokens"].as_u64().unwrap();
+    assert!(tokens(&last) > tokens(&streamed) && tokens(&streamed) > tokens(&by_response));
+    let unkept = ask(json!({ "store": false }));
+    assert_eq!(
+        (&first["store"], &unkept["store"]),
+        (&json!(true), &json!(false))
+    );
+    for options in [
+        json!({ "previous_response_id": unkept["id"] }),
+        json!({ "input": [{ "type": "item_reference", "id": unkept["output"][0]["id"] }] }),
+    ] {
+        let (status, told) = stage.post(RESPONSES, &body(options));
+        let message = told["error"]["message"].as_str().unwrap();
+        assert!(
+            status == 400 && message.contains("not there any more"),
+            "{told}"
+        );
+    }
+    // Half a surrogate and a byte order mark change nothing of what is repeated.
+    let raw = format!(
+        "\u{feff}{}",
+        r#"{"input":"\ud83d","max_output_tokens":2,"metadata":{"k":"v"}}"#
+    );
+    let response = agent()
+        .post(stage.url(RESPONSES))
+        .content_type("application/json")
+        .send(&raw);
+    let told = response.unwrap().body_mut().read_to_string().unwrap();
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(
+        (&told["max_output_tokens"], &told["metadata"]["k"]),
+        (&json!(2), &json!("v"))
     );
 }
 

@@ -14,6 +14,7 @@ use conclave_weights::Memory;
 use serde_json::{Value, json};
 
 const CHAT: &str = "/v1/chat/completions";
+const TEXT: &str = "/v1/completions";
 
 /// Gemma 2's: no system message, and turns that alternate.
 const STRICT: &str = "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}\
@@ -112,6 +113,48 @@ fn a_member_that_cannot_read_a_conversation_leaves_it_to_the_others() {
     // The failure does not affect a request that the member can read.
     let (_, next) = stage.post(CHAT, &said(&[("user", "Well?")]));
     assert_eq!(next["conclave"].get("left"), None, "{next}");
+}
+
+#[test]
+fn a_member_that_cannot_read_a_text_leaves_it_to_the_others() {
+    let stage = served(&[("Ada", 1024, None), ("Juno", 64, None)]);
+    let long = "The fox sleeps. ".repeat(20);
+    let body = |model: &str| json!({ "model": model, "prompt": long, "max_tokens": 5 });
+    let (status, answer) = stage.post(TEXT, &body("conclave"));
+    assert_eq!(status, 200, "{answer}");
+    let left = answer["conclave"]["left"].as_array().unwrap();
+    assert_eq!((left.len(), &left[0]["member"]), (1, &json!("Juno")));
+    let error = left[0]["error"].as_str().unwrap();
+    assert!(error.contains("context of 64"), "{error}");
+    let (status, told) = stage.post(TEXT, &body("Juno"));
+    let told = told["error"]["message"].as_str().unwrap();
+    assert!(status == 400 && told.contains("context of 64"), "{told}");
+}
+
+#[test]
+fn a_member_that_only_judges_is_not_asked_to_draft() {
+    let stage = Stage::with_members(config(), Settings::default(), move || {
+        let drafts = Arc::new(AtomicUsize::new(0));
+        let moody = |member| Moody::new(member, Duration::ZERO, Gate::new().way(), &drafts);
+        let mut members: Vec<_> = bundled().into_iter().map(moody).collect();
+        members[1].judges = true;
+        members
+    });
+    let mut body = said(&[("user", SUM)]);
+    body["model"] = json!("Quill");
+    for (address, body) in [
+        (CHAT, body),
+        ("/v1/responses", json!({ "model": "Quill", "input": SUM })),
+        (TEXT, json!({ "model": "Quill", "prompt": SUM })),
+    ] {
+        let (status, told) = stage.post(address, &body);
+        assert_eq!(status, 400, "{told}");
+        let told = told["error"]["message"].as_str().unwrap();
+        assert!(told.contains("ask another"), "{told}");
+    }
+    let (status, answer) = stage.post(TEXT, &json!({ "prompt": SUM, "max_tokens": 2 }));
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(answer["conclave"]["left"][0]["member"], "Quill");
 }
 
 #[test]

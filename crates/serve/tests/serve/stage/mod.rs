@@ -43,12 +43,48 @@ pub fn bundled() -> Vec<Member> {
     NAMES.iter().map(load).collect()
 }
 
+/// Servers that run in this process: their number, or [`ALONE`].
+static RUNNING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
+
+/// One server whose test reads the log, which is the process's.
+const ALONE: usize = usize::MAX;
+
+/// A server's place among those that run.
+struct Turn;
+
+impl Turn {
+    fn any() -> Self {
+        let running = RUNNING.0.lock().unwrap();
+        *RUNNING
+            .1
+            .wait_while(running, |count| *count == ALONE)
+            .unwrap() += 1;
+        Self
+    }
+
+    fn alone() -> Self {
+        let running = RUNNING.0.lock().unwrap();
+        *RUNNING.1.wait_while(running, |count| *count > 0).unwrap() = ALONE;
+        Self
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut running = RUNNING.0.lock().unwrap();
+        *running = if *running == ALONE { 0 } else { *running - 1 };
+        RUNNING.1.notify_all();
+    }
+}
+
 /// The server's thread, joined when dropped.
 pub struct Stage {
     pub address: SocketAddr,
     agent: ureq::Agent,
     stop: Option<oneshot::Sender<()>>,
     running: Option<JoinHandle<()>>,
+    /// Given up after the server has ended.
+    _turn: Turn,
 }
 
 /// Defaults of most tests.
@@ -81,6 +117,24 @@ impl Stage {
         settings: Settings,
         members: impl FnOnce() -> Vec<M> + Send + 'static,
     ) -> Self {
+        Self::start(config, settings, members, Turn::any())
+    }
+
+    /// The same, with no other server in this process, whose requests would be logged, too.
+    pub fn alone<M: TakePart>(
+        config: Config,
+        settings: Settings,
+        members: impl FnOnce() -> Vec<M> + Send + 'static,
+    ) -> Self {
+        Self::start(config, settings, members, Turn::alone())
+    }
+
+    fn start<M: TakePart>(
+        config: Config,
+        settings: Settings,
+        members: impl FnOnce() -> Vec<M> + Send + 'static,
+        turn: Turn,
+    ) -> Self {
         let server = Server::bind(config).unwrap();
         let address = server.address();
         let (stop, stopped) = oneshot::channel();
@@ -100,6 +154,7 @@ impl Stage {
             agent: agent(),
             stop: Some(stop),
             running: Some(running),
+            _turn: turn,
         }
     }
 
@@ -314,6 +369,8 @@ pub struct Moody {
     breaks: bool,
     /// It behaves like a remote member whose server does not answer.
     pub late: bool,
+    /// It behaves like a member whose server only judges.
+    pub judges: bool,
 }
 
 /// Word at which a [`Moody`] member fails.
@@ -328,6 +385,7 @@ impl Moody {
             drafts: Arc::clone(drafts),
             breaks: false,
             late: false,
+            judges: false,
         }
     }
 }
@@ -349,6 +407,17 @@ impl TakePart for Moody {
 
     async fn measure(&self, messages: &[Message]) -> Result<usize, MoveError> {
         TakePart::measure(&self.member, messages).await
+    }
+
+    fn measure_text(&self, text: &str) -> Result<usize, MoveError> {
+        match self.judges {
+            true => Err(MoveError::Unknown("continue a bare text")),
+            false => TakePart::measure_text(&self.member, text),
+        }
+    }
+
+    fn drafts(&self) -> bool {
+        !self.judges
     }
 
     fn hold(&mut self, form: Option<FormOf<'_>>) -> Result<(), MoveError> {
