@@ -5,7 +5,15 @@
  */
 import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
-import { cosineSimilarity, embedMany, generateText, Output, streamText, tool } from "ai";
+import {
+  cosineSimilarity,
+  embedMany,
+  generateText,
+  type ModelMessage,
+  Output,
+  streamText,
+  tool,
+} from "ai";
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { z } from "zod";
@@ -45,6 +53,17 @@ for (const [name, model] of Object.entries(models)) {
     let streamed = "";
     for await (const part of textStream) streamed += part;
     assert.equal(streamed, text);
+  });
+
+  test(`${name}: a conversation goes on from the messages of an answer`, async () => {
+    const first = { role: "user" as const, content: prompt };
+    const { text, response } = await generateText({ model, messages: [first], ...brief });
+    const next = { role: "user" as const, content: "And 5 + 4?" };
+    const ask = (messages: ModelMessage[]) => generateText({ model, messages, ...brief });
+    const again = await ask([first, ...response.messages, next]);
+    const said = await ask([first, { role: "assistant", content: text }, next]);
+    assert.equal(again.text, said.text);
+    assert.deepEqual(again.usage.inputTokens, said.usage.inputTokens);
   });
 
   test(`${name}: a tool is called, and its result read`, async () => {

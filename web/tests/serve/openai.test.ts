@@ -268,8 +268,25 @@ test("a response is the client's, whole and by its events", async () => {
   const final = await stream.finalResponse();
   assert.equal(final.output_text, whole.output_text);
   assert.deepEqual(final.usage, whole.usage);
+  const brief = { model, temperature: 0, max_output_tokens: 20 };
+  const next = await client.responses.create({
+    ...brief,
+    input: "And 5 + 4?",
+    previous_response_id: whole.id,
+  });
+  const said = await client.responses.create({
+    ...brief,
+    input: [
+      { role: "user", content: input },
+      { role: "assistant", content: whole.output_text },
+      { role: "user", content: "And 5 + 4?" },
+    ],
+  });
+  assert.equal(next.output_text, said.output_text);
+  assert.deepEqual(next.usage, said.usage);
+  const unkept = await client.responses.create({ ...brief, input, store: false });
   await assert.rejects(
-    client.responses.create({ model, input, previous_response_id: whole.id }),
+    client.responses.create({ ...brief, input, previous_response_id: unkept.id }),
     (error) => error instanceof OpenAI.BadRequestError && error.param === "previous_response_id",
   );
 });
