@@ -43,6 +43,7 @@ mod spelling;
 mod steps_json;
 mod table;
 mod template;
+mod template_files;
 mod template_functions;
 mod template_json;
 mod tokenizer;

@@ -9,17 +9,17 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use conclave_weights::{Description, HuggingFace, Metadata, Value as Metadatum};
+use conclave_weights::{Description, HuggingFace, Metadata};
 use minijinja::machinery::{CodeGenerator, Instructions, eval, make_string_output, parse};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, Error, UndefinedBehavior};
-use serde_json::Value as Json;
 
 use crate::fallback;
 use crate::hugging_face::named_tokens;
 use crate::metered::metered;
 use crate::prompt::alternating;
+use crate::template_files;
 use crate::template_functions::{self, Refusal};
 use crate::tools::{are_used, cut_written_out, written_out};
 use crate::{Message, Prompt, TextError, Tokenizer, Tool, ToolCall};
@@ -56,26 +56,19 @@ pub struct ChatTemplate {
 }
 
 impl ChatTemplate {
-    /// The template in `tokenizer.chat_template`; a fallback if the file has none.
+    /// The template in `tokenizer.chat_template`; a fallback if the file has none, or a blank one.
     ///
     /// # Errors
     /// [`TextError::TemplateSyntax`] with the line, if it is no valid Jinja.
     pub fn from_gguf(metadata: &Metadata, tokenizer: &Tokenizer) -> Result<Self, TextError> {
-        let unnamed = metadata.opt_str("tokenizer.chat_template")?;
-        let named = metadata.iter().filter_map(|(key, value)| {
-            let name = key.strip_prefix("tokenizer.chat_template.")?;
-            match value {
-                Metadatum::String(template) => Some((name, template.as_str())),
-                _ => None,
-            }
-        });
-        let own = unnamed.or_else(|| best(named.collect()));
+        let own = template_files::in_metadata(metadata)?;
         Self::new(own, gguf_tokens(tokenizer), false, tokenizer)
     }
 
     /// The template of a Hugging Face folder: `chat_template.jinja`, else the one in
     /// `tokenizer_config.json`, else one elsewhere in the folder; of several the one named
-    /// "default", else the first that is not for tools. A fallback if there is none.
+    /// "default", else the first that is not for tools. Blank ones do not count. A fallback if there
+    /// is none.
     ///
     /// # Errors
     /// As [`ChatTemplate::from_gguf`].
@@ -83,15 +76,11 @@ impl ChatTemplate {
         files: &HuggingFace,
         tokenizer: &Tokenizer,
     ) -> Result<Self, TextError> {
-        let config = files.tokenizer_config.as_ref();
-        let listed = config.and_then(|config| config.get("chat_template"));
-        let listed = listed.into_iter().chain(&files.other_templates);
-        let own = files.chat_template.as_deref();
-        let own = own.or_else(|| listed.into_iter().find_map(among));
+        let own = template_files::in_folder(files);
         Self::new(own, folder_tokens(files), own.is_some(), tokenizer)
     }
 
-    /// Creates a template from a source that replaces the model's own.
+    /// Creates a template from a source that replaces the model's own; a fallback if it is blank.
     ///
     /// # Errors
     /// As [`ChatTemplate::from_gguf`].
@@ -100,12 +89,11 @@ impl ChatTemplate {
         description: &Description,
         tokenizer: &Tokenizer,
     ) -> Result<Self, TextError> {
+        let own = template_files::filled(source);
         match description {
-            Description::Gguf(_) => {
-                Self::new(Some(source), gguf_tokens(tokenizer), false, tokenizer)
-            }
+            Description::Gguf(_) => Self::new(own, gguf_tokens(tokenizer), false, tokenizer),
             Description::HuggingFace(files) => {
-                Self::new(Some(source), folder_tokens(files), true, tokenizer)
+                Self::new(own, folder_tokens(files), own.is_some(), tokenizer)
             }
         }
     }
@@ -140,7 +128,7 @@ impl ChatTemplate {
         environment.set_fuel(Some(STEPS));
         environment.set_recursion_limit(RECURSION);
         template_functions::add(&mut environment);
-        let plain = without_generation_tags(source);
+        let plain = without_generation_tags(&newlines(source));
         compile(&plain).map_err(|error| TextError::TemplateSyntax {
             line: error.line().unwrap_or(0),
             reason: match is_of_go(source) {
@@ -350,40 +338,6 @@ impl ChatTemplate {
     }
 }
 
-/// Returns the chat template from a JSON value: a string or a list of named ones.
-fn among(listed: &Json) -> Option<&str> {
-    match listed {
-        Json::String(template) => Some(template),
-        Json::Object(named) => {
-            let named = named.iter();
-            best(
-                named
-                    .filter_map(|(name, one)| Some((name.as_str(), one.as_str()?)))
-                    .collect(),
-            )
-        }
-        Json::Array(named) => {
-            let named = named.iter().filter_map(|one| {
-                let text = |field| one.get(field).and_then(Json::as_str);
-                Some((text("name")?, text("template")?))
-            });
-            best(named.collect())
-        }
-        _ => None,
-    }
-}
-
-/// Returns the named template for a plain conversation.
-fn best<'a>(named: Vec<(&str, &'a str)>) -> Option<&'a str> {
-    let rank = |name: &str| match name {
-        "default" => 0,
-        "tool_use" | "rag" => 2,
-        _ => 1,
-    };
-    let best = named.into_iter().min_by_key(|(name, _)| rank(name));
-    best.map(|(_, template)| template)
-}
-
 /// Returns the named tokens of a GGUF file's template.
 fn gguf_tokens(tokenizer: &Tokenizer) -> Vec<(String, String)> {
     let named = [
@@ -491,6 +445,11 @@ fn syntax() -> SyntaxConfig {
     syntax.trim_blocks(true).lstrip_blocks(true);
     // Only delimiters can be refused, and these are Jinja's own.
     syntax.build().unwrap_or_default()
+}
+
+/// Ends all lines alike, as Jinja does.
+fn newlines(source: &str) -> String {
+    source.replace("\r\n", "\n").replace('\r', "\n")
 }
 
 /// Replaces transformers' `{% generation %}` blocks, which mark an assistant's text for training,

@@ -2,7 +2,7 @@
 //! templates.
 
 use conclave_text::{ChatTemplate, Message, TextError, Tokenizer};
-use conclave_weights::{Gguf, HuggingFace, Metadata, Value};
+use conclave_weights::{Description, Gguf, HuggingFace, Metadata, Value};
 use serde_json::json;
 
 fn metadata() -> Metadata {
@@ -196,4 +196,65 @@ fn templates_are_found_wherever_models_keep_them() {
     ));
     assert!(writes("own", &of_folder(json!("own"), json!(["json"]))));
     assert!(!of_folder(json!(null), json!([{}])).is_own());
+}
+
+/// A question that a template of spaces would drop is asked by the next template, or by the
+/// fallback.
+#[test]
+fn blank_templates_count_as_absent() {
+    let mut metadata = metadata();
+    let tokenizer = Tokenizer::from_gguf(&metadata).unwrap();
+    let asks = |template: &ChatTemplate| {
+        let prompt = template.render(&[Message::new("user", "Why?")], true);
+        !template.is_own() && prompt.unwrap().text().contains("Why?")
+    };
+    for blank in ["", " \n", "\u{feff}", "\u{feff}\r\n\t"] {
+        assert!(asks(&template(blank).unwrap()), "{blank:?}");
+        metadata.set("tokenizer.chat_template", Value::String(blank.to_owned()));
+        for (name, text) in [("default", blank), ("chat", "chat")] {
+            metadata.set(
+                &format!("tokenizer.chat_template.{name}"),
+                Value::String(text.to_owned()),
+            );
+        }
+        let named = ChatTemplate::from_gguf(&metadata, &tokenizer).unwrap();
+        assert!(writes("chat", &named), "{blank:?}");
+
+        let folder = |jinja: &str, config: serde_json::Value, other: serde_json::Value| {
+            let files = HuggingFace {
+                chat_template: Some(jinja.to_owned()),
+                tokenizer_config: Some(json!({ "chat_template": config })),
+                other_templates: vec![other],
+                ..HuggingFace::default()
+            };
+            ChatTemplate::from_hugging_face(&files, &tokenizer).unwrap()
+        };
+        let list = json!([{ "name": "default", "template": blank }]);
+        assert!(asks(&folder(blank, json!(blank), json!({ "x": blank }))));
+        assert!(writes("b", &folder(blank, json!("b"), json!("c"))));
+        assert!(writes("c", &folder(blank, json!(blank), json!("c"))));
+        assert!(writes("c", &folder(blank, list, json!({ "x": "c" }))));
+
+        let description = Description::HuggingFace(HuggingFace::default());
+        let replaced = ChatTemplate::from_source(blank, &description, &tokenizer).unwrap();
+        assert!(asks(&replaced), "{blank:?}");
+    }
+}
+
+#[test]
+fn a_template_s_lines_end_as_in_jinja_and_have_no_mark_before_them() {
+    for (source, wanted) in [
+        ("\u{feff}a\r\nb\r\n", "a\nb"),
+        ("{% if true %}\r\na{% endif %}\r\n", "a"),
+        ("a\rb\r\n\r\n{{ 'c\r\nd' }}", "a\nb\n\nc\nd"),
+        (
+            "{% for m in messages %}\r\n  {% if m %}\r\n{{ m.content }}\r\n  {% endif %}\r\n{% endfor %}",
+            "Hi\n",
+        ),
+    ] {
+        assert_eq!(rendered(source).as_deref(), Ok(wanted), "{source:?}");
+    }
+    let prompt = template("{{ messages[0].content }}\r\n.").unwrap();
+    let prompt = prompt.render(&[Message::new("user", "a\r\nb")], true);
+    assert_eq!(prompt.unwrap().text(), "a\r\nb\n.");
 }
