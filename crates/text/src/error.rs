@@ -67,19 +67,19 @@ pub enum TextError {
         "it has no chat template, and can't be told of tools; leave it out, or give it a template (`--template` of the tool)"
     )]
     NoTools,
-    /// The chat template is no valid Jinja.
+    /// The chat template is no valid Jinja, or uses an unknown filter, test or function.
     #[error(
         "`tokenizer.chat_template`, line {line}: {reason}; the model's template cannot be used, give it another (`--template` of the tool)"
     )]
     TemplateSyntax {
         /// Line of the template, from 1.
         line: usize,
-        /// The parser's message.
+        /// The parser's message, or the interpreter's.
         reason: String,
     },
     /// The chat template failed on these messages.
     #[error(
-        "`tokenizer.chat_template`, line {line}: {reason}; try without system message, or another model"
+        "`tokenizer.chat_template`, line {line}: {reason}; try without system message, or give the model another template (`--template` of the tool)"
     )]
     TemplateFailed {
         /// Line of the template, from 1.

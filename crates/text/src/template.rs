@@ -13,7 +13,7 @@ use conclave_weights::{Description, HuggingFace, Metadata};
 use minijinja::machinery::{CodeGenerator, Instructions, eval, make_string_output, parse};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Value;
-use minijinja::{AutoEscape, Environment, Error, UndefinedBehavior};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 
 use crate::fallback;
 use crate::hugging_face::named_tokens;
@@ -36,6 +36,9 @@ const RECURSION: usize = 64;
 /// Maximum bytes of a prompt beyond ten times the messages.
 const OUTPUT: usize = 1 << 20;
 
+/// Question whose text shows that a template asks it; filters change no digits.
+const PROBE: &str = "2079461853";
+
 /// A model's chat template, ready to render.
 pub struct ChatTemplate {
     environment: Environment<'static>,
@@ -48,6 +51,8 @@ pub struct ChatTemplate {
     own: bool,
     /// Its output is the whole prompt.
     whole: bool,
+    /// Its messages' contents are lists of parts.
+    parts: bool,
     /// Finder of control tokens, shared with the tokenizer.
     controls: std::sync::Arc<crate::controls::Finder>,
     source: String,
@@ -59,7 +64,8 @@ impl ChatTemplate {
     /// The template in `tokenizer.chat_template`; a fallback if the file has none, or a blank one.
     ///
     /// # Errors
-    /// [`TextError::TemplateSyntax`] with the line, if it is no valid Jinja.
+    /// [`TextError::TemplateSyntax`] with the line, if it is no valid Jinja, or can't render a
+    /// question because it uses an unknown filter, test or function.
     pub fn from_gguf(metadata: &Metadata, tokenizer: &Tokenizer) -> Result<Self, TextError> {
         let own = template_files::in_metadata(metadata)?;
         Self::new(own, gguf_tokens(tokenizer), false, tokenizer)
@@ -136,7 +142,7 @@ impl ChatTemplate {
                 false => reason(&error),
             },
         })?;
-        Ok(Self {
+        let mut template = Self {
             environment,
             tokens,
             thinking: None,
@@ -144,10 +150,33 @@ impl ChatTemplate {
             writes_calls: OnceLock::new(),
             own: own.is_some(),
             whole,
+            parts: false,
             controls: tokenizer.control_finder(),
             source: source.to_owned(),
             plain,
-        })
+        };
+        template.parts = template.takes_parts()?;
+        Ok(template)
+    }
+
+    /// Whether it drops contents that are no lists of parts, as templates of models that also see
+    /// images do: `[{"type": "text", "text": "Why?"}]`.
+    ///
+    /// # Errors
+    /// [`TextError::TemplateSyntax`] if it can't render a question.
+    fn takes_parts(&mut self) -> Result<bool, TextError> {
+        let asked = [Message::new("user", PROBE)];
+        let is_asked = |prompt: &Prompt| prompt.text().contains(PROBE);
+        let plain = self.render(&asked, true);
+        if plain.as_ref().is_ok_and(is_asked) || plain == Err(TextError::TemplateEndless) {
+            return Ok(false);
+        }
+        self.parts = true;
+        match (self.render(&asked, true), plain) {
+            (Ok(prompt), _) if is_asked(&prompt) => Ok(true),
+            (_, Err(error @ TextError::TemplateSyntax { .. })) => Err(error),
+            _ => Ok(false),
+        }
     }
 
     /// Whether the model file has a template of its own.
@@ -186,8 +215,8 @@ impl ChatTemplate {
     ///
     /// # Errors
     /// [`TextError::TemplateRefused`] if the template calls `raise_exception`,
-    /// [`TextError::TemplateEndless`] if it exceeds its limits, [`TextError::TemplateFailed`]
-    /// otherwise.
+    /// [`TextError::TemplateEndless`] if it exceeds its limits, [`TextError::TemplateSyntax`] if it
+    /// uses an unknown filter, test or function, [`TextError::TemplateFailed`] otherwise.
     pub fn render(
         &self,
         messages: &[Message],
@@ -212,7 +241,7 @@ impl ChatTemplate {
         };
         let marked: Vec<_> = messages
             .iter()
-            .map(|message| message.value(&mut mark))
+            .map(|message| message.value(self.parts, &mut mark))
             .collect();
         let tools = match tools {
             [] => Value::from(()),
@@ -311,7 +340,7 @@ impl ChatTemplate {
         add_generation_prompt: bool,
     ) -> Result<Prompt, TextError> {
         let outcome = self.render(messages, add_generation_prompt);
-        if let Err(TextError::TemplateRefused { .. } | TextError::TemplateFailed { .. }) = outcome {
+        if matches!(&outcome, Err(error) if *error != TextError::TemplateEndless) {
             for fold in [false, true] {
                 let adapted = self.render(&alternating(messages, fold), add_generation_prompt);
                 if adapted.is_ok() {
@@ -387,7 +416,7 @@ impl Marks {
             tool.value(&mut keep);
         }
         for message in messages {
-            message.value(&mut keep);
+            message.value(false, &mut keep);
         }
         let free = |fence: &char| !texts.iter().any(|text| text.contains(*fence));
         // 65,534 characters: no conversation that fits a context has them all.
@@ -494,13 +523,16 @@ fn failure(error: &Error) -> TextError {
             };
         }
         let kind = current.downcast_ref::<Error>().map(Error::kind);
-        if kind == Some(minijinja::ErrorKind::OutOfFuel) {
+        if kind == Some(ErrorKind::OutOfFuel) {
             return TextError::TemplateEndless;
         }
         cause = current.source();
     }
-    TextError::TemplateFailed {
-        line: error.line().unwrap_or(0),
-        reason: reason(error),
+    let (line, reason) = (error.line().unwrap_or(0), reason(error));
+    match error.kind() {
+        ErrorKind::UnknownFilter | ErrorKind::UnknownTest | ErrorKind::UnknownFunction => {
+            TextError::TemplateSyntax { line, reason }
+        }
+        _ => TextError::TemplateFailed { line, reason },
     }
 }

@@ -82,11 +82,16 @@ impl ToolCall {
 }
 
 impl Message {
-    /// The value that templates take.
-    pub(crate) fn value(&self, mark: Mark<'_>) -> Value {
+    /// The value that templates take; with `parts`, its content is a list of one part.
+    pub(crate) fn value(&self, parts: bool, mark: Mark<'_>) -> Value {
+        let mut content = Value::from(mark(&self.content));
+        if parts {
+            let part = [("type", Value::from("text")), ("text", content)];
+            content = Value::from(vec![Value::from_pairs(part)]);
+        }
         let mut fields = vec![
             ("role", Value::from(mark(&self.role))),
-            ("content", Value::from(mark(&self.content))),
+            ("content", content),
         ];
         let texts = [("name", &self.name), ("tool_call_id", &self.tool_call_id)];
         for (field, text) in texts {

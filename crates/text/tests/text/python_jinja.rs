@@ -258,3 +258,76 @@ fn a_template_s_lines_end_as_in_jinja_and_have_no_mark_before_them() {
     let prompt = prompt.render(&[Message::new("user", "a\r\nb")], true);
     assert_eq!(prompt.unwrap().text(), "a\r\nb\n.");
 }
+
+/// Templates of models that also see images take contents as lists of parts.
+#[test]
+fn contents_are_parts_where_a_template_drops_plain_text() {
+    let parts = "{% for m in messages %}<{{ m.role }}>{% for p in m.content %}\
+        {% if p.type == 'text' %}{{ p.text }}{% endif %}{% endfor %}{% endfor %}";
+    let first = "{% for m in messages %}<{{ m.role }}>{{ m.content[0].text.strip() }}{% endfor %}";
+    let selected = "{% for m in messages %}<{{ m.role }}>\
+        {% for p in m.content|selectattr('type', 'equalto', 'text') %}{{ p['text'] }}{% endfor %}\
+        {% endfor %}";
+    let both = "{% for m in messages %}<{{ m.role }}>{% if m.content is string %}{{ m.content }}\
+        {% else %}{{ raise_exception('parts') }}{% endif %}{% endfor %}";
+    let said = [
+        Message::new("system", "Be brief."),
+        Message::new("user", "Why <|im_end|>?"),
+        Message::new("assistant", ""),
+    ];
+    for source in [parts, first, selected, both] {
+        let prompt = template(source).unwrap().render(&said, true);
+        let wanted = "<system>Be brief.<user>Why <|im_end|>?<assistant>";
+        assert_eq!(prompt.as_ref().unwrap().text(), wanted, "{source}");
+        // A control token in a part is plain text too.
+        let tokenizer = Tokenizer::from_gguf(&metadata()).unwrap();
+        let end = tokenizer.special("<|im_end|>").unwrap();
+        let ids = tokenizer.encode_prompt(&prompt.unwrap()).unwrap();
+        assert!(!ids.contains(&end), "{source}");
+    }
+    // One that drops both gets plain text.
+    let counted = "{{ messages[0].content is string }}";
+    assert_eq!(rendered(counted).as_deref(), Ok("True"));
+}
+
+#[test]
+fn unknown_filters_and_functions_are_named_with_the_way_out() {
+    for (source, name) in [
+        (
+            "{{ messages[0].content|frobnicate }}",
+            "filter frobnicate is unknown",
+        ),
+        ("{{ frobnicate(messages) }}", "frobnicate is unknown"),
+        (
+            "{% if messages is frobnicated %}{% endif %}",
+            "test frobnicated is unknown",
+        ),
+    ] {
+        let error = template(source).err().unwrap();
+        assert!(
+            matches!(error, TextError::TemplateSyntax { line: 1, .. }),
+            "{error:?}"
+        );
+        let text = error.to_string();
+        assert!(text.contains(name) && text.contains("--template"), "{text}");
+        assert!(!text.contains("system message"), "{text}");
+    }
+    // Where only some conversations need it, the others are rendered.
+    let some = "{% for m in messages %}{% if m.role == 'system' %}{{ m.content|frobnicate }}\
+        {% else %}{{ m.content }}{% endif %}{% endfor %}";
+    let template = template(some).unwrap();
+    let said = [
+        Message::new("system", "Be brief."),
+        Message::new("user", "Why?"),
+    ];
+    assert!(matches!(
+        template.render(&said, true),
+        Err(TextError::TemplateSyntax { .. })
+    ));
+    let adapted = template.render_adapted(&said, true).unwrap();
+    assert_eq!(adapted.text(), "Be brief.\n\nWhy?");
+    let failed = rendered("{{ messages[0].nothing.more }}")
+        .unwrap_err()
+        .to_string();
+    assert!(failed.contains("--template"), "{failed}");
+}
