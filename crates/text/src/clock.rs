@@ -74,7 +74,10 @@ const DAYS: [&str; 7] = [
 pub(crate) fn strftime(format: &str, seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = date(days);
-    let weekday = DAYS[usize::try_from((days + 4) % 7).unwrap_or(0)];
+    let of_year = days - days_to_year(year);
+    let (from_sunday, from_monday) = ((days + 4) % 7, (days + 3) % 7);
+    let thursday = days + 3 - from_monday;
+    let weekday = DAYS[usize::try_from(from_sunday).unwrap_or(0)];
     let month_name = MONTHS[usize::try_from(month - 1).unwrap_or(0)];
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     let twelve = (hour + 11) % 12 + 1;
@@ -104,7 +107,7 @@ pub(crate) fn strftime(format: &str, seconds: u64) -> String {
             Some('I') => number(twelve, 2),
             Some('M') => number(minute, 2),
             Some('S') => number(second, 2),
-            Some('j') => number(days - days_to_year(year) + 1, 3),
+            Some('j') => number(of_year + 1, 3),
             Some('B') => text.push_str(month_name),
             Some('b' | 'h') => text.push_str(&month_name[..3]),
             Some('A') => text.push_str(weekday),
@@ -120,8 +123,14 @@ pub(crate) fn strftime(format: &str, seconds: u64) -> String {
                 let _ = write!(text, "{day:>2}");
             }
             Some('f') => text.push_str("000000"),
-            Some('w') => number((days + 4) % 7, 1),
-            Some('u') => number((days + 3) % 7 + 1, 1),
+            Some('w') => number(from_sunday, 1),
+            Some('u') => number(from_monday + 1, 1),
+            // Weeks from the first Sunday, or Monday.
+            Some('U') => number((of_year + 7 - from_sunday) / 7, 2),
+            Some('W') => number((of_year + 7 - from_monday) / 7, 2),
+            // A week belongs to the year of its Thursday.
+            Some('G') => number(date(thursday).0, 4),
+            Some('V') => number((thursday - days_to_year(date(thursday).0)) / 7 + 1, 2),
             Some('Z' | 'z') => {}
             Some('%') => text.push('%'),
             Some(other) => text.extend(['%', other]),
@@ -190,6 +199,19 @@ mod tests {
         assert_eq!(
             strftime("%c|%D|%R|%w%u%Z", 1_730_512_745),
             "Sat Nov  2 01:59:05 2024|11/02/24|01:59|66"
+        );
+        for (year, wanted) in [
+            (2026, "2026-01-01 00 00 2026 01"),
+            (2023, "2023-01-01 01 00 2022 52"),
+            (2021, "2021-01-01 00 00 2020 53"),
+            (2024, "2024-01-01 00 01 2024 01"),
+        ] {
+            let seconds = days_to_year(year) * 86_400;
+            assert_eq!(strftime("%F %U %W %G %V", seconds), wanted);
+        }
+        assert_eq!(
+            strftime("%F %U %W %G %V", 1_735_603_200),
+            "2024-12-31 52 53 2025 01"
         );
     }
 }
