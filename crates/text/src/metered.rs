@@ -9,7 +9,7 @@ use minijinja::Value;
 use minijinja::machinery::{Span, ast::*};
 
 use crate::meter::{SHALLOW, WEIGH};
-use crate::template_functions::PERCENT;
+use crate::template_functions::{PERCENT, TEXT};
 
 /// Filters that return their input or look only at its items.
 const OF_ITEMS: &[&str] = &[
@@ -248,6 +248,7 @@ fn binary<'a>(node: &Spanned<BinOp<'a>>) -> Expr<'a> {
     match node.op {
         BinOpKind::ScAnd | BinOpKind::ScOr => with(expression),
         BinOpKind::Add => with(counted),
+        BinOpKind::Concat => with(|operand| filtered(TEXT, Some(weighed(operand)), operand.span())),
         // The interpreter limits a product to 100 MB; the meter stops it before there is another.
         BinOpKind::Mul => filtered(SHALLOW, Some(with(counted)), node.span()),
         // Python's string formatting.

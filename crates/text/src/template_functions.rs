@@ -2,7 +2,7 @@
 //! methods, `%` and keyword arguments.
 
 use minijinja::value::{Kwargs, Rest, Value, ValueKind};
-use minijinja::{Environment, Error, ErrorKind, State, filters};
+use minijinja::{Environment, Error, ErrorKind, State, escape_formatter, filters};
 use minijinja_contrib::{globals, pycompat};
 
 use crate::{clock, meter, template_json};
@@ -15,6 +15,9 @@ pub(crate) struct Refusal(pub String);
 /// Filter that replaces Python's `%`; templates can't spell its name.
 pub(crate) const PERCENT: &str = "=percent";
 
+/// Filter that makes a text of a value.
+pub(crate) const TEXT: &str = "string";
+
 pub(crate) fn add(environment: &mut Environment<'static>) {
     meter::add(environment);
     environment.set_unknown_method_callback(method);
@@ -26,6 +29,17 @@ pub(crate) fn add(environment: &mut Environment<'static>) {
         },
     );
     environment.add_filter("tojson", template_json::tojson);
+    environment.set_formatter(|out, state, value| match template_json::float_text(value) {
+        Some(text) => Ok(out.write_str(&text)?),
+        None => escape_formatter(out, state, value),
+    });
+    environment.add_filter(
+        TEXT,
+        |state: &State, value: Value| match template_json::float_text(&value) {
+            Some(text) => Ok(Value::from(text)),
+            None => filters::string(state, &value),
+        },
+    );
     // Python's `%`: formatting or remainder.
     environment.add_filter(PERCENT, |state: &mut State, left: Value, right: Value| {
         percent(state, &left, &right)
@@ -80,7 +94,8 @@ fn percent(state: &mut State, left: &Value, right: &Value) -> Result<Value, Erro
     if left.as_str().is_some() {
         let mut args = vec![left.clone()];
         match right.kind() {
-            ValueKind::Seq => args.extend(right.try_iter()?),
+            // A list is one argument.
+            ValueKind::Seq if right.is_tuple() => args.extend(right.try_iter()?),
             _ => args.push(right.clone()),
         }
         return state.apply_filter("format", &args);

@@ -79,7 +79,8 @@ impl Style {
                     keys.push((simple(&key).unwrap_or_else(|| key.to_string()), key));
                 }
                 if self.sorted {
-                    keys.sort_by(|(one, _), (other, _)| one.cmp(other));
+                    // Numbers by size.
+                    keys.sort_by(|(_, one), (_, other)| one.cmp(other));
                 }
                 let items = keys
                     .into_iter()
@@ -165,6 +166,15 @@ fn simple(value: &Value) -> Option<String> {
         ValueKind::Number => f64::try_from(value.clone()).ok().map(float),
         _ => None,
     }
+}
+
+/// The text of a finite float as Python prints it; `None` for any other value.
+pub(crate) fn float_text(value: &Value) -> Option<String> {
+    if value.kind() != ValueKind::Number || value.is_integer() {
+        return None;
+    }
+    let number = f64::try_from(value.clone()).ok();
+    number.filter(|number| number.is_finite()).map(float)
 }
 
 /// Formats a number like Python's `repr`: shortest digits, an exponent from 1e16 on and below 1e-4.
