@@ -46,6 +46,7 @@ mod template;
 mod template_files;
 mod template_functions;
 mod template_json;
+mod template_methods;
 mod tokenizer;
 mod tokenizer_json;
 mod tools;

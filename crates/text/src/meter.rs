@@ -3,6 +3,8 @@
 use minijinja::value::{Rest, Value, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State, filters};
 
+use crate::template_functions;
+
 /// Filter that weighs a value with everything in it. Templates can't spell its name.
 pub const WEIGH: &str = "=weigh";
 
@@ -36,14 +38,17 @@ pub fn add(environment: &mut Environment<'static>) {
     for (name, (filter, cost)) in [
         (
             "replace",
-            of(Value::from_function(filters::replace), replaced),
+            of(Value::from_function(template_functions::replace), replaced),
         ),
         ("join", of(Value::from_function(filters::join), joined)),
         (
             "format",
             of(Value::from_function(filters::format), formatted),
         ),
-        ("indent", of(Value::from_function(filters::indent), padded)),
+        (
+            "indent",
+            of(Value::from_function(template_functions::indent), padded),
+        ),
         ("batch", of(Value::from_function(filters::batch), padded)),
         ("slice", of(Value::from_function(filters::slice), padded)),
         ("sum", of(Value::from_function(filters::sum), summed)),

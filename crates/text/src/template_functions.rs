@@ -1,11 +1,11 @@
 //! Functions of chat templates beyond Jinja's: `raise_exception`, `strftime_now`, `tojson`, Python's
-//! methods, `%` and keyword arguments.
+//! `%` and keyword arguments.
 
-use minijinja::value::{Kwargs, Rest, Value, ValueKind};
-use minijinja::{Environment, Error, ErrorKind, State, escape_formatter, filters};
-use minijinja_contrib::{globals, pycompat};
+use minijinja::value::{Kwargs, Rest, StringInput, Value, ValueKind, ValueOrKwargs};
+use minijinja::{Environment, Error, ErrorKind, State, escape_formatter, filters, functions};
+use minijinja_contrib::globals;
 
-use crate::{clock, meter, template_json};
+use crate::{clock, meter, template_json, template_methods};
 
 /// Root cause of a `raise_exception`.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +20,7 @@ pub(crate) const TEXT: &str = "string";
 
 pub(crate) fn add(environment: &mut Environment<'static>) {
     meter::add(environment);
-    environment.set_unknown_method_callback(method);
+    environment.set_unknown_method_callback(template_methods::method);
     environment.add_function(
         "raise_exception",
         |message: String| -> Result<Value, Error> {
@@ -58,6 +58,47 @@ pub(crate) fn add(environment: &mut Environment<'static>) {
         words.filter(|word| !word.is_empty()).count()
     });
     environment.add_function("cycler", |items: Rest<Value>| globals::cycler(items.0));
+    environment.add_function("joiner", globals::joiner);
+    environment.add_function("dict", dictionary);
+    environment.add_function("namespace", |args: Rest<ValueOrKwargs>| {
+        functions::namespace(Some(dictionary(args)?.into()))
+    });
+    // A text that is no number is 0.
+    for (name, filter, zero) in [
+        ("int", Value::from_function(filters::int), Value::from(0)),
+        (
+            "float",
+            Value::from_function(filters::float),
+            Value::from(0.0),
+        ),
+    ] {
+        environment.add_filter(name, move |state: &mut State, args: Rest<ValueOrKwargs>| {
+            let mut args = args.into_values();
+            if let Some(text) = args.first().and_then(Value::as_str) {
+                args[0] = text.trim().into();
+            }
+            filter.call(state, &args).unwrap_or_else(|_| zero.clone())
+        });
+    }
+    for (name, filter, options) in [
+        (
+            "truncate",
+            Value::from_function(minijinja_contrib::filters::truncate),
+            &["length", "killwords", "end", "leeway"][..],
+        ),
+        (
+            "dictsort",
+            Value::from_function(filters::dictsort),
+            &["case_sensitive", "by", "reverse"],
+        ),
+    ] {
+        environment.add_filter(
+            name,
+            move |state: &mut State, value: Value, args: Rest<ValueOrKwargs>| {
+                filter.call(state, &[value, Value::from(by_name(options, args)?)])
+            },
+        );
+    }
     // As in Jinja: none is not iterable; strings and dictionaries are sequences.
     environment.add_test("iterable", |value: Value| {
         !value.is_none() && (value.as_str().is_some() || value.try_iter().is_ok())
@@ -76,6 +117,88 @@ pub(crate) fn add_clock(
     environment.add_function("strftime_now", move |format: String| {
         clock::strftime(&format, clock())
     });
+}
+
+/// Names the arguments of a Python function that may be given by position or by name.
+pub(crate) fn by_name(names: &[&str], args: Rest<ValueOrKwargs>) -> Result<Kwargs, Error> {
+    let mut args = args.into_values();
+    let named = args.pop_if(|last| last.is_kwargs());
+    if args.len() > names.len() {
+        return Err(ErrorKind::TooManyArguments.into());
+    }
+    let mut pairs: Vec<(String, Value)> = Vec::new();
+    for (name, value) in names.iter().zip(args) {
+        pairs.push(((*name).to_owned(), value));
+    }
+    if let Some(named) = named {
+        for name in named.try_iter()? {
+            let value = named.get_item(&name)?;
+            pairs.push((name.to_string(), value));
+        }
+    }
+    Ok(pairs.into_iter().collect())
+}
+
+/// The dictionary of `dict(…)` and `namespace(…)`: of dictionaries, lists of pairs and keywords.
+fn dictionary(args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
+    let mut pairs = Vec::new();
+    for arg in args.into_values() {
+        for item in arg.try_iter()? {
+            pairs.push(match arg.kind() {
+                ValueKind::Map => (item.clone(), arg.get_item(&item)?),
+                _ => (item.get_item_by_index(0)?, item.get_item_by_index(1)?),
+            });
+        }
+    }
+    Ok(Value::from_pairs(pairs))
+}
+
+/// `text|replace(old, new, count)`.
+pub(crate) fn replace(
+    state: &mut State,
+    text: StringInput<'_>,
+    old: StringInput<'_>,
+    new: StringInput<'_>,
+    count: Option<usize>,
+) -> Result<Value, Error> {
+    match count {
+        Some(count) => Ok(text
+            .as_str()
+            .replacen(old.as_str(), new.as_str(), count)
+            .into()),
+        None => filters::replace(state, text, old, new),
+    }
+}
+
+/// `text|indent(width, first, blank)`, where the width may be a text.
+pub(crate) fn indent(mut text: String, args: Rest<ValueOrKwargs>) -> Result<String, Error> {
+    let options = by_name(&["width", "first", "blank"], args)?;
+    let width = options.get::<Option<Value>>("width")?;
+    let flag = |name| Ok::<_, Error>(options.get::<Option<bool>>(name)?.unwrap_or(false));
+    let (first, blank) = (flag("first")?, flag("blank")?);
+    options.assert_all_used()?;
+    let margin = margin(&width.unwrap_or_else(|| Value::from(4)), usize::MAX)?;
+    let mut indented = String::new();
+    // A line end at the end begins another line.
+    text.push('\n');
+    for (index, line) in text.lines().enumerate() {
+        if index > 0 {
+            indented.push('\n');
+        }
+        if (index > 0 || first) && (blank || !line.is_empty() || index == 0) {
+            indented.push_str(&margin);
+        }
+        indented.push_str(line);
+    }
+    Ok(indented)
+}
+
+/// Text before a line, of at most `most` letters: a text, or a number of spaces.
+pub(crate) fn margin(width: &Value, most: usize) -> Result<String, Error> {
+    Ok(match width.as_str() {
+        Some(text) => text.chars().take(most).collect(),
+        None => " ".repeat(usize::try_from(width.clone())?.min(most)),
+    })
 }
 
 /// `value|default(other, boolean)`, also with keyword arguments.
@@ -112,105 +235,4 @@ fn percent(state: &mut State, left: &Value, right: &Value) -> Result<Value, Erro
         true => Err(impossible()),
         false => Ok(Value::from(left - right * (left / right).floor())),
     }
-}
-
-/// Python's methods of strings, lists and dictionaries.
-fn method(state: &mut State, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
-    meter::charge_method(state, value, name, args)?;
-    let pairs: Option<(&str, Option<&str>)> = value
-        .as_str()
-        .map(|text| (text, args.first().and_then(Value::as_str)));
-    Ok(match (name, pairs) {
-        // In Python a word begins after any character that is no letter, not only after a space.
-        ("title", Some((text, _))) if args.is_empty() => Value::from(title(text)),
-        ("removeprefix", Some((text, Some(end)))) => text.strip_prefix(end).unwrap_or(text).into(),
-        ("removesuffix", Some((text, Some(end)))) => text.strip_suffix(end).unwrap_or(text).into(),
-        ("partition", Some((text, Some(at)))) if !at.is_empty() => match text.split_once(at) {
-            Some((before, behind)) => list(&[before, at, behind]),
-            None => list(&[text, "", ""]),
-        },
-        ("rpartition", Some((text, Some(at)))) if !at.is_empty() => match text.rsplit_once(at) {
-            Some((before, behind)) => list(&[before, at, behind]),
-            None => list(&["", "", text]),
-        },
-        ("rsplit", Some((text, at))) => list(&rsplit(text, at, args.get(1))),
-        ("swapcase", Some((text, _))) => Value::from(swapped(text)),
-        ("casefold", Some((text, _))) => Value::from(text.to_lowercase()),
-        ("ljust" | "rjust" | "center" | "zfill", Some((text, _))) => {
-            Value::from(justified(text, name, args)?)
-        }
-        _ => return pycompat::unknown_method_callback(state, value, name, args),
-    })
-}
-
-fn list(texts: &[&str]) -> Value {
-    texts.iter().copied().map(Value::from).collect()
-}
-
-/// `text.rsplit(at, most)`: at most `most` splits, from the end.
-fn rsplit<'a>(text: &'a str, at: Option<&str>, most: Option<&Value>) -> Vec<&'a str> {
-    let most = most
-        .and_then(Value::as_usize)
-        .map_or(usize::MAX, |most| most.saturating_add(1));
-    let mut pieces: Vec<&str> = match at.filter(|at| !at.is_empty()) {
-        Some(at) => text.rsplitn(most, at).collect(),
-        None => {
-            let (mut pieces, mut rest) = (Vec::new(), text.trim_end());
-            while pieces.len() + 1 < most
-                && let Some((before, piece)) = rest.rsplit_once(char::is_whitespace)
-            {
-                pieces.push(piece);
-                rest = before.trim_end();
-            }
-            pieces.extend(Some(rest).filter(|rest| !rest.trim().is_empty()));
-            pieces
-        }
-    };
-    pieces.reverse();
-    pieces
-}
-
-fn swapped(text: &str) -> String {
-    let swap = |letter: char| match letter.is_lowercase() {
-        true => letter.to_uppercase().to_string(),
-        false => letter.to_lowercase().to_string(),
-    };
-    text.chars().map(swap).collect()
-}
-
-/// Pads `text` to the width of the first argument with the second, or spaces.
-fn justified(text: &str, name: &str, args: &[Value]) -> Result<String, Error> {
-    let width = args.first().and_then(Value::as_usize);
-    let width = width.ok_or_else(|| Error::from(ErrorKind::MissingArgument))?;
-    let room = width.saturating_sub(text.chars().count());
-    let fill = args.get(1).and_then(Value::as_str).unwrap_or(" ");
-    let pad = |count: usize, fill: &str| fill.repeat(count);
-    Ok(match name {
-        "ljust" => format!("{text}{}", pad(room, fill)),
-        "rjust" => format!("{}{text}", pad(room, fill)),
-        "zfill" => {
-            let digits = text.trim_start_matches(['+', '-']);
-            let sign = &text[..text.len() - digits.len()];
-            format!("{sign}{}{digits}", pad(room, "0"))
-        }
-        _ => {
-            // In Python an odd space goes left if the width is odd.
-            let left = room / 2 + (room & width & 1);
-            format!("{}{text}{}", pad(left, fill), pad(room - left, fill))
-        }
-    })
-}
-
-fn title(text: &str) -> String {
-    let mut titled = String::with_capacity(text.len());
-    let mut within = false;
-    for letter in text.chars() {
-        if within {
-            titled.extend(letter.to_lowercase());
-        } else {
-            titled.extend(letter.to_uppercase());
-        }
-        within = letter.is_alphabetic();
-    }
-    titled
 }

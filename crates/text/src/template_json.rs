@@ -2,17 +2,19 @@
 
 use std::fmt::Write;
 
-use minijinja::value::{Kwargs, Value, ValueKind};
+use minijinja::value::{Rest, Value, ValueKind, ValueOrKwargs};
 use minijinja::{Error, ErrorKind};
 
 use crate::meter;
+use crate::template_functions::{by_name, margin};
 
 /// Maximum nesting of values; Python's own limit is about a thousand.
 const DEEPEST: usize = 64;
 
 /// Options of `json.dumps`.
 struct Style {
-    indent: Option<usize>,
+    /// Text before a line, once per level.
+    indent: Option<String>,
     comma: String,
     colon: String,
     sorted: bool,
@@ -20,8 +22,11 @@ struct Style {
 }
 
 /// The filter `tojson` of transformers; it escapes non-ASCII letters only with `ensure_ascii`.
-pub(crate) fn tojson(value: Value, options: Kwargs) -> Result<Value, Error> {
-    let indent = options.get::<Option<usize>>("indent")?;
+pub(crate) fn tojson(value: Value, args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
+    const OPTIONS: [&str; 4] = ["ensure_ascii", "indent", "separators", "sort_keys"];
+    let options = by_name(&OPTIONS, args)?;
+    let indent = options.get::<Option<Value>>("indent")?;
+    let indent = indent.map(|width| margin(&width, 16)).transpose()?;
     let separators = options.get::<Option<Vec<String>>>("separators")?;
     let flag = |name| Ok::<_, Error>(options.get::<Option<bool>>(name)?.unwrap_or(false));
     let (sorted, ascii) = (flag("sort_keys")?, flag("ensure_ascii")?);
@@ -33,7 +38,7 @@ pub(crate) fn tojson(value: Value, options: Kwargs) -> Result<Value, Error> {
     let separators = separators.and_then(|given| given.try_into().ok());
     let [comma, colon]: [String; 2] = separators.unwrap_or_else(usual);
     let style = Style {
-        indent: indent.map(|indent| indent.min(16)),
+        indent,
         comma,
         colon,
         sorted,
@@ -128,9 +133,9 @@ impl Style {
     }
 
     fn line(&self, depth: usize, json: &mut String) {
-        if let Some(indent) = self.indent {
+        if let Some(indent) = &self.indent {
             json.push('\n');
-            json.extend(std::iter::repeat_n(' ', indent * depth));
+            json.push_str(&indent.repeat(depth));
         }
     }
 

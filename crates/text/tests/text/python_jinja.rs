@@ -109,6 +109,91 @@ fn expressions_give_what_python_gives() {
         (r#"'ABC'.casefold()"#, "abc"),
         (r#"'one two, three_4'|wordcount"#, "3"),
         (
+            r#"['é', {'b': 1, 'a': 2}]|tojson(true, '\t', none, true)"#,
+            "[\n\t\"\\u00e9\",\n\t{\n\t\t\"a\": 2,\n\t\t\"b\": 1\n\t}\n]",
+        ),
+        (r#"[1]|tojson(indent='\t')"#, "[\n\t1\n]"),
+        (r#"[1]|tojson(false, 2)"#, "[\n  1\n]"),
+        (
+            r#"messages[0].content.split(' ', maxsplit=1)|join('|')"#,
+            "Hi",
+        ),
+        (r#"'a,b,c'.split(sep=',', maxsplit=1)|join('|')"#, "a|b,c"),
+        (r#"'a b'.split(maxsplit=1)|join('|')"#, "a|b"),
+        (r#"'a,b,c'.rsplit(',', maxsplit=1)|join('|')"#, "a,b|c"),
+        (r#"'a\nb'.splitlines(keepends=true)|length"#, "2"),
+        (r#"'ébcébc'.index('c')"#, "2"),
+        (r#"'ébcébc'.rindex('c')"#, "5"),
+        (r#"'ébcébc'.find('c', 3)"#, "5"),
+        (r#"'ébcébc'.find('c', 3, 5)"#, "-1"),
+        (r#"'ébcébc'.find('c', -1)"#, "5"),
+        (r#"'abc'.find('c', -9223372036854775807 - 1)"#, "2"),
+        (r#"'ébcébc'.rfind('c', 0, -1)"#, "2"),
+        (r#"'abc'.startswith('b', 1)"#, "True"),
+        (r#"'abc'.startswith('b', -1)"#, "False"),
+        (r#"'abc'.endswith(('x', 'b'), 0, 2)"#, "True"),
+        (r#"'abab'.count('b', 2)"#, "1"),
+        (r#"'12'.isdecimal()"#, "True"),
+        (r#"'Ab Cd'.istitle()"#, "True"),
+        (r#"'Ab cD'.istitle()"#, "False"),
+        (r#"'aaa'|replace('a', 'b', 2)"#, "bba"),
+        (r#"'aaa'|replace('a', 'b')"#, "bbb"),
+        (r#"'x'|int"#, "0"),
+        (r#"'x'|float"#, "0.0"),
+        (r#"'x'|int(5)"#, "5"),
+        (r#"' 42 '|int"#, "42"),
+        (r#"' 1.5 '|float"#, "1.5"),
+        (r#"'3.7'|int"#, "3"),
+        (r#"'0x1f'|int(base=16)"#, "31"),
+        (
+            r#"'hello world foo bar'|truncate(9, false, '..')"#,
+            "hello..",
+        ),
+        (r#"'hello world'|truncate(8, true)"#, "hello world"),
+        (
+            r#"'hello world foo'|truncate(8, killwords=true)"#,
+            "hello...",
+        ),
+        (
+            r#"messages|map(attribute='content')|map('truncate', 3)|list"#,
+            "['Hi']",
+        ),
+        (r#"'a\nb'|indent('> ')"#, "a\n> b"),
+        (r#"'a\n\nb'|indent(width='> ', first=true)"#, "> a\n\n> b"),
+        (r#"'a\n\nb'|indent(2, true, true)"#, "  a\n  \n  b"),
+        (r#"'a\n\nb\n'|indent"#, "a\n\n    b\n"),
+        (r#"''|indent(2, true)"#, "  "),
+        ("'a\\r\\n\\r\\nb'|indent(2)", "a\n\n  b"),
+        (
+            r#"{'b': 1, 'a': 2}|dictsort(false, 'value')"#,
+            "[('b', 1), ('a', 2)]",
+        ),
+        (
+            r#"{'b': 1, 'a': 2}|dictsort(reverse=true)"#,
+            "[('b', 1), ('a', 2)]",
+        ),
+        (r#"[1, 2].copy()"#, "[1, 2]"),
+        (r#"{'a': 1}.copy()"#, "{'a': 1}"),
+        (r#"[3, 2, 2].index(2)"#, "1"),
+        (
+            r#"dict([('a', 1), ['b', 2]], c=3)"#,
+            "{'a': 1, 'b': 2, 'c': 3}",
+        ),
+        (r#"dict({'a': 1}, a=2)"#, "{'a': 2}"),
+        (r#"dict(a=1)"#, "{'a': 1}"),
+        (
+            r#"{% set ns = namespace({'a': 1}, b=2) %}{{ ns.a }}{{ ns.b }}"#,
+            "12",
+        ),
+        (
+            r#"{% set ns = namespace(a=1) %}{% set ns.a = 2 %}{{ ns.a }}"#,
+            "2",
+        ),
+        (
+            r#"{% set j = joiner(', ') %}{% for i in [1, 2, 3] %}{{ j() }}{{ i }}{% endfor %}"#,
+            "1, 2, 3",
+        ),
+        (
             r#"{% set c = cycler('a', 'b') %}{{ c.next() }}{{ c.next() }}{{ c.next() }}"#,
             "aba",
         ),
@@ -119,6 +204,12 @@ fn expressions_give_what_python_gives() {
             false => format!("{{{{ {source} }}}}"),
         };
         assert_eq!(rendered(&whole).as_deref(), Ok(wanted), "{source}");
+    }
+    for absent in ["'abc'.index('z')", "'abc'.index()", "[1].index(2)"] {
+        assert!(
+            rendered(&format!("{{{{ {absent} }}}}")).is_err(),
+            "{absent}"
+        );
     }
     assert!(rendered("{{ 'a' % 1 }}{{ 5 % 0 }}").is_err());
     // A width cannot be used to exhaust memory.
