@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use crate::gguf_files::split_name;
-use crate::hugging_face::MORE_TEMPLATES;
+use crate::hugging_face::{CONFIG, INDEX, MORE_TEMPLATES, WEIGHTS};
 use crate::source::file_with;
 use crate::{Reading, Source, SourceError, SourceFile};
 
@@ -27,7 +27,8 @@ struct Opened {
 impl Disk {
     /// The model at `path`: a folder with all its files (not those in its folders), or a file, with
     /// the other parts beside it where its name marks it as one of several
-    /// (`-00001-of-00003.gguf`).
+    /// (`-00001-of-00003.gguf`). A file of a Hugging Face folder, such as `tokenizer.json`, stands
+    /// for the folder.
     ///
     /// # Errors
     /// [`SourceError::Read`] where the path is missing or unreadable.
@@ -41,16 +42,17 @@ impl Disk {
         let kind = fs::metadata(path).map_err(failed)?;
         // A file of a folder stands for the folder.
         let name = name_of(path);
-        let of_a_folder = name.ends_with(".safetensors")
-            || name.ends_with(".safetensors.index.json")
-            || name == "config.json";
-        let folder = path.parent().filter(|_| of_a_folder && kind.is_file());
-        let folder = folder.map(|folder| {
-            if folder.as_os_str().is_empty() {
-                Path::new(".")
-            } else {
-                folder
-            }
+        let parent = path.parent().filter(|_| kind.is_file());
+        let parent = parent.map(|folder| match folder.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => folder,
+        });
+        let folder = parent.filter(|folder| {
+            let ends = |ending: &&str| name.ends_with(ending);
+            let has = |file: &&str| folder.join(file).exists();
+            [".safetensors", ".safetensors.index.json"].iter().any(ends)
+                || [".json", ".jinja", ".txt", ".model"].iter().any(ends)
+                    && [WEIGHTS, INDEX, CONFIG].iter().any(has)
         });
         if let Some(folder) = folder.or(kind.is_dir().then_some(path)) {
             found = files_in(folder).map_err(failed)?;
@@ -61,13 +63,8 @@ impl Disk {
                 (file, path)
             }));
         } else {
-            match (split_name(&name), path.parent()) {
+            match (split_name(&name), parent) {
                 (Some(part), Some(folder)) => {
-                    let folder = if folder.as_os_str().is_empty() {
-                        Path::new(".")
-                    } else {
-                        folder
-                    };
                     found = files_in(folder).map_err(failed)?;
                     found.retain(|(file, _)| {
                         split_name(&file.name).is_some_and(|other| part.is_beside(&other))

@@ -24,8 +24,9 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Where folders keep named templates.
 pub(crate) const MORE_TEMPLATES: &str = "additional_chat_templates/";
 
-const WEIGHTS: &str = "model.safetensors";
-const INDEX: &str = "model.safetensors.index.json";
+pub(crate) const CONFIG: &str = "config.json";
+pub(crate) const WEIGHTS: &str = "model.safetensors";
+pub(crate) const INDEX: &str = "model.safetensors.index.json";
 
 /// A Hugging Face folder's description of its model, without the tensors.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -96,9 +97,9 @@ fn is_pickle(name: &str) -> bool {
 /// Reads a folder's JSON files and its tensors' directory.
 pub(crate) async fn open(source: &dyn Source) -> Result<(HuggingFace, Directory), CheckpointError> {
     let mut weights = weights(source).await?;
-    let config = settings(source, "config.json").await?;
+    let config = settings(source, CONFIG).await?;
     let config = config.ok_or_else(|| CheckpointError::MissingFiles {
-        files: "config.json".to_owned(),
+        files: CONFIG.to_owned(),
     })?;
     let described = HuggingFace {
         config,

@@ -143,6 +143,15 @@ fn a_file_of_a_folder_is_the_folder() {
     std::fs::create_dir_all(&more).unwrap();
     std::fs::write(folder.join("model.safetensors"), b"\x02\0\0\0\0\0\0\0{}").unwrap();
     std::fs::write(folder.join("config.json"), b"\xef\xbb\xbf{}").unwrap();
+    // Editors on Windows begin files so.
+    for name in [
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "generation_config.json",
+    ] {
+        std::fs::write(folder.join(name), b"\xef\xbb\xbf{}").unwrap();
+    }
+    std::fs::write(folder.join("merges.txt"), b"a b").unwrap();
     std::fs::write(
         folder.join("chat_template.json"),
         br#"{"chat_template": "json"}"#,
@@ -153,6 +162,9 @@ fn a_file_of_a_folder_is_the_folder() {
         folder.clone(),
         folder.join("model.safetensors"),
         folder.join("config.json"),
+        folder.join("tokenizer.json"),
+        folder.join("tokenizer_config.json"),
+        folder.join("merges.txt"),
     ] {
         let opened = open(&Disk::open(&path).unwrap()).expect("it is a folder of a model");
         let Description::HuggingFace(described) = opened.description() else {
@@ -163,6 +175,9 @@ fn a_file_of_a_folder_is_the_folder() {
             serde_json::json!({ "rag": "rag" }),
         ];
         assert_eq!(described.other_templates, wanted);
+        assert_eq!(described.tokenizer.as_deref(), Some(&b"{}"[..]));
+        assert_eq!(described.tokenizer_config, Some(serde_json::json!({})));
+        assert_eq!(described.generation_config, described.tokenizer_config);
     }
     std::fs::remove_dir_all(&folder).unwrap();
 }
