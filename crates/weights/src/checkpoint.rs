@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use crate::no_model::{adapter, refuse_piece};
 use crate::safetensors::Unreadable;
 use crate::{CheckpointError, HuggingFace, Metadata, Source, Tensor, gguf_files, hugging_face};
 
@@ -25,40 +26,65 @@ pub struct Checkpoint {
     description: Description,
     tensors: Vec<Tensor>,
     unreadable: Vec<Unreadable>,
+    left_out: Vec<CheckpointError>,
     by_name: HashMap<String, usize>,
 }
 
 impl Checkpoint {
     /// Reads the header of the model in `source`: a GGUF file, the parts of a split one, or a
-    /// Hugging Face folder (which wins where both kinds of file are present).
+    /// Hugging Face folder (which wins where both kinds of file are present). A file that is no
+    /// sound model is left out where another is one.
     ///
     /// # Errors
     /// [`CheckpointError`] for no model, for several, and for every fault of a header.
     pub async fn open(source: &dyn Source) -> Result<Self, CheckpointError> {
         let files = source.files();
         let is_gguf = |name: &str| name.to_ascii_lowercase().ends_with(".gguf");
-        let gguf: Vec<usize> = (0..files.len())
-            .filter(|&file| is_gguf(&files[file].name))
-            .collect();
-        let folder = hugging_face::is_folder(source);
-        let (description, tensors, unreadable) =
-            if hugging_face::has_weights(source) || gguf.is_empty() && folder {
-                let (described, weights) = hugging_face::open(source).await?;
+        let chosen = |choose: &dyn Fn(&str) -> bool| -> Vec<usize> {
+            let all = 0..files.len();
+            all.filter(|&file| choose(&files[file].name)).collect()
+        };
+        let mut gguf = chosen(&is_gguf);
+        let mut left_out = Vec::new();
+        let mut folder = None;
+        if hugging_face::has_weights(source) {
+            match hugging_face::open(source).await {
+                // A stand-in of its files hides no GGUF file.
+                Err(error @ CheckpointError::NoModel { .. }) if !gguf.is_empty() => {
+                    left_out.push(error);
+                }
+                opened => folder = Some(opened?),
+            }
+        } else if gguf.is_empty() {
+            // Read before it is refused by its name: it may be whole.
+            let piece = |name: &str| !name.ends_with(".safetensors") && refuse_piece(name).is_err();
+            gguf = chosen(&piece);
+            if gguf.is_empty() && hugging_face::is_folder(source) {
+                folder = Some(hugging_face::open(source).await?);
+            }
+        }
+        let (description, tensors, unreadable) = match folder {
+            Some((described, weights)) => {
+                for file in gguf {
+                    left_out.push(gguf_files::beside_a_folder(source, file).await);
+                }
                 let described = Description::HuggingFace(described);
                 (described, weights.tensors, weights.unreadable)
-            } else if gguf.is_empty() && files.len() != 1 {
-                for file in files {
-                    refuse_piece(&file.name)?;
-                }
+            }
+            None if gguf.is_empty() && files.len() != 1 => {
                 return Err(CheckpointError::Nothing {
                     files: list(files.iter().map(|file| file.name.as_str())),
                 });
-            } else {
+            }
+            None => {
                 // A single file may have any name: a download cache's are numbers.
                 let gguf = if gguf.is_empty() { vec![0] } else { gguf };
-                let (metadata, tensors) = gguf_files::open(source, &gguf).await?;
+                let opened = gguf_files::open(source, &gguf, &mut left_out).await;
+                let (metadata, tensors) = opened?;
                 (Description::Gguf(metadata), tensors, Vec::new())
-            };
+            }
+        };
+        left_out.extend(adapter(source));
         let mut by_name = HashMap::with_capacity(tensors.len());
         for (index, tensor) in tensors.iter().enumerate() {
             if let Some(earlier) = by_name.insert(tensor.name.clone(), index) {
@@ -74,6 +100,7 @@ impl Checkpoint {
             description,
             tensors,
             unreadable,
+            left_out,
             by_name,
         })
     }
@@ -92,6 +119,11 @@ impl Checkpoint {
     /// other methods. Only safetensors files have them.
     pub fn unreadable(&self) -> &[Unreadable] {
         &self.unreadable
+    }
+
+    /// Files beside the model that are no part of it, each with its kind or fault.
+    pub fn left_out(&self) -> &[CheckpointError] {
+        &self.left_out
     }
 
     /// Whether the files have a tensor called `name`, readable or not. Use this, not
@@ -199,50 +231,6 @@ fn length(tensor: &Tensor, bytes: u64) -> Result<usize, CheckpointError> {
         tensor: tensor.name.clone(),
         bytes,
     })
-}
-
-/// Refuses stand-ins of a file that was not fetched; `start` are the first bytes.
-pub(crate) fn refuse_stand_in(file: &str, start: &[u8]) -> Result<(), CheckpointError> {
-    let start = start.trim_ascii_start();
-    let begins = |text: &str| {
-        let start = start.get(..text.len());
-        start.is_some_and(|start| start.eq_ignore_ascii_case(text.as_bytes()))
-    };
-    let what = if begins("version https://git-lfs.github.com/spec/") {
-        "is a git-LFS pointer and not the file itself: run `git lfs pull` in its folder, or \
-        download it from its page"
-    } else if begins("<!doctype html") || begins("<html") {
-        "is a web page and not the file itself: download the file, not the page about it"
-    } else {
-        return Ok(());
-    };
-    let file = file.to_owned();
-    Err(CheckpointError::NoModel { file, what })
-}
-
-/// Refuses a piece of a model's file that was cut by bytes (`x.gguf.part1of2`, `x.gguf-split-a`).
-pub(crate) fn refuse_piece(file: &str) -> Result<(), CheckpointError> {
-    let lower = file.to_ascii_lowercase();
-    let endings = [".gguf", ".safetensors"].iter();
-    let after = endings.filter_map(|ending| Some(lower.split_once(ending)?.1));
-    let is_piece = |after: &str| {
-        let cut = after.trim_start_matches(['.', '-', '_']);
-        let count = cut.len() > 1 && cut.bytes().all(|letter| letter.is_ascii_digit());
-        cut.len() < after.len()
-            && (count
-                || cut.starts_with("part")
-                || cut.starts_with("split")
-                || cut == "aa"
-                || cut == "ab")
-    };
-    match after.into_iter().any(is_piece) {
-        true => Err(CheckpointError::NoModel {
-            file: file.to_owned(),
-            what: "is a piece of a file that was cut by bytes; joined they are a model: cat \
-                x.gguf.part* > x.gguf",
-        }),
-        false => Ok(()),
-    }
 }
 
 /// Index of the source's file called `name`.

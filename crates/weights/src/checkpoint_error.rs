@@ -163,12 +163,14 @@ pub enum CheckpointError {
         files: String,
     },
     /// A file that holds something else than a model, or stands for one.
-    #[error("{file} {what}")]
+    #[error("{file} {what}: {advice}")]
     NoModel {
         /// The file.
         file: String,
-        /// Its kind, and the remedy.
-        what: &'static str,
+        /// Its kind.
+        what: String,
+        /// The remedy.
+        advice: String,
     },
     /// Several models in one place.
     #[error("several models in one place ({files}); choose one of these files")]

@@ -2,7 +2,10 @@
 
 use std::collections::HashSet;
 
-use crate::checkpoint::{list, refuse_piece, refuse_stand_in};
+use crate::checkpoint::list;
+use crate::no_model::{
+    has_tokens, refuse_other_kind, refuse_piece, refuse_stand_in, second, without_tokens,
+};
 use crate::{CheckpointError, Gguf, GgufError, Metadata, Source, SourceError, Tensor};
 
 /// Bytes of the first read: longer than a header without a vocabulary, shorter than one with it.
@@ -49,10 +52,12 @@ pub(crate) fn split_name(name: &str) -> Option<SplitName<'_>> {
     })
 }
 
-/// Reads the model in `files` (indices of a source's files, at least one).
+/// Reads the model in `files` (indices of a source's files, at least one). Files beside it go to
+/// `left_out`.
 pub(crate) async fn open(
     source: &dyn Source,
     files: &[usize],
+    left_out: &mut Vec<CheckpointError>,
 ) -> Result<(Metadata, Vec<Tensor>), CheckpointError> {
     let listed = source.files();
     let name = |&file: &usize| listed.get(file).map_or("", |file| file.name.as_str());
@@ -61,10 +66,7 @@ pub(crate) async fn open(
     match (files, &parts[..]) {
         ([file], [None]) => {
             let gguf = header(source, *file).await?;
-            if let Some(what) = other_kind(&gguf) {
-                let file = name(file).to_owned();
-                return Err(CheckpointError::NoModel { file, what });
-            }
+            refuse_other_kind(name(file), &gguf)?;
             let count = split_key(&gguf, name(file), "split.count")?.unwrap_or(1);
             if count > 1 {
                 return Err(CheckpointError::MissingFiles {
@@ -89,43 +91,64 @@ pub(crate) async fn open(
             join(source, &in_order).await
         }
         _ => {
-            // What stands beside a language model is left out.
-            let mut models = Vec::new();
-            for &file in files {
-                if other_kind(&header(source, file).await?).is_none() {
-                    models.push(file);
-                }
-            }
-            if models.is_empty() || models.len() == files.len() {
+            let models = models(source, files, left_out).await?;
+            if models.len() == files.len() {
                 return Err(CheckpointError::Several {
                     files: list(files.iter().map(name)),
                 });
             }
-            Box::pin(open(source, &models)).await
+            Box::pin(open(source, &models, left_out)).await
         }
     }
 }
 
-/// Kind of a GGUF file that is no language model; `None` for a language model.
-fn other_kind(gguf: &Gguf) -> Option<&'static str> {
-    let text = |key: &str| gguf.metadata().opt_str(key).ok().flatten();
-    match (text("general.type"), text("general.architecture")) {
-        (Some("mmproj" | "clip-vision"), _) | (_, Some("clip")) => Some(
-            "is a model's eye or ear (mmproj) and no language model: choose the model that it \
-            stands beside",
-        ),
-        (Some("adapter"), _) => Some(
-            "is an adapter (LoRA), which is a change of another model: choose one that it is \
-            merged into",
-        ),
-        (Some("imatrix"), _) | (_, Some("imatrix")) => {
-            Some("is an importance matrix, which models are quantised by: choose the model itself")
+/// The language models among `files`, at least one; the others go to `left_out`.
+async fn models(
+    source: &dyn Source,
+    files: &[usize],
+    left_out: &mut Vec<CheckpointError>,
+) -> Result<Vec<usize>, CheckpointError> {
+    let listed = source.files();
+    let name = |file: usize| listed.get(file).map_or("", |file| file.name.as_str());
+    // Each with whether it has a tokenizer.
+    let mut models = Vec::new();
+    let mut broken = Vec::new();
+    for &file in files {
+        match header(source, file).await {
+            Ok(gguf) => match refuse_other_kind(name(file), &gguf) {
+                Ok(()) => models.push((file, has_tokens(&gguf))),
+                Err(error) => left_out.push(error),
+            },
+            Err(CheckpointError::Source(error)) => return Err(error.into()),
+            Err(error) => {
+                broken.extend(split_name(name(file)));
+                // It says more, where no file is a model, than one that belongs to a model.
+                left_out.insert(0, error);
+            }
         }
-        (Some("controlvector"), _) | (_, Some("controlvector")) => {
-            Some("is a control vector, which is a change of another model: choose a model")
-        }
-        _ => None,
     }
+    // Parts are sound together only, and the first alone has the tokenizer.
+    let any = models.iter().any(|&(_, tokens)| tokens);
+    models.retain(|&(file, tokens)| match split_name(name(file)) {
+        Some(part) => !broken.iter().any(|other| part.is_beside(other)),
+        None if any && !tokens => {
+            left_out.push(without_tokens(name(file)));
+            false
+        }
+        None => true,
+    });
+    if models.is_empty() {
+        return Err(left_out.swap_remove(0));
+    }
+    Ok(models.into_iter().map(|(file, _)| file).collect())
+}
+
+/// The kind or fault of GGUF file `file` beside a folder's own weights.
+pub(crate) async fn beside_a_folder(source: &dyn Source, file: usize) -> CheckpointError {
+    let name = source.files().get(file).map_or("", |file| &file.name);
+    let read = header(source, file).await;
+    let read = read.and_then(|gguf| refuse_other_kind(name, &gguf));
+    read.err().unwrap_or_else(|| second(name))
 }
 
 /// Checks that every part is present exactly once.
@@ -232,7 +255,7 @@ async fn header(source: &dyn Source, file: usize) -> Result<Gguf, CheckpointErro
         bytes.resize(end.max(had), 0);
         source.read(file, had as u64, &mut bytes[had..]).await?;
         if had == 0 && !bytes.starts_with(b"GGUF") {
-            refuse_stand_in(&name, &bytes)?;
+            refuse_stand_in(&name, &bytes, true)?;
             refuse_piece(&name)?;
         }
         match Gguf::parse(&bytes) {

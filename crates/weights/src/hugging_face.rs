@@ -8,7 +8,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-use crate::checkpoint::{list, named, refuse_stand_in};
+use crate::checkpoint::{list, named};
+use crate::no_model::{BYTE_ORDER_MARK, adapter, refuse_stand_in};
 use crate::safetensors::{Directory, directory};
 use crate::{CheckpointError, Source, SourceError, json, scales};
 
@@ -17,9 +18,6 @@ use crate::{CheckpointError, Source, SourceError, json, scales};
 const MAX_CONFIG_BYTES: u64 = 4 << 20;
 const MAX_TOKENIZER_BYTES: u64 = 100 << 20;
 const MAX_INDEX_BYTES: u64 = 16 << 20;
-
-/// UTF-8's.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Where folders keep named templates.
 pub(crate) const MORE_TEMPLATES: &str = "additional_chat_templates/";
@@ -121,12 +119,8 @@ async fn weights(source: &dyn Source) -> Result<Directory, CheckpointError> {
     if let Some(index) = whole(source, INDEX, MAX_INDEX_BYTES).await? {
         return shards(source, &index).await;
     }
-    if named(source, "adapter_config.json").is_some() {
-        return Err(CheckpointError::NoModel {
-            file: "adapter_config.json".to_owned(),
-            what: "belongs to an adapter (LoRA), which is a change of another model: merge it \
-                into that one",
-        });
+    if let Some(error) = adapter(source) {
+        return Err(error);
     }
     let pickled = |file: &&crate::SourceFile| is_pickle(&file.name);
     if let Some(file) = source.files().iter().find(pickled) {
@@ -305,7 +299,7 @@ async fn whole(
         })?
     ];
     source.read(file, 0, &mut bytes).await?;
-    refuse_stand_in(name, &bytes)?;
+    refuse_stand_in(name, &bytes, false)?;
     if bytes.starts_with(BYTE_ORDER_MARK) {
         bytes.drain(..BYTE_ORDER_MARK.len());
     }

@@ -41,6 +41,7 @@ mod hugging_face;
 mod json;
 mod memory;
 mod metadata;
+mod no_model;
 pub mod quantised;
 mod safetensors;
 mod safetensors_error;

@@ -8,7 +8,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
-use crate::checkpoint::refuse_stand_in;
+use crate::no_model::refuse_stand_in;
 use crate::safetensors_error::SafetensorsError;
 use crate::{CheckpointError, Format, Source, SourceError, Tensor};
 
@@ -61,7 +61,7 @@ pub(crate) async fn directory(
     };
     let mut start = vec![0; usize::try_from(found.bytes.min(64)).unwrap_or_default()];
     source.read(file, 0, &mut start).await?;
-    refuse_stand_in(&found.name, &start)?;
+    refuse_stand_in(&found.name, &start, true)?;
     if found.bytes < LENGTH_BYTES {
         return Err(truncated(LENGTH_BYTES));
     }

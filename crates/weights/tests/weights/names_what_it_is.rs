@@ -10,12 +10,15 @@ fn open(source: &dyn Source) -> Result<Checkpoint, CheckpointError> {
     pollster::block_on(Checkpoint::open(source))
 }
 
-fn refused(files: &[(&str, &[u8])]) -> String {
+fn memory(files: &[(&str, &[u8])]) -> Memory {
     let files = files
         .iter()
         .map(|(name, bytes)| ((*name).to_owned(), bytes.to_vec()));
-    let source = Memory::new(files.collect());
-    match open(&source) {
+    Memory::new(files.collect())
+}
+
+fn refused(files: &[(&str, &[u8])]) -> String {
+    match open(&memory(files)) {
         Ok(_) => panic!("it is no model"),
         Err(error) => error.to_string(),
     }
@@ -95,6 +98,31 @@ fn what_stands_beside_a_language_model_is_left_out() {
             [("general.type", "imatrix")],
             "importance matrix",
         ),
+        (
+            "v.gguf",
+            [("general.type", "vocab")],
+            "vocabulary without weights",
+        ),
+        (
+            "w.gguf",
+            [("general.architecture", "whisper")],
+            "`whisper`, which writes no text",
+        ),
+        (
+            "e.gguf",
+            [("general.architecture", "nomic-bert")],
+            "`nomic-bert`, which writes no text",
+        ),
+        (
+            "t.gguf",
+            [("tokenizer.ggml.tokens", "")],
+            "vocabulary without weights",
+        ),
+        (
+            "h.gguf",
+            [("general.architecture", "llama")],
+            "header without weights",
+        ),
     ];
     for (name, says, word) in others {
         let other = gguf(&says);
@@ -104,15 +132,131 @@ fn what_stands_beside_a_language_model_is_left_out() {
         ]);
         let opened = open(&both).expect("the language model is taken");
         assert!(!opened.tensors().is_empty() && opened.tensors().iter().all(|one| one.file == 1));
+        let [left] = opened.left_out() else {
+            panic!("{:?}", opened.left_out());
+        };
+        let left = left.to_string();
+        assert!(left.starts_with(name) && left.contains(word), "{left}");
         let told = refused(&[(name, &other)]);
         assert!(told.contains(name) && told.contains(word), "{told}");
     }
     assert!(refused(&[("a.gguf", &model), ("b.gguf", &model)]).contains("several models"));
+    // A model that can't be used for want of a tokenizer goes after one that has it.
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/weights");
+    let bare = std::fs::read(format!("{fixtures}/blocks.gguf")).unwrap();
+    let opened = open(&memory(&[("a.gguf", &bare), ("b.gguf", &model)])).unwrap();
+    assert_eq!(opened.tensors()[0].file, 1);
+    assert!(opened.left_out()[0].to_string().contains("no tokenizer"));
+    let empty: &[u8] = b"\x02\0\0\0\0\0\0\0{}";
+    let eye = gguf(&[("general.architecture", "clip")]);
+    let folder = memory(&[
+        ("model.safetensors", empty),
+        ("config.json", b"{}"),
+        ("adapter_config.json", b"{}"),
+        ("eye.gguf", &eye),
+        ("x.gguf", &model),
+    ]);
+    let left: Vec<String> = open(&folder)
+        .unwrap()
+        .left_out()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let words = ["mmproj", "beside the folder's own weights", "(LoRA)"];
+    assert_eq!(left.len(), 3, "{left:?}");
+    assert!(
+        left.iter()
+            .zip(words)
+            .all(|(left, word)| left.contains(word)),
+        "{left:?}"
+    );
     let adapter = refused(&[
         ("adapter_config.json", b"{}"),
         ("adapter_model.safetensors", b""),
     ]);
     assert!(adapter.contains("adapter (LoRA)"), "{adapter}");
+}
+
+#[test]
+fn a_stand_in_hides_no_sound_model() {
+    let model = fixture("ada.gguf");
+    let cut = &model[..model.len() / 2];
+    let config: &[u8] = b"{}";
+    for (files, place) in [
+        (&[("big.gguf", POINTER), ("m.gguf", &model)][..], 1),
+        (&[("m.gguf", &model), ("n.gguf", PAGE)], 0),
+        (&[("m.gguf", &model), ("n.gguf", cut)], 0),
+        (
+            &[
+                ("config.json", config),
+                ("m.gguf", &model),
+                ("model.safetensors", POINTER),
+            ],
+            1,
+        ),
+        (
+            &[
+                ("big-00001-of-00002.gguf", POINTER),
+                ("big-00002-of-00002.gguf", &model),
+                ("m.gguf", &model),
+            ],
+            2,
+        ),
+    ] {
+        let opened = open(&memory(files)).expect("one model is sound");
+        assert!(opened.tensors().iter().all(|tensor| tensor.file == place));
+        let [left] = opened.left_out() else {
+            panic!("{:?}", opened.left_out());
+        };
+        assert!(!left.to_string().starts_with("m.gguf"), "{left}");
+    }
+    // None is sound: the file that was to be the model is named.
+    let eye = gguf(&[("general.architecture", "clip")]);
+    let told = refused(&[("a.gguf", &eye), ("b.gguf", POINTER)]);
+    assert!(told.starts_with("b.gguf is a git-LFS pointer"), "{told}");
+    assert!(
+        refused(&[("m.gguf", &model), ("n.gguf", &model), ("p.gguf", PAGE)])
+            .contains("several models in one place (m.gguf, n.gguf)")
+    );
+}
+
+#[test]
+fn an_error_reply_is_text_and_no_model() {
+    for (reply, quoted) in [
+        ("Entry not found", r#""Entry not found""#),
+        (
+            r#"{"error":"Entry not found"}"#,
+            r#""{\"error\":\"Entry not found\"}""#,
+        ),
+        ("Invalid username or password.", "Invalid username"),
+        (
+            "\u{feff}<?xml version=\"1.0\"?>\n<Error><Code>AccessDenied</Code></Error>",
+            "<?xml",
+        ),
+        ("Found. Redirecting to https://example.org", "Found. Redir"),
+        ("Zugriff verweigert: ä\u{202e}", r"ä\u{202e}"),
+    ] {
+        for files in [
+            &[("x.gguf", reply.as_bytes())][..],
+            &[
+                ("model.safetensors", reply.as_bytes()),
+                ("config.json", b"{}"),
+            ],
+        ] {
+            let told = refused(files);
+            let wanted = told.starts_with(files[0].0) && told.contains(quoted);
+            assert!(wanted && told.contains("the download failed"), "{told}");
+        }
+    }
+    let long = refused(&[("x.gguf", &b"a".repeat(10_000))]);
+    assert!(long.len() < 400, "{long}");
+    let told = refused(&[
+        ("config.json", br#"{"error":"no"}"#),
+        ("model.safetensors", b"\x02\0\0\0\0\0\0\0{}"),
+    ]);
+    assert!(told.contains("config.json is text"), "{told}");
+    // Bytes that no text has.
+    assert!(refused(&[("x.gguf", b"PK\x03\x04rest")]).contains("not a GGUF file"));
 }
 
 #[test]
@@ -123,6 +267,14 @@ fn pieces_that_were_cut_by_bytes_are_to_be_joined() {
         ("x.gguf.part1of2", "x.gguf.part2of2"),
         ("x.gguf-split-a", "x.gguf-split-b"),
         ("x.gguf.001", "x.gguf.002"),
+        ("x.gguf.aa", "x.gguf.ac"),
+        ("x.gguf-aa", "x.gguf-ac"),
+        ("model.safetensors.aa", "model.safetensors.ac"),
+        ("x.gguf.1", "x.gguf.3"),
+        ("X.part1.GGUF", "X.part3.GGUF"),
+        ("x-part-1-of-3.gguf", "x-part-3-of-3.gguf"),
+        ("x.gguf.part_1", "x.gguf.part_3"),
+        ("xaa", "xac"),
     ] {
         for files in [
             &[(one, first)][..],
@@ -133,7 +285,55 @@ fn pieces_that_were_cut_by_bytes_are_to_be_joined() {
             assert!(told.contains("joined they are a model"), "{told}");
         }
     }
-    assert!(refused(&[("x.gguf", first)]).contains("truncated"));
+    for (name, command) in [
+        ("x.gguf.ac", "cat x.gguf.?? > x.gguf,"),
+        (
+            "model.safetensors-ab",
+            "cat model.safetensors-?? > model.safetensors,",
+        ),
+        ("X.part3.GGUF", "cat X.part?.GGUF > X.GGUF,"),
+        ("x.gguf.part2of2", "cat x.gguf.part?of2 > x.gguf,"),
+        ("x.gguf.012", "cat x.gguf.??? > x.gguf,"),
+    ] {
+        let told = refused(&[(name, second)]);
+        assert!(told.contains(command), "{told}");
+        // A whole model may have any name, also beside others.
+        let notes: &[u8] = b"# Notes";
+        for files in [
+            &[(name, &model[..])][..],
+            &[(name, &model), ("README.md", notes), ("config.json", b"{}")],
+        ] {
+            assert!(open(&memory(files)).is_ok(), "{name}");
+        }
+    }
+    let quoted = refused(&[("x;reboot.gguf.ac", second)]);
+    assert!(!quoted.contains("cat "), "{quoted}");
+    for name in [
+        "x.gguf",
+        "x.gguf.gz",
+        "x-00001-of-00003x.gguf",
+        "counterpart-2.gguf",
+        "llama-3.gguf",
+    ] {
+        let told = refused(&[(name, first)]);
+        assert!(told.contains("truncated"), "{told}");
+    }
+    for name in [
+        "x.gguf.part",
+        "x.gguf.crdownload",
+        "Unconfirmed 12.crdownload",
+        "x.gguf.download",
+        "x.safetensors.partial",
+    ] {
+        for files in [
+            &[(name, first)][..],
+            &[(name, first), ("config.json", b"{}")],
+        ] {
+            let told = refused(files);
+            assert!(told.contains("unfinished download"), "{told}");
+        }
+        assert!(open(&memory(&[(name, &model)])).is_ok(), "{name}");
+    }
 }
 
 #[test]

@@ -1,0 +1,249 @@
+//! Files that are no model: stand-ins of one, pieces of one, and what belongs to one.
+
+use std::ops::Range;
+
+use crate::checkpoint::named;
+use crate::gguf_files::split_name;
+use crate::{CheckpointError, Gguf, Source};
+
+/// UTF-8's.
+pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Bytes that decide whether a file is text. Weights begin with numbers whose high bytes are zero.
+const TEXT_BYTES: usize = 256;
+
+const ADAPTER: &str = "adapter_config.json";
+
+const SEPARATORS: [char; 3] = ['.', '-', '_'];
+
+/// Parts of the names of architectures that hear, paint or embed.
+const OTHERS: [&str; 15] = [
+    "bert",
+    "encoder",
+    "embedding",
+    "clip",
+    "whisper",
+    "wavtokenizer",
+    "flux",
+    "sd1",
+    "sd3",
+    "sdxl",
+    "wan",
+    "hyvid",
+    "ltxv",
+    "lumina",
+    "qwen_image",
+];
+
+fn no_model(file: &str, what: &str, advice: &str) -> CheckpointError {
+    CheckpointError::NoModel {
+        file: file.to_owned(),
+        what: what.to_owned(),
+        advice: advice.to_owned(),
+    }
+}
+
+/// Refuses stand-ins of a file that was not fetched; `start` are the first bytes. Where `weights`
+/// are wanted, every text is a stand-in.
+pub(crate) fn refuse_stand_in(
+    file: &str,
+    start: &[u8],
+    weights: bool,
+) -> Result<(), CheckpointError> {
+    let start = start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(start);
+    let start = start.trim_ascii_start();
+    let begins = |text: &str| {
+        let start = start.get(..text.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(text.as_bytes()))
+    };
+    if begins("version https://git-lfs.github.com/spec/") {
+        return Err(no_model(
+            file,
+            "is a git-LFS pointer and not the file itself",
+            "run `git lfs pull` in its folder, or download it from its page",
+        ));
+    }
+    if begins("<!doctype html") || begins("<html") {
+        return Err(no_model(
+            file,
+            "is a web page and not the file itself",
+            "download the file, not the page about it",
+        ));
+    }
+    let is_text = |byte: &u8| !byte.is_ascii_control() || byte.is_ascii_whitespace();
+    let text = !start.is_empty() && start.iter().take(TEXT_BYTES).all(is_text);
+    if text && weights || begins("{\"error\"") {
+        let quoted = String::from_utf8_lossy(&start[..start.len().min(60)]);
+        let quoted = quoted.trim_end_matches('\u{fffd}');
+        return Err(no_model(
+            file,
+            &format!("is text and not the file itself, and begins {quoted:?}"),
+            "if a server replied so, the download failed: download it again, signed in if its \
+            page asks for that",
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses by its name what is no whole file: an unfinished download (`x.gguf.part`), or a piece
+/// that was cut by bytes (`x.gguf.part1of2`, `x.gguf-split-a`, `x.gguf.ac`, `x.part1.gguf`). Whole
+/// files may have such names, so their content is read first.
+pub(crate) fn refuse_piece(file: &str) -> Result<(), CheckpointError> {
+    let lower = file.to_ascii_lowercase();
+    let last = lower.rsplit_once('.').map_or("", |(_, last)| last);
+    if last.ends_with("part")
+        || last.ends_with("download")
+        || matches!(last, "partial" | "incomplete" | "tmp")
+    {
+        return Err(no_model(
+            file,
+            "is an unfinished download",
+            "let it finish, or download it again",
+        ));
+    }
+    let Some((whole, counter)) = counter(file, &lower) else {
+        return Ok(());
+    };
+    let mut advice = "put them together in their order".to_owned();
+    let plain = |letter: u8| letter.is_ascii_alphanumeric() || b"._-+".contains(&letter);
+    // Other names would need a shell's quotes.
+    if file.bytes().all(plain) {
+        let (before, after) = (&file[..counter.start], &file[counter.end..]);
+        let any = "?".repeat(counter.len());
+        advice = format!("cat {before}{any}{after} > {whole}, all pieces in their order");
+    }
+    Err(no_model(
+        file,
+        "is a piece of a file that was cut by bytes; joined they are a model",
+        &advice,
+    ))
+}
+
+/// The name of the whole file of which a piece is called `file`, and where that name counts;
+/// `lower` is `file` in lower case.
+fn counter(file: &str, lower: &str) -> Option<(String, Range<usize>)> {
+    const WORDS: [&str; 4] = ["part", "split", "chunk", "piece"];
+    let place = |rest: &str, end: usize, named: bool| {
+        let rest = rest.trim_start_matches(SEPARATORS);
+        let start = end - rest.len();
+        Some(start..start + counted(rest, named)?)
+    };
+    for ending in [".gguf", ".safetensors"] {
+        let Some(at) = lower.rfind(ending) else {
+            continue;
+        };
+        let end = at + ending.len();
+        let after = &lower[end..];
+        let cut = after.trim_start_matches(SEPARATORS);
+        if cut.len() < after.len() {
+            let word = WORDS.iter().find_map(|word| cut.strip_prefix(word));
+            let place = place(word.unwrap_or(cut), lower.len(), word.is_some())?;
+            return Some((file[..end].to_owned(), place));
+        }
+        // The parts of a split model are files of their own.
+        if !after.is_empty() || split_name(lower).is_some() {
+            return None;
+        }
+        return WORDS.iter().find_map(|word| {
+            let start = lower[..at].rfind(word)?;
+            let stem = lower[..start].strip_suffix(SEPARATORS)?;
+            let place = place(&lower[start + word.len()..at], at, true)?;
+            Some((format!("{}{}", &file[..stem.len()], &file[at..]), place))
+        });
+    }
+    // Names that `split` gives by itself.
+    let letters = lower.strip_prefix('x').filter(|letters| letters.len() == 2);
+    Some(("x.gguf".to_owned(), place(letters?, 3, false)?))
+}
+
+/// Length of the count that `tail` is, without its `of 9`; behind a word such as `part`, one letter
+/// counts, too.
+fn counted(tail: &str, named: bool) -> Option<usize> {
+    let behind = |text: &str| {
+        text.trim_start_matches(|letter: char| letter.is_ascii_digit())
+            .len()
+    };
+    let digits = tail.len() - behind(tail);
+    if digits > 0 {
+        let total = tail[digits..].trim_start_matches(SEPARATORS);
+        let total = total.strip_prefix("of").unwrap_or(total);
+        return (behind(total.trim_start_matches(SEPARATORS)) == 0).then_some(digits);
+    }
+    let counts = match tail.len() {
+        1 => named,
+        // Not those of compressed files.
+        2 => named || tail < "ga" && !matches!(tail, "br" | "bz"),
+        3 => named || tail.starts_with("aa"),
+        _ => false,
+    };
+    let letters = tail.bytes().all(|letter| letter.is_ascii_lowercase());
+    (letters && counts).then_some(tail.len())
+}
+
+/// The adapter of a Hugging Face folder, if it has one.
+pub(crate) fn adapter(source: &dyn Source) -> Option<CheckpointError> {
+    named(source, ADAPTER)?;
+    Some(no_model(
+        ADAPTER,
+        "belongs to an adapter (LoRA), which is a change of another model",
+        "merge it into that one",
+    ))
+}
+
+/// A GGUF model beside a folder's own weights.
+pub(crate) fn second(file: &str) -> CheckpointError {
+    no_model(
+        file,
+        "stands beside the folder's own weights, which go before it",
+        "name the file itself",
+    )
+}
+
+/// A file with tensors and no tokenizer, beside one with a tokenizer.
+pub(crate) fn without_tokens(file: &str) -> CheckpointError {
+    no_model(file, "has no tokenizer", "choose a language model")
+}
+
+/// Refuses a GGUF file that is no language model.
+pub(crate) fn refuse_other_kind(file: &str, gguf: &Gguf) -> Result<(), CheckpointError> {
+    let text = |key: &str| gguf.metadata().opt_str(key).ok().flatten();
+    let architecture = text("general.architecture").unwrap_or_default();
+    // The first part of a split model may hold metadata alone.
+    let empty = gguf.tensors().is_empty() && gguf.metadata().get("split.count").is_none();
+    let (what, advice) = match (text("general.type").unwrap_or_default(), architecture) {
+        ("mmproj" | "clip-vision", _) | (_, "clip") => (
+            "is a model's eye or ear (mmproj) and no language model",
+            "choose the model that it stands beside",
+        ),
+        ("adapter", _) => (
+            "is an adapter (LoRA), which is a change of another model",
+            "choose one that it is merged into",
+        ),
+        ("imatrix", _) | (_, "imatrix") => (
+            "is an importance matrix, which models are quantised by",
+            "choose the model itself",
+        ),
+        ("controlvector", _) | (_, "controlvector") => (
+            "is a control vector, which is a change of another model",
+            "choose a model",
+        ),
+        _ if OTHERS.iter().any(|other| architecture.contains(other)) => {
+            let what = format!("is a model of the kind `{architecture}`, which writes no text");
+            return Err(no_model(file, &what, "choose a language model"));
+        }
+        (kind, _) if kind == "vocab" || empty && has_tokens(gguf) => {
+            ("is a vocabulary without weights", "choose the model itself")
+        }
+        _ if empty => (
+            "is a header without weights",
+            "choose the model itself, or convert it anew",
+        ),
+        _ => return Ok(()),
+    };
+    Err(no_model(file, what, advice))
+}
+
+/// Whether a GGUF file has a tokenizer.
+pub(crate) fn has_tokens(gguf: &Gguf) -> bool {
+    gguf.metadata().get("tokenizer.ggml.tokens").is_some()
+}
