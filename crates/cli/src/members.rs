@@ -7,7 +7,7 @@ use conclave_member::{Member, MemberError};
 use conclave_model::{Backend, LoadOptions};
 use conclave_remote::{Address, Key, Options, Remote, Server, Template, key};
 use conclave_rounds::{AnyMember, TakePart};
-use conclave_weights::{Disk, Memory, Source};
+use conclave_weights::{Checkpoint, CheckpointError, Disk, Memory, Source, SourceFile};
 
 use crate::args::Members;
 use crate::device::Device;
@@ -282,7 +282,54 @@ pub fn source(path: &Path) -> Result<Box<dyn Source>, Failure> {
     if path == Path::new("-") {
         return Ok(Box::new(Memory::file("input.gguf", read(path)?)));
     }
-    Ok(Box::new(Disk::open(path)?))
+    let disk = Disk::open(path)?;
+    // One file, or the parts of one model.
+    if path.is_file() && (disk.files().len() == 1 || has_ending(path, "gguf")) {
+        return Ok(Box::new(disk));
+    }
+    if path.is_file() && !has_ending(path, "safetensors") {
+        let folder = path.parent().filter(|folder| *folder != Path::new(""));
+        say(&format!(
+            "{} is a file of a model: the model is the folder {}, which is taken",
+            path.display(),
+            folder.unwrap_or(Path::new(".")).display()
+        ));
+    }
+    tell_left_out(&disk);
+    Ok(Box::new(disk))
+}
+
+fn has_ending(path: &Path, ending: &str) -> bool {
+    let found = path.extension();
+    found.is_some_and(|found| found.eq_ignore_ascii_case(ending))
+}
+
+/// Reports the files of a folder that are left out; reads headers only where there may be some.
+fn tell_left_out(disk: &Disk) {
+    let count = |ending: &str| {
+        let files = disk.files().iter();
+        files
+            .filter(|file| has_ending(Path::new(&file.name), ending))
+            .count()
+    };
+    let adapter = |file: &SourceFile| file.name == "adapter_config.json";
+    let (gguf, safetensors) = (count("gguf"), count("safetensors"));
+    let several = gguf > 1 || gguf == 1 && safetensors > 0;
+    if !several && !disk.files().iter().any(adapter) {
+        return;
+    }
+    // A fault is reported by who loads the model.
+    let Ok(checkpoint) = pollster::block_on(Checkpoint::open(disk)) else {
+        return;
+    };
+    for file in checkpoint.left_out() {
+        match file {
+            CheckpointError::NoModel { file, what, .. } => {
+                say(&format!("{file} {what}; it is left out"));
+            }
+            fault => say(&format!("{fault}; it is left out")),
+        }
+    }
 }
 
 /// Reads a whole file, without a byte order mark; `-` is standard input.

@@ -219,6 +219,58 @@ fn replay_reproduces_a_recorded_run() {
 }
 
 #[test]
+fn a_folder_says_what_is_left_out() {
+    let folder = std::env::temp_dir().join(format!("conclave-{}-beside", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::copy(member(), folder.join("m.gguf")).unwrap();
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 270\n";
+    std::fs::write(folder.join("big.gguf"), pointer).unwrap();
+    let mut eye = b"GGUF\x03\0\0\0\0\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0".to_vec();
+    for text in ["general.architecture", "clip"] {
+        eye.extend((text.len() as u64).to_le_bytes());
+        eye.extend(text.as_bytes());
+        if text != "clip" {
+            eye.extend(8_u32.to_le_bytes());
+        }
+    }
+    std::fs::write(folder.join("mmproj.gguf"), eye).unwrap();
+    let said = |file: &str| {
+        let output = run(&["inspect", &folder.join(file).to_string_lossy()]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        said
+    };
+    let lines = said("");
+    assert_eq!(lines.lines().count(), 2, "{lines}");
+    for words in [
+        "big.gguf is a git-LFS pointer and not the file itself; it is left out",
+        "mmproj.gguf is a model's eye or ear (mmproj) and no language model; it is left out",
+    ] {
+        assert!(lines.lines().any(|line| line == words), "{lines}");
+    }
+    assert_eq!(said("m.gguf"), "");
+    std::fs::remove_dir_all(&folder).unwrap();
+
+    // A file of a folder is its model's, which is named.
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = parity("mistral-hf");
+    for file in ["config.json", "model.safetensors"] {
+        std::fs::copy(Path::new(&path).join(file), folder.join(file)).unwrap();
+    }
+    std::fs::write(folder.join("tokenizer.json"), "{}").unwrap();
+    assert_eq!(said("model.safetensors"), "");
+    for file in ["tokenizer.json", "config.json"] {
+        let lines = said(file);
+        let named = format!(
+            "the model is the folder {}, which is taken",
+            folder.display()
+        );
+        assert!(lines.trim_end().ends_with(&named), "{lines}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn errors_name_the_fault_and_the_way_out() {
     let broken = written("broken.gguf", "GGUF but not really");
     assert!(failure_of(&["inspect", &broken]).contains("GGUF"));
