@@ -42,6 +42,10 @@ export class Answers {
   #under: AbortController | undefined;
   /** Exchange whose weights the chart shows. */
   #charted: Exchange | undefined;
+  /** The last that was asked or continued in this visit. */
+  #latest: Exchange | undefined;
+  /** Members that answered in this visit, in the order of their exchange. */
+  readonly #seats = new WeakMap<Exchange, Slot[]>();
 
   constructor(context: AnswersContext) {
     this.#context = context;
@@ -77,8 +81,14 @@ export class Answers {
 
   /** Asks the members, and shows and keeps what they answer. */
   async answer(conclave: Conclave, exchange: Exchange, how: Answering): Promise<void> {
-    this.#context.members.begin(how.slots);
-    this.#context.advice.clear();
+    const { members, advice } = this.#context;
+    const seats = this.#seats.get(exchange) ?? [];
+    for (const slot of how.slots) seats[exchange.context.members.indexOf(slot.source.name)] = slot;
+    this.#seats.set(exchange, seats);
+    this.#latest = exchange;
+    this.#closeOthers(exchange);
+    members.begin(how.slots);
+    advice.clear();
     await this.#alone((signal) => this.#answer(conclave, exchange, { ...how, signal }));
     this.#advise(exchange);
   }
@@ -88,7 +98,7 @@ export class Answers {
     exchange: Exchange,
     { slots, signal, ...options }: Answering & { signal: AbortSignal },
   ): Promise<void> {
-    const { session, roster, members, chart, remedies, onReopened, onNews } = this.#context;
+    const { session, roster, members, remedies, onReopened, onNews } = this.#context;
     const firstWords = this.#context.firstWords();
     const names = slots.map(({ source }) => source.name);
     const risk = roster.risk(slots);
@@ -129,12 +139,8 @@ export class Answers {
           risk.leave();
           const round = session.take(exchange, event);
           follow(exchange, () => exchange.add(round));
-          // A new conversation may have begun while this answer stops.
-          if (session.exchanges.includes(exchange)) members.round(slots, exchange.rounds);
-          // Updated from the first round on: a question that fails before keeps the last answer's
-          // chart.
-          if (this.#charted === exchange) chart.add(round);
-          else if (exchange.rounds.length === 1) this.chartOf(exchange);
+          // From the first round on: a question that fails before keeps the last answer's chart.
+          this.#showVotes();
         }
       }
     } catch (thrown) {
@@ -170,13 +176,57 @@ export class Answers {
     if (fatal) this.#context.onFatal(fatal.message);
   }
 
-  /** Shows an exchange's weights in the chart. */
+  /** A round of an exchange was opened or closed: shows its votes, and no other's round. */
   chartOf(exchange: Exchange): void {
-    if (this.#charted === exchange || !exchange.begun) return;
-    const { chart } = this.#context;
+    if (exchange.open !== undefined) this.#closeOthers(exchange);
+    this.#showVotes();
+  }
+
+  /** Closes the other exchanges' rounds; this one stays where it is on the screen. */
+  #closeOthers(exchange: Exchange): void {
+    const top = (): number => exchange.root.getBoundingClientRect().top;
+    const before = top();
+    const others = this.#context.session.exchanges.filter((each) => each !== exchange);
+    const open = others.filter((each) => each.open !== undefined);
+    for (const each of open) each.inspect(each.open!);
+    if (open.length > 0) scrollBy(0, top() - before);
+  }
+
+  /**
+   * Shows the weights of the answer with an open round, otherwise of the latest, in the chart and on
+   * the members' cards.
+   */
+  #showVotes(): void {
+    const { members, session } = this.#context;
+    const voted = session.exchanges.filter(({ rounds }) => rounds.length > 0);
+    const shown =
+      voted.find(({ open }) => open !== undefined) ??
+      voted.find((each) => each === this.#latest) ??
+      voted.at(-1);
+    if (!shown) return;
+    this.#draw(shown);
+    members.rounds(this.#slotsOf(shown), shown.rounds, shown.open);
+  }
+
+  #draw(exchange: Exchange): void {
+    const { begun, rounds, voices, open } = exchange;
+    if (!begun) return;
     this.#charted = exchange;
-    chart.begin(exchange.begun.members, exchange.voices, exchange.begun.weights);
-    for (const round of exchange.rounds) chart.add(round);
+    const { members: names, weights: start } = begun;
+    this.#context.chart.show({ names, voices, start, rounds, open });
+  }
+
+  /** Members of an answer with rounds, in its order; only those that are here and voted or failed. */
+  #slotsOf(exchange: Exchange): (Slot | undefined)[] {
+    const { slots } = this.#context.roster;
+    const { context, failed, rounds } = exchange;
+    return context.members.map((name, place) => {
+      if (!failed.includes(name) && !rounds.some(({ active }) => active.includes(place)))
+        return undefined;
+      const seat = this.#seats.get(exchange)?.[place];
+      // It may have another name now.
+      return seat && slots.includes(seat) ? seat : slots.find(({ source }) => source.name === name);
+    });
   }
 
   /** Opens a round of the charted exchange. */
@@ -192,7 +242,7 @@ export class Answers {
     members.rest();
     advice.reset();
     const last = session.exchanges.findLast(({ rounds }) => rounds.length > 0);
-    if (last) this.chartOf(last);
+    if (last) this.#draw(last);
   }
 
   /** Updates the advice after another answer. */

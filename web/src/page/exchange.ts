@@ -70,7 +70,7 @@ export interface ExchangeContext {
   kept?: boolean;
   /** Set if it was continued in an earlier visit. */
   continued?: boolean;
-  /** Called when a round of this exchange is opened. */
+  /** Called when a round of this exchange is opened or closed. */
   onInspect: (exchange: Exchange) => void;
   /** Requests each member's own answer beside this one, or `only` that of one, by index. */
   onSideBySide: (exchange: Exchange, only?: number) => void;
@@ -166,6 +166,16 @@ export class Exchange {
   get voted(): Voted | undefined {
     const begun = this.#begin;
     return begun && { members: begun.members, start: begun.weights, rounds: this.rounds };
+  }
+
+  /** The open round. */
+  get open(): number | undefined {
+    return this.#open;
+  }
+
+  /** Names of the members that failed. */
+  get failed(): string[] {
+    return this.#left.map(({ member }) => member);
   }
 
   get context(): ExchangeContext {
@@ -338,7 +348,10 @@ export class Exchange {
     this.#answer.mark(this.#open);
     this.#actions.roundsOpen = this.#open !== undefined;
     const settings = this.#begin?.settings;
-    if (!round || !settings || close) return this.#inspectorHost.replaceChildren();
+    if (!round || !settings || close) {
+      this.#inspectorHost.replaceChildren();
+      return this.#context.onInspect(this);
+    }
     const focused = document.activeElement;
     const control =
       focused instanceof HTMLElement && this.#inspectorHost.contains(focused)

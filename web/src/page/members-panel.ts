@@ -208,7 +208,7 @@ export class MembersPanel {
   }
 
   /** A question begins: clears segments won, and weights until they are known. */
-  begin(slots: Slot[]): void {
+  begin(slots: readonly (Slot | undefined)[]): void {
     for (const [slot, card] of this.#cards) {
       const here = slots.includes(slot);
       card.root.classList.toggle("aside", !here && slot.state === "ready");
@@ -219,7 +219,7 @@ export class MembersPanel {
         : slot.about?.remote?.can === "judges only"
           ? "judges what the others draft"
           : "no segment yet";
-      card.votes.hidden = !here;
+      card.votes.hidden = !here || slot.state !== "ready";
     }
   }
 
@@ -232,20 +232,27 @@ export class MembersPanel {
   }
 
   /**
-   * Shows a round. `slots` are the members of this question, in order; `rounds` all rounds so far.
+   * Shows an answer with all its `rounds` so far. `slots` are its members in order, as far as they
+   * are here; `open`: the round whose weights are shown, instead of the last.
    */
-  round(slots: Slot[], rounds: RoundEvent[]): void {
+  rounds(
+    slots: readonly (Slot | undefined)[],
+    rounds: RoundEvent[],
+    open = rounds.at(-1)?.round,
+  ): void {
     const last = rounds.at(-1);
-    if (!last) return;
+    const shown = rounds.find(({ round }) => round === open);
+    if (!last || !shown) return;
+    this.begin(slots);
     slots.forEach((slot, member) => {
-      const card = this.#cards.get(slot);
+      const card = slot && this.#cards.get(slot);
       if (!card) return;
-      const place = last.active.indexOf(member);
+      const place = shown.active.indexOf(member);
       // A member that leaves with the last round has missed nothing.
       const stayed = rounds.findLast((round) => round.active.includes(member));
       const left = stayed !== last;
       card.root.classList.toggle("left", left);
-      this.#weigh(card, left || place < 0 ? undefined : last.weights[place]);
+      this.#weigh(card, place < 0 ? undefined : shown.weights[place]);
       const { segments, shared } = written(rounds, member);
       const together =
         shared === 0
@@ -257,7 +264,7 @@ export class MembersPanel {
       const judges = slot.about?.remote?.can === "judges only";
       const since = stayed ? `after round ${stayed.round}` : "in the first round";
       const silent =
-        !left && last.abstained.includes(member) && slot.about?.remote?.can !== "drafts only"
+        shown.abstained.includes(member) && slot.about?.remote?.can !== "drafts only"
           ? ", abstained in this round"
           : "";
       card.won.textContent = left

@@ -36,6 +36,27 @@ test("weights within a tenth of each other are not drawn", () => {
   );
 });
 
+test("members that join later are compared with each other", () => {
+  const joined = (...now: number[]): boolean =>
+    haveMoved([[1, 1, null], ...now.map((weight) => [null, null, weight])]);
+  assert.ok(!joined(0.5, 0.5));
+  assert.ok(joined(0.2, 0.8));
+});
+
+test("the sentence is about the open round, with the digits that the cards show", () => {
+  const rows = [
+    [1, 1, null, null],
+    [null, null, 0.49, 0.484],
+    [null, null, 0.51, 0.516],
+  ];
+  assert.equal(steadyText(rows), "All votes count alike: each weight is between 0.484 and 0.516.");
+  assert.equal(
+    steadyText(rows, 2),
+    "In round 2 all votes count alike: each weight is between 0.490 and 0.510.",
+  );
+  assert.equal(steadyText(rows, 1), "In round 1 one member answers: nothing is weighed.");
+});
+
 test("what is not drawn is told in one sentence", () => {
   assert.equal(steadyText([[1, 1]]), "One member answers: nothing is weighed.");
   assert.equal(steadyText([[0.5], [0.5]]), "All votes count the same at the start.");
@@ -46,14 +67,14 @@ test("what is not drawn is told in one sentence", () => {
       [0.33, 0.34, null],
       [0.34, 0.33, 0.512],
     ]),
-    "All votes count alike: each weight is between 0.49 and 0.51.",
+    "All votes count alike: each weight is between 0.490 and 0.512.",
   );
   assert.equal(
     steadyText([
       [0.5, 0.5],
       [0.5, 0.5],
     ]),
-    "All votes count alike: each weight is about 0.50.",
+    "All votes count alike: each weight is about 0.500.",
   );
   assert.equal(
     steadyText([

@@ -19,6 +19,15 @@ const height = 170;
 const apart = 3;
 const top = (most: number): number => Math.min(1, Math.max(most * 1.15, 0.5));
 
+/** `voices`: palette indices of the members; `start`: their weights before the first round. */
+export interface Weighed {
+  names: readonly string[];
+  voices: readonly number[];
+  start: readonly number[];
+  rounds: readonly RoundEvent[];
+  open: number | undefined;
+}
+
 export class WeightsChart {
   readonly #trust = el("div", {});
   readonly #host = el("div", { class: "plot", role: "img" });
@@ -32,6 +41,8 @@ export class WeightsChart {
   #plot: uPlot | undefined;
   #names: string[] = [];
   #voices: number[] = [];
+  /** Round whose weights are told; undefined for the last. */
+  #round: number | undefined;
   /** Data of the chart: the round numbers, then a row of weights for each member. */
   #rows: (number | null)[][] = [];
 
@@ -47,27 +58,23 @@ export class WeightsChart {
     addEventListener("conclave-theme", redraw);
   }
 
-  /**
-   * Starts again with these members; `voices` are their palette indices, `start` their weights
-   * before the first round.
-   */
-  begin(names: string[], voices: number[], start: number[]): void {
-    this.#plot?.destroy();
-    this.#plot = undefined;
-    this.#names = names;
-    this.#voices = voices;
-    this.#rows = [[0], ...names.map((_, member) => [start[member] ?? null])];
-    this.#trust.replaceChildren(...(differ(start) ? [trustRow(names, voices, start)] : []));
-    this.#show();
-  }
-
-  /** Adds the weights after a round; members that have left have none. */
-  add(round: RoundEvent): void {
-    this.#rows[0]?.push(round.round);
-    this.#names.forEach((_, member) => {
-      const place = round.active.indexOf(member);
-      this.#rows[member + 1]?.push(place < 0 ? null : (round.weights[place] ?? null));
-    });
+  /** Shows an answer's weights: after its open round, or after its last. */
+  show({ names, voices, start, rounds, open }: Weighed): void {
+    if (`${names}/${voices}` !== `${this.#names}/${this.#voices}`) {
+      this.#plot?.destroy();
+      this.#plot = undefined;
+    }
+    [this.#names, this.#voices, this.#round] = [[...names], [...voices], open];
+    this.#rows = [
+      [0, ...rounds.map(({ round }) => round)],
+      ...names.map((_, member) => weightsOf(member, start[member] ?? null, rounds)),
+    ];
+    const first = names.flatMap((_, member) => (this.#rows[member + 1]?.[0] == null ? [] : member));
+    const there = <T>(list: readonly T[]): T[] => first.map((member) => list[member]!);
+    const trust = there(start);
+    this.#trust.replaceChildren(
+      ...(differ(trust) ? [trustRow(there(names), there(voices), trust)] : []),
+    );
     this.#show();
   }
 
@@ -75,7 +82,7 @@ export class WeightsChart {
   #show(): void {
     const [, ...weights] = this.#rows;
     const drawn = haveMoved(weights);
-    const steady = drawn ? "" : steadyText(weights);
+    const steady = drawn ? "" : steadyText(weights, this.#round);
     this.#host.hidden = !drawn;
     this.#hint.hidden = !drawn;
     this.#steady.hidden = steady === "";
@@ -138,13 +145,23 @@ export class WeightsChart {
   }
 
   #describe(): void {
-    const last = this.#names.map((name, member) => {
-      const weight = this.#rows[member + 1]?.at(-1);
-      return `${name} ${weight == null ? "has left" : weight.toFixed(3)}`;
+    const round = this.#round ?? (this.#rows[0]?.length ?? 1) - 1;
+    const told = this.#names.map((name, member) => {
+      const weight = this.#rows[member + 1]?.[round];
+      return `${name} ${weight == null ? "has no vote" : weight.toFixed(3)}`;
     });
-    this.#host.setAttribute(
-      "aria-label",
-      `Weights after round ${(this.#rows[0]?.length ?? 1) - 1}: ${last.join(", ")}`,
-    );
+    this.#host.setAttribute("aria-label", `Weights after round ${round}: ${told.join(", ")}`);
   }
+}
+
+/** Weights of a member before the first round and after each; none where it does not vote. */
+function weightsOf(
+  member: number,
+  start: number | null,
+  rounds: readonly RoundEvent[],
+): (number | null)[] {
+  const weights = rounds.map((round) => round.weights[round.active.indexOf(member)] ?? null);
+  // A member that joined later had no vote at the start.
+  const joined = weights[0] === null && weights.some((weight) => weight !== null);
+  return [joined ? null : start, ...weights];
 }

@@ -225,7 +225,7 @@ test("who wrote how much is told below an answer; weights are drawn only where f
   assert.equal(await page.locator("#weights canvas, .trust").count(), 0);
   assert.equal(
     await page.locator("#weights .hint:visible").textContent(),
-    "All votes count alike: each weight is about 0.33.",
+    "All votes count alike: each weight is about 0.333.",
   );
   await visitor.set("alpha", "50");
   await visitor.set("trust", "4");
