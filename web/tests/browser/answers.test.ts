@@ -389,6 +389,35 @@ test("an answer is saved as a picture in its writers' colours", async () => {
   await visitor.leaveClean();
 });
 
+test("a narrow table keeps its words whole, and all its headers look alike", async () => {
+  const names = ["Planet", "Diameter", "Satellites", "Circumference", "Observations"];
+  const row = (cells: string[]): string => `| ${cells.join(" | ")} |`;
+  const lines = [row(names), row(names.map(() => "---")), row(names.map(() => "Mercury"))];
+  const visitor = await withWriter(lines.join("\n"), {
+    viewport: { width: 320, height: 640 },
+  });
+  const { page } = visitor;
+  await visitor.answer("Which planets are there?");
+  const heads = await page.locator(".answer th").evaluateAll((cells) =>
+    cells.map((cell) => {
+      const range = document.createRange();
+      range.selectNodeContents(cell);
+      const { color, fontWeight } = getComputedStyle(cell);
+      const lines = new Set([...range.getClientRects()].map(({ top }) => Math.round(top)));
+      return `${color} ${fontWeight} ${lines.size}`;
+    }),
+  );
+  assert.equal(heads.length, 5);
+  const ink = await page.locator(".answer").evaluate((element) => getComputedStyle(element).color);
+  assert.deepEqual(new Set(heads), new Set([`${ink} 600 1`]));
+  assert.ok(
+    await page.locator(".answer .wide").evaluate((part) => part.scrollWidth > part.clientWidth),
+    "it scrolls by itself",
+  );
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth), 0);
+  await visitor.leaveClean();
+});
+
 test("drafts are shown as they arrive, then the votes, then one is kept", async () => {
   writer.answer = "The fox went home and slept until the morning came again over the hill.";
   writer.pace = 900;
