@@ -17,7 +17,6 @@ import type {
 import type { Voted } from "./advice.ts";
 import { strongest } from "./alone.ts";
 import { AnswerActions } from "./answer-actions.ts";
-import { savePicture } from "./answer-picture.ts";
 import { AnswerView } from "./answer-view.ts";
 import { creditLine } from "./credits.ts";
 import { el, voice } from "./dom.ts";
@@ -27,7 +26,7 @@ import type { Foretelling } from "./foretold.ts";
 import { inspector } from "./inspector.ts";
 import { QuestionLine } from "./question-line.ts";
 import type { SideBySide } from "./side-by-side.ts";
-import { runRecord, saveFile, type Run, type RunsOn } from "./run-record.ts";
+import { runRecord, saveBlob, saveFile, type Run, type RunsOn } from "./run-record.ts";
 import { WaitingLine } from "./waiting-line.ts";
 
 /** Displayed reasons for the end of an answer. */
@@ -134,7 +133,10 @@ export class Exchange {
       onSideBySide: (strongest) =>
         context.onSideBySide(this, strongest ? this.#strongest : undefined),
       onDownload: () => this.#download(),
-      onPicture: () => savePicture(this.root, this.question),
+      onPicture: async () => {
+        const { picture } = await import("./picture.ts");
+        saveBlob("conclave-answer.png", await picture(this.root));
+      },
     });
     this.root = el(
       "article",

@@ -1,119 +1,32 @@
 /**
- * A picture of a question and its answer, drawn on a canvas: the text in its writers' colours, the
- * line that names them. Loaded when it is first asked for.
+ * A picture of a question and its answer. A copy of both is laid out as wide as the picture, and
+ * painted on a canvas as the browser placed it: each stretch of a line, tint, underline and border.
+ * Loaded when it is first asked for.
  */
-
-/** A stretch of text. `line`: style of its underline, as in the style sheet. */
-export interface Stretch {
-  text: string;
-  colour: string;
-  line?: string;
-}
-
-export interface Picture {
-  question: string;
-  answer: Stretch[];
-  legend: Stretch[];
-  paper: string;
-  ink: string;
-  soft: string;
-  serif: string;
-  sans: string;
-}
-
-/** A word at its place. */
-interface Placed extends Stretch {
-  x: number;
-  y: number;
-}
+import { el } from "./dom.ts";
+import { stretches, type Placed } from "./stretches.ts";
 
 /** Sizes in CSS pixels. */
-const width = 720;
+const room = 640;
 const margin = 40;
 /** Browsers' canvases have at least so many pixels in a direction. */
 const mostPixels = 16_000;
 
 const lineStyles: Record<string, number[]> = { dashed: [6, 4], dotted: [1.5, 3] };
+const sides = ["Top", "Right", "Bottom", "Left"] as const;
 
-/** Breaks stretches into lines; returns the words at their places, and the end of the last line. */
-export function place(
-  stretches: readonly Stretch[],
-  { top, line, room }: { top: number; line: number; room: number },
-  measure: (text: string) => number,
-): { words: Placed[]; end: number } {
-  const words: Placed[] = [];
-  let [x, y] = [0, top + line];
-  const next = (): void => {
-    [x, y] = [0, y + line];
-  };
-  for (const stretch of stretches) {
-    for (const piece of stretch.text.match(/\n|[^\S\n]+|\S+/g) ?? []) {
-      if (piece === "\n") next();
-      else if (piece.trim() === "") {
-        if (x > 0) words.push({ ...stretch, text: piece, x, y });
-        if (x > 0) x += measure(piece);
-      } else {
-        if (x > 0 && x + measure(piece) > room) next();
-        let rest = piece;
-        while (rest !== "") {
-          // Words longer than a line are cut.
-          let part = rest;
-          while (part.length > 1 && x + measure(part) > room) part = part.slice(0, -1);
-          words.push({ ...stretch, text: part, x, y });
-          x += measure(part);
-          rest = rest.slice(part.length);
-          if (rest !== "") next();
-        }
-      }
-    }
-  }
-  return { words, end: y };
-}
-
-/** Draws it; rejects if this browser can't. */
-export async function draw(picture: Picture): Promise<Blob> {
+/** Draws the exchange; rejects if this browser can't. */
+export async function picture(exchange: Element): Promise<Blob> {
   await document.fonts.ready;
   const canvas = document.createElement("canvas");
   const context = canvas.getContext("2d");
   if (!context) throw new Error("This browser draws no pictures.");
-  const parts = [
-    {
-      font: `600 18px ${picture.sans}`,
-      line: 26,
-      gap: margin - 8,
-      stretches: [{ text: picture.question, colour: picture.ink }],
-    },
-    { font: `400 21px ${picture.serif}`, line: 34, gap: 14, stretches: picture.answer },
-    { font: `400 14px ${picture.sans}`, line: 22, gap: 22, stretches: picture.legend },
-    {
-      font: `400 13px ${picture.sans}`,
-      line: 20,
-      gap: 14,
-      stretches: [{ text: "Conclave: several small models, one answer", colour: picture.soft }],
-    },
-  ];
-  let top = 0;
-  const laid = parts.map((part) => {
-    context.font = part.font;
-    const room = width - 2 * margin;
-    const { words, end } = place(
-      part.stretches,
-      { top: top + part.gap, line: part.line, room },
-      (text) => context.measureText(text).width,
-    );
-    top = end;
-    return { ...part, words };
-  });
-  const height = top + margin;
-  const scale = Math.min(2, mostPixels / height);
-  canvas.width = width * scale;
-  canvas.height = Math.ceil(height * scale);
-  context.scale(scale, scale);
-  context.fillStyle = picture.paper;
-  context.fillRect(0, 0, width, height);
-  for (const { font, line, words } of laid) {
-    context.font = font;
-    for (const word of words) paint(context, word, { ink: picture.ink, line });
+  const sheet = sheetOf(exchange);
+  document.body.append(sheet);
+  try {
+    draw(sheet, context);
+  } finally {
+    sheet.remove();
   }
   return new Promise((resolve, reject) =>
     canvas.toBlob(
@@ -123,29 +36,182 @@ export async function draw(picture: Picture): Promise<Blob> {
   );
 }
 
-/** Paints a word: a segment in ink on its writer's tint, anything else in its own colour. */
-function paint(
+/** A copy of the exchange's texts, with everything that is drawn as text or borders. */
+function sheetOf(exchange: Element): HTMLElement {
+  const sheet = el("div", { inert: true, "aria-hidden": "true" });
+  set(sheet, {
+    position: "fixed",
+    inset: "0 auto auto 0",
+    width: `${room}px`,
+    visibility: "hidden",
+    color: "var(--ink)",
+    "forced-color-adjust": "none",
+  });
+  const sized: [string, Record<string, string>][] = [
+    [".question", { font: "600 1.125rem/1.45 var(--sans)" }],
+    [".answer", { "font-size": "1.3125rem", "margin-top": "1rem" }],
+    [".legend", { "margin-top": "1.6rem" }],
+  ];
+  for (const [selector, styles] of sized) {
+    const part = exchange.querySelector(selector)!.cloneNode(true) as HTMLElement;
+    part.hidden = false;
+    part.dir = "auto";
+    set(part, { ...styles, "max-width": "none", "max-height": "none" });
+    sheet.append(part);
+  }
+  sheet.append(el("p", { class: "hint" }, "Conclave: several small models, one answer"));
+  set(sheet.lastElementChild!, { "margin-top": ".8rem" });
+  for (const button of sheet.querySelectorAll("button")) button.remove();
+  for (const block of sheet.querySelectorAll(".wide, pre")) set(block, { overflow: "visible" });
+  for (const code of sheet.querySelectorAll("pre"))
+    set(code, { "white-space": "pre-wrap", "overflow-wrap": "anywhere" });
+  for (const formula of sheet.querySelectorAll(".formula")) {
+    formula.replaceChildren(formula.querySelector(".formula-source")?.textContent ?? "");
+    formula.classList.remove("formula", "display");
+  }
+  for (const item of sheet.querySelectorAll<HTMLElement>("li")) mark(item);
+  return sheet;
+}
+
+/** Puts the mark of an item beside it as text. */
+function mark(item: HTMLElement): void {
+  const list = item.parentElement!;
+  const number = Number(list.getAttribute("start") ?? 1) + [...list.children].indexOf(item);
+  const text = el("span", {}, list.matches("ol") ? `${number}.` : "•");
+  set(item, { "list-style": "none", position: "relative" });
+  set(text, {
+    position: "absolute",
+    "inset-inline-end": "100%",
+    "margin-inline-end": ".35em",
+    "white-space": "nowrap",
+    color: "var(--soft)",
+  });
+  item.prepend(text);
+}
+
+/** Sets an element's own style, which the page's policy allows from scripts only. */
+function set(element: Element, styles: Record<string, string>): void {
+  for (const [name, value] of Object.entries(styles))
+    (element as HTMLElement).style.setProperty(name, value);
+}
+
+function draw(sheet: HTMLElement, context: CanvasRenderingContext2D): void {
+  const texts = textsOf(sheet);
+  const box = sheet.getBoundingClientRect();
+  // A table may be wider than its place.
+  const left = Math.min(box.left, ...texts.map(({ rect }) => rect.left));
+  const right = Math.max(box.right, ...texts.map(({ rect }) => rect.right));
+  const [width, height] = [right - left + 2 * margin, box.height + 2 * margin];
+  const scale = Math.min(2, mostPixels / height, mostPixels / width);
+  context.canvas.width = Math.ceil(width * scale);
+  context.canvas.height = Math.ceil(height * scale);
+  context.scale(scale, scale);
+  context.fillStyle = getComputedStyle(sheet).getPropertyValue("--paper");
+  context.fillRect(0, 0, context.canvas.width, context.canvas.height);
+  context.translate(margin - left, margin - box.top);
+  for (const element of sheet.querySelectorAll(":not(.segment, .name)")) paintBox(context, element);
+  for (const element of sheet.querySelectorAll(".segment, .name")) paintVoice(context, element);
+  context.textAlign = "left";
+  for (const { text, rect, style } of texts) {
+    context.fillStyle = style.color;
+    context.direction = style.direction as CanvasDirection;
+    context.fillText(text, rect.left, baseline(context, style, rect));
+  }
+}
+
+/** All stretches of text, each with the style of its element. */
+function textsOf(sheet: HTMLElement): (Placed & { style: CSSStyleDeclaration })[] {
+  const walker = document.createTreeWalker(sheet, NodeFilter.SHOW_TEXT);
+  const found: (Placed & { style: CSSStyleDeclaration })[] = [];
+  while (walker.nextNode()) {
+    const node = walker.currentNode as globalThis.Text;
+    const style = getComputedStyle(node.parentElement!);
+    found.push(...stretches(charactersOf(node)).map((placed) => ({ ...placed, style })));
+  }
+  return found;
+}
+
+/** Characters of a text that take up room, at their places. */
+function charactersOf(node: globalThis.Text): Placed[] {
+  const range = document.createRange();
+  let at = 0;
+  return [...node.data].flatMap((text) => {
+    range.setStart(node, at);
+    range.setEnd(node, (at += text.length));
+    const rects = [...range.getClientRects()];
+    const rect = rects.find(({ width }) => width > 0) ?? rects[0];
+    return rect && (rect.width > 0 || text.trim() !== "") ? [{ text, rect }] : [];
+  });
+}
+
+/** Sets the font; returns where it has its line within a rectangle as high as a line. */
+function baseline(
   context: CanvasRenderingContext2D,
-  { text, colour, line: style, x, y }: Placed,
-  { ink, line }: { ink: string; line: number },
-): void {
-  const left = margin + x;
-  const wide = context.measureText(text).width;
-  if (style !== undefined) {
-    context.fillStyle = colour;
-    context.globalAlpha = 0.1;
-    context.fillRect(left, y - 0.68 * line, wide, 0.92 * line);
-    context.globalAlpha = 1;
-    context.strokeStyle = colour;
-    context.lineWidth = 1.5;
-    context.setLineDash(lineStyles[style] ?? []);
-    for (const below of style === "double" ? [4, 7] : [5]) {
+  { fontStyle, fontWeight, fontSize, fontFamily }: CSSStyleDeclaration,
+  { top, height }: Pick<DOMRect, "top" | "height">,
+): number {
+  context.font = `${fontStyle} ${fontWeight} ${fontSize} ${fontFamily}`;
+  const { fontBoundingBoxAscent: up, fontBoundingBoxDescent: down } = context.measureText("x");
+  return top + (height + up - down) / 2;
+}
+
+/** Paints an element's ground and borders. */
+function paintBox(context: CanvasRenderingContext2D, element: Element): void {
+  const style = getComputedStyle(element);
+  const widths = sides.map((side) => Number.parseFloat(style[`border${side}Width`]));
+  for (const { left, top, right, bottom, width, height } of element.getClientRects()) {
+    context.beginPath();
+    context.roundRect(left, top, width, height, Number.parseFloat(style.borderRadius) || 0);
+    context.fillStyle = style.backgroundColor;
+    context.fill();
+    context.setLineDash([]);
+    if (widths.every((each) => each > 0)) {
+      context.strokeStyle = style.borderTopColor;
+      context.lineWidth = widths[0]!;
+      context.stroke();
+      continue;
+    }
+    const lines = [
+      [left, top, right, top],
+      [right, top, right, bottom],
+      [left, bottom, right, bottom],
+      [left, top, left, bottom],
+    ] as const;
+    sides.forEach((side, place) => {
+      const wide = widths[place]!;
+      if (wide === 0) return;
+      context.strokeStyle = style[`border${side}Color`];
+      context.lineWidth = wide;
+      const inward = place === 0 || place === 3 ? wide / 2 : -wide / 2;
+      const [x, y] = place % 2 === 0 ? [0, inward] : [inward, 0];
+      const [fromX, fromY, toX, toY] = lines[place]!;
       context.beginPath();
-      context.moveTo(left, y + below);
-      context.lineTo(left + wide, y + below);
+      context.moveTo(fromX + x, fromY + y);
+      context.lineTo(toX + x, toY + y);
+      context.stroke();
+    });
+  }
+}
+
+/** Paints the tint and underline of a segment, or the underline of a name. */
+function paintVoice(context: CanvasRenderingContext2D, element: Element): void {
+  const style = getComputedStyle(element);
+  const line = style.getPropertyValue("--line-style").trim();
+  context.fillStyle = context.strokeStyle = style.getPropertyValue("--voice").trim();
+  context.lineWidth = 1.5;
+  context.setLineDash(lineStyles[line] ?? []);
+  for (const rect of element.getClientRects()) {
+    const { left, right, top, width, height } = rect;
+    if (width === 0) continue;
+    context.globalAlpha = 0.09;
+    if (element.matches(".segment")) context.fillRect(left, top, width, height);
+    context.globalAlpha = 1;
+    const under = baseline(context, style, rect) + 0.26 * Number.parseFloat(style.fontSize);
+    for (const y of line === "double" ? [under - 1, under + 2] : [under]) {
+      context.beginPath();
+      context.moveTo(left, y);
+      context.lineTo(right, y);
       context.stroke();
     }
   }
-  context.fillStyle = style === undefined ? colour : ink;
-  context.fillText(text, left, y);
 }

@@ -2,7 +2,7 @@
 import { button, el } from "./dom.ts";
 
 export class QuestionLine {
-  readonly root = el("div", { class: "question-line" });
+  readonly root = el("div", { class: "question-line", dir: "auto" });
   readonly #title: HTMLElement;
   readonly #edit: HTMLButtonElement;
   readonly #form: HTMLFormElement;
@@ -11,7 +11,7 @@ export class QuestionLine {
 
   /** `onAsk` is called with the edited question. */
   constructor(question: string, onAsk: (question: string) => void) {
-    this.#title = el("h2", { class: "question", dir: "auto" }, question);
+    this.#title = el("h2", { class: "question" }, question);
     this.#edit = button("Edit", () => this.#open(question), {
       class: "quiet edit",
       "aria-label": "Edit the question and ask again",

@@ -1,27 +1,31 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { place } from "./picture.ts";
+import { stretches, type Placed } from "./stretches.ts";
 
-const where = { top: 10, line: 20, room: 10 };
-/** Each character is one wide. */
-const lay = (...texts: string[]): string[] =>
-  place(
-    texts.map((text) => ({ text, colour: text })),
-    where,
-    (text) => text.length,
-  )
-    .words.filter(({ text }) => text.trim() !== "")
-    .map(({ text, x, y }) => `${text} ${x} ${y}`);
+/** Characters from `left` on, one wide each; to the left if `back`. */
+const at = (text: string, left: number, top: number, back = false): Placed[] =>
+  [...text].map((character, place) => {
+    const x = left + (back ? text.length - 1 - place : place);
+    return { text: character, rect: { left: x, right: x + 1, top, width: 1, height: 10 } };
+  });
+const joined = (...parts: Placed[][]): string[] =>
+  stretches(parts.flat()).map(({ text, rect }) => `${text} ${rect.left} ${rect.right} ${rect.top}`);
 
-test("words go on where the last writer's ended, and to the next line where they have no room", () => {
-  assert.deepEqual(lay("one ", "two ", "three"), ["one 0 30", "two 4 30", "three 0 50"]);
-  assert.deepEqual(lay("one\n", "two"), ["one 0 30", "two 0 50"]);
-  assert.deepEqual(lay("abcdefghijklmno pq"), ["abcdefghij 0 30", "klmno 0 50", "pq 6 50"]);
+test("each line of a text is one stretch", () => {
+  assert.deepEqual(joined(at("    one two", 0, 0), at("three", 4, 20)), [
+    "    one two 0 11 0",
+    "three 4 9 20",
+  ]);
+  // A smaller character on the same line.
+  assert.deepEqual(joined(at("one", 0, 0), at("2", 3, 3)), ["one2 0 4 0"]);
 });
 
-test("the end is that of the last line", () => {
-  const end = (text: string): number =>
-    place([{ text, colour: "" }], where, ({ length }) => length).end;
-  assert.equal(end("one"), 30);
-  assert.equal(end("one two three"), 50);
+test("a line of both directions stays whole, so that it is ordered as one", () => {
+  assert.deepEqual(joined(at("C++ ", 6, 0), at("אבגד", 2, 0, true)), ["C++ אבגד 2 10 0"]);
+});
+
+test("words with something of another between them keep their own places", () => {
+  assert.deepEqual(joined(at("אבג ", 20, 0, true), at("abc", 0, 0)), ["אבג 21 24 0", "abc 0 3 0"]);
+  const tab = { text: "\t", rect: { left: 1, right: 4, top: 0, width: 3, height: 10 } };
+  assert.deepEqual(joined(at("a", 0, 0), [tab], at("b", 4, 0)), ["a 0 1 0", "b 4 5 0"]);
 });

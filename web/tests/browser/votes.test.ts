@@ -33,7 +33,11 @@ test("beside an earlier answer with an open round are that round's weights", asy
   const visitor = await stand.arrive({ viewport: { width: 1280, height: 700 } });
   const { page } = visitor;
   await visitor.set("maxRounds", "3");
-  for (const question of ["What is 347 + 586?", "Tell me a story about a fox.", "Who wrote Hamlet?"])
+  for (const question of [
+    "What is 347 + 586?",
+    "Tell me a story about a fox.",
+    "Who wrote Hamlet?",
+  ])
     await visitor.answer(question);
   const exchange = (place: number): Locator => page.locator(".exchange").nth(place);
   const latest = (await page.locator(".member .votes .figure").allTextContents()).map(Number);
