@@ -54,7 +54,7 @@ function sheetOf(exchange: Element): HTMLElement {
   ];
   for (const [selector, styles] of sized) {
     const part = exchange.querySelector(selector)!.cloneNode(true) as HTMLElement;
-    part.hidden = false;
+    part.classList.remove("hidden");
     part.dir = "auto";
     set(part, { ...styles, "max-width": "none", "max-height": "none" });
     sheet.append(part);

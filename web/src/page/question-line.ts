@@ -68,6 +68,8 @@ export class QuestionLine {
 
   #show(editing: boolean): void {
     this.#form.hidden = !editing;
-    this.#title.hidden = this.#edit.hidden = editing;
+    this.#edit.hidden = editing;
+    // For a screen reader it still heads the answer.
+    this.#title.classList.toggle("hidden", editing);
   }
 }

@@ -3,13 +3,35 @@
  * light and dark.
  */
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { after, before, test } from "node:test";
+import { OpenAiServer } from "../../src/testing/openai-server.ts";
 import { faults } from "../axe.ts";
 import { stage } from "./stage.ts";
 import type { Visitor } from "./visitor.ts";
+import { withWriter } from "./with-writer.ts";
 
 const stand = stage("none");
 const script = "./axe/axe.min.js";
+let writer: OpenAiServer;
+before(async () => (writer = await new OpenAiServer().open()));
+after(() => writer?.close());
+
+const structured = [
+  "## Areas",
+  "| shape | area |",
+  "|---|---:|",
+  "| square | 4 |",
+  "",
+  "```js",
+  'const [unit, area] = ["m", 2 * 2]; // of a square',
+  "```",
+  "",
+  "It is $a^2$, or",
+  "",
+  "$$\\int_0^a a\\,dx.$$",
+].join("\n");
+const rightToLeft = ["المساحة هي 4.", "", "1. أولا", "2. ثانيا", "", "| الشكل | المساحة |"];
+rightToLeft.push("|---|---|", "| مربع | 4 |");
 
 async function withoutFaults({ page }: Visitor, state: string): Promise<void> {
   assert.deepEqual(await page.evaluate(faults, script), [], state);
@@ -62,6 +84,39 @@ for (const colorScheme of ["light", "dark"] as const) {
     await page.getByRole("button", { name: /^Delete: / }).click();
     await page.getByRole("button", { name: "Undo" }).waitFor();
     await withoutFaults(visitor, "after a deletion");
+    await visitor.leaveClean();
+  });
+
+  test(`axe finds nothing wrong with answers of all kinds, ${colorScheme}`, async () => {
+    const visitor = await withWriter(stand, writer, structured, {
+      colorScheme,
+      viewport: { width: 390, height: 844 },
+    });
+    const { page } = visitor;
+    await visitor.answer("What is the area?");
+    const answer = page.locator(".answer");
+    await answer.locator("math").first().waitFor();
+    for (const kind of ["table", "pre", "h3"]) assert.equal(await answer.locator(kind).count(), 1);
+    await withoutFaults(visitor, "with a table, code and formulas");
+    await answer.locator(".segment").first().click();
+    await page.locator(".inspector").waitFor();
+    await page.getByRole("button", { name: "Edit the question and ask again" }).click();
+    await withoutFaults(visitor, "while a question is edited, with a round laid open");
+    assert.equal(await page.locator(".exchange .question-form textarea").isVisible(), true);
+    await page.keyboard.press("Escape");
+    writer.answer = rightToLeft.join("\n");
+    await visitor.answer("ما هي المساحة؟");
+    await withoutFaults(visitor, "with a right-to-left answer");
+    await page
+      .locator("#attach-file")
+      .setInputFiles([
+        { name: "scan.txt", mimeType: "text/plain", buffer: Buffer.from([0, 1, 2, 3]) },
+      ]);
+    await page.locator(".notice.error").waitFor();
+    for (const share of [0, 0.5, 1]) {
+      await page.evaluate((at) => scrollTo(0, at * document.body.scrollHeight), share);
+      await withoutFaults(visitor, `with a notice, scrolled by ${share}`);
+    }
     await visitor.leaveClean();
   });
 

@@ -73,6 +73,8 @@ test("a picture keeps headings, emphasis, numbers, columns and code", async () =
   });
   const { page } = visitor;
   await visitor.answer("How do I fry two eggs?");
+  // Also while the question is edited.
+  await page.getByRole("button", { name: "Edit the question and ask again" }).click();
   const drawn = await drawnBy(page);
   const of = (text: string): Drawn =>
     drawn.find((each) => each.text.trim() === text) ??
