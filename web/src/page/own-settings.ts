@@ -29,7 +29,8 @@ export class OwnSettings {
     } catch {
       // Storage is off.
     }
-    this.#instructions.addEventListener("change", () => this.#keep());
+    // At every change, not only on leaving the field: a reload leaves it without.
+    this.#instructions.addEventListener("input", () => this.#keep());
     this.root.append(
       el(
         "fieldset",
