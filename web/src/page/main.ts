@@ -84,6 +84,8 @@ class Page {
   readonly #settings: SettingsForm;
   readonly #own = new OwnSettings();
   #choice: BackendChoice = address.backend;
+  /** Whether WebGPU has, or may have, an adapter here. */
+  #hasGpu = "gpu" in navigator;
   #conclave: Conclave | undefined;
   /** The engine from its start on, open or not. */
   #starting: Conclave | undefined;
@@ -353,6 +355,7 @@ class Page {
     } catch (error) {
       if (generation !== this.#generation) return;
       this.#starting?.close();
+      if (this.#choice === "auto" && conclave.backend === "cpu") this.#hasGpu = false;
       this.#roster.detach();
       this.#engineLine.textContent = "No engine";
       this.#engineLine.dataset["state"] = "failed";
@@ -361,6 +364,7 @@ class Page {
     this.#refresh();
   }
 
+      if (typed(error).kind === "NoGpu") this.#hasGpu = false;
   /** Function that starts engines; undefined if tabs can't share one. */
   #ports(alone: boolean): (() => Port) | undefined {
     const sharing = this.#sharing;
@@ -469,10 +473,9 @@ class Page {
   }
 
   #reloadActions(): Action[] {
-    return [
-      { label: "Reload on the GPU", run: () => void this.#reopen("webgpu") },
-      { label: "Reload on the CPU", run: () => void this.#reopen("cpu") },
-    ];
+    const gpu = { label: "Reload on the GPU", run: () => void this.#reopen("webgpu") };
+    const cpu = { label: "Reload on the CPU", run: () => void this.#reopen("cpu") };
+    return this.#hasGpu ? [gpu, cpu] : [cpu];
   }
 
   /** The member of this name, if present. */

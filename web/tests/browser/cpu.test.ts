@@ -199,6 +199,7 @@ test("WebGPU asked for where there is none: told, and one press leads to the CPU
       "what is entered before the defaults are known would be overwritten",
     );
     assert.ok(await visitor.page.locator("#setting-backend").isEnabled());
+    assert.equal(await notice.getByText("Reload on the GPU").count(), 0, "there is none");
     await notice.getByText("Reload on the CPU").click();
     await visitor.state("ready");
     assert.ok(await length.isEnabled());
