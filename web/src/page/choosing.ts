@@ -53,6 +53,8 @@ export class Choosing {
   #catalogue: Promise<Ensemble[]> | undefined;
   /** Chosen room for a conversation, in tokens; undefined: the most that fits. */
   #room = recallRoom();
+  /** Whether the toys stand in for the last choice, which stays remembered. */
+  #standIn = false;
   /** Servers' keys that the visitor wants kept in this browser. */
   readonly #keptKeys = new Set<string>();
 
@@ -69,6 +71,7 @@ export class Choosing {
       onEnsemble: (ensemble, signal) => this.#useEnsemble(ensemble, signal),
       onToys: async () => {
         this.#context.onLeave();
+        this.#standIn = false;
         void this.#seatToys(false);
       },
       onAdd: (source, signal) => this.#add(source, signal),
@@ -161,20 +164,28 @@ export class Choosing {
     const seats = roster.slots.map(
       ({ source, entry, model, byDefault }): Seat => ({ source, entry, model, byDefault }),
     );
+    this.#standIn = true;
     await this.#seatToys(true);
     notices.show(
       "incomplete",
       "hint",
       `${title}, the ensemble of your last visit, is not all stored in this browser: ${missing.length === 1 ? "one model is" : `${missing.length} models are`} missing. These are the toys.`,
-      [{ label: "Fetch the rest", run: () => void roster.replaceAll(title, seats) }],
+      [
+        { label: "Fetch the rest", run: () => void roster.replaceAll(title, seats) },
+        { label: "Keep the toys", run: () => ((this.#standIn = false), this.keep()) },
+      ],
     );
   }
 
-  /** Remembers the present ensemble, once it is loaded and can be found again. */
+  /**
+   * Remembers the present ensemble, loaded or not, if it can be found again: the next visit resumes
+   * a load, or says what is missing.
+   */
   keep(): void {
-    const { title, slots, contextTokens } = this.#context.roster;
-    if (slots.length === 0 || slots.some(({ state }) => state !== "ready" && state !== "held"))
-      return;
+    const { title, slots, contextTokens, replacing } = this.#context.roster;
+    if (slots.length === 0 || replacing) return;
+    if (this.#standIn && slots.every(({ entry }) => entry)) return;
+    this.#standIn = false;
     // Toys stand in for members that ended a tab, which stay remembered.
     if (slots.some(({ state }) => state === "held") && slots.some(({ byDefault }) => byDefault))
       return;
@@ -367,6 +378,7 @@ export class Choosing {
       return false;
     }
     roster.title = ownTitle;
+    this.keep();
     return true;
   }
 

@@ -71,6 +71,7 @@ export class Roster {
   #replaced = 0;
   #madeRoom = false;
   #busy = false;
+  #replacing = false;
 
   constructor(
     panel: MembersPanel,
@@ -92,6 +93,11 @@ export class Roster {
 
   /** Members that will answer. */
   get taking(): Slot[] {
+  /** Whether members are leaving for others, so that some of those present are missing. */
+  get replacing(): boolean {
+    return this.#replacing;
+  }
+
     return this.slots.filter((slot) => slot.state === "ready" && slot.takesPart);
   }
 
@@ -178,11 +184,12 @@ export class Roster {
     const mine = ++this.#replaced;
     this.#events.onChanging();
     // The old ones go first: memory may not hold both.
+    this.#replacing = true;
     await Promise.all([...this.slots].map((slot) => this.#remove(slot)));
     await Promise.allSettled([...this.#underWay]);
     if (mine !== this.#replaced) return;
     this.title = title;
-    this.#madeRoom = false;
+    this.#madeRoom = this.#replacing = false;
     await this.#seat(members.slice(0, mostMembers));
   }
 

@@ -173,6 +173,27 @@ test("a download shows how far it is, stops, and goes on where it was", async ()
   await visitor.leave();
 });
 
+test("a choice is kept while its first models load: after a reload the rest is offered", async () => {
+  const visitor = await arrive();
+  const { page } = visitor;
+  await hub.break({ kind: "slow", file: "*quill.gguf", bytesPerSecond: 20_000, times: 1 });
+  await choose(visitor);
+  const card = page.locator(".member", { hasText: "Quill of the hub" });
+  await card.locator(".loaded", { hasText: /kB of 1\.3\sMB/ }).waitFor();
+  await hub.mend();
+  const notice = page.locator('[data-key="incomplete"]');
+  for (const again of [false, true]) {
+    await page.reload();
+    await visitor.state("ready");
+    assert.match((await notice.textContent()) ?? "", /Three, .* missing/, `again: ${again}`);
+  }
+  await notice.getByRole("button", { name: "Fetch the rest" }).click();
+  await card.and(page.locator('[data-state="ready"]')).waitFor();
+  await visitor.state("ready");
+  assert.equal((await names(visitor)).length, 3);
+  await visitor.leave();
+});
+
 test("a second tab says that it waits, and then uses what the first has stored", async () => {
   const visitor = await arrive();
   await hub.break({ kind: "slow", file: "*quill.gguf", bytesPerSecond: 20_000, times: 1 });
