@@ -30,6 +30,18 @@ export interface Possible {
   replayable: boolean;
 }
 
+/** Ways to ask again that are open now. */
+export interface Askable {
+  /** Whether members can be asked at all. */
+  asking: boolean;
+  /** Whether those that would answer can go on with this answer. */
+  continue: boolean;
+  /** Whether all members of the answer are there. */
+  alone: boolean;
+  /** Whether its strongest member is. */
+  strongest: boolean;
+}
+
 export class AnswerActions {
   readonly root = el("div", {
     class: "answer-actions",
@@ -113,9 +125,12 @@ export class AnswerActions {
     this.root.hidden = true;
   }
 
-  /** Whether members can be asked now. */
-  set enabled(can: boolean) {
-    for (const one of this.#asking) one.disabled = !can;
+  /** Sets what can be asked of the members that are there now. */
+  enable({ asking, ...can }: Askable): void {
+    for (const one of this.#asking) one.disabled = !asking;
+    if (!can.continue) this.#continue.disabled = true;
+    if (!can.alone) this.#alone.disabled = true;
+    if (!can.strongest) this.#strongest.disabled = true;
   }
 
   set roundsOpen(open: boolean) {

@@ -16,6 +16,7 @@ import type {
 } from "../protocol/messages.ts";
 import type { Voted } from "./advice.ts";
 import { strongest } from "./alone.ts";
+import { hasToys } from "./toy-skills.ts";
 import { AnswerActions } from "./answer-actions.ts";
 import { AnswerView } from "./answer-view.ts";
 import { creditLine } from "./credits.ts";
@@ -193,9 +194,20 @@ export class Exchange {
     return strongest(this.#begin, this.rounds);
   }
 
-  /** Sets whether the members can be asked now. */
-  offer(can: boolean): void {
-    this.#actions.enabled = can;
+  /**
+   * Sets whether the members can be asked now. `here`: names of those that are loaded; `taking`: of
+   * those that would answer.
+   */
+  offer(can: boolean, here: readonly string[], taking: readonly string[]): void {
+    const { members } = this.#context;
+    const isHere = (name: string | undefined): boolean => name !== undefined && here.includes(name);
+    this.#actions.enable({
+      asking: can,
+      // Toys finish no answer of real models, nor these one of toys.
+      continue: hasToys(taking) === hasToys(members) || members.length === 0,
+      alone: members.every(isHere),
+      strongest: isHere(members[this.#strongest ?? members.length]),
+    });
     this.#line.enabled = can && this.#stop !== "elsewhere";
   }
 

@@ -25,6 +25,7 @@ import { toysTitle } from "./ensembles-list.ts";
 import { ensembleKey, type KeyedMember } from "./ensemble-key.ts";
 import { percent } from "./figures.ts";
 import type { FirstWords } from "./first-words.ts";
+import { tellAside } from "./page-notices.ts";
 import { keptHandles } from "./file-handles.ts";
 import { engineText, memoryTogether } from "./member-facts.ts";
 import { Masthead } from "./masthead.ts";
@@ -149,6 +150,10 @@ class Page {
           this.#choosing.keep();
           if (this.#roster.slots.some(({ about }) => about?.core === "burn"))
             void keepUsed("open-core", "grammar");
+        onAside: (names) => {
+          this.#keepAside();
+          tellAside(this.#notices, names);
+        },
         },
         onBare: () => void this.#choosing.bringToys(true),
         onShare: (share) => {
@@ -548,10 +553,12 @@ class Page {
     if (answering && focused === this.#askButton) this.#stopButton.focus();
     if (!answering && focused === this.#stopButton) this.#composer.focus();
     for (const exchange of this.#session.exchanges)
-      exchange.offer(this.#conclave !== undefined && !answering && !loading);
+      exchange.offer(this.#conclave !== undefined && !answering && !loading, here, names);
     this.#newButton.hidden = this.#session.exchanges.length === 0;
     document.body.dataset["state"] =
       answering || preparing ? "answering" : ready ? "ready" : "loading";
+    const here = namesOf(this.#roster.slots.filter(({ state }) => state === "ready"));
+    const names = namesOf(taking);
     byId("why-not", HTMLElement).hidden = answering || (ready && !preparing);
     this.#showWhyNot();
     this.#composer.foretell();
@@ -577,3 +584,5 @@ class Page {
 }
 
 void new Page().start();
+const namesOf = (slots: Slot[]): string[] => slots.map(({ source }) => source.name);
+

@@ -25,6 +25,8 @@ export interface RosterEvents {
   onChange: () => void;
   /** The last of the visitor's own members is gone or failed to load: the toys are wanted. */
   onBare: () => void;
+  /** Members of these names take no part any more, since toys and real models don't mix. */
+  onAside?: (names: string[]) => void;
   /** Progress of the loading, from 0 to 1. */
   onShare: (share: number) => void;
   /**
@@ -69,9 +71,9 @@ export class Roster {
   #share: Share | undefined;
   /** Counts replacements of all members. */
   #replaced = 0;
+  #replacing = false;
   #madeRoom = false;
   #busy = false;
-  #replacing = false;
 
   constructor(
     panel: MembersPanel,
@@ -91,13 +93,13 @@ export class Roster {
     return this.slots.some((slot) => slot.state === "loading");
   }
 
-  /** Members that will answer. */
-  get taking(): Slot[] {
   /** Whether members are leaving for others, so that some of those present are missing. */
   get replacing(): boolean {
     return this.#replacing;
   }
 
+  /** Members that will answer. */
+  get taking(): Slot[] {
     return this.slots.filter((slot) => slot.state === "ready" && slot.takesPart);
   }
 
@@ -182,9 +184,9 @@ export class Roster {
    */
   async replaceAll(title: string, members: Seat[]): Promise<void> {
     const mine = ++this.#replaced;
+    this.#replacing = true;
     this.#events.onChanging();
     // The old ones go first: memory may not hold both.
-    this.#replacing = true;
     await Promise.all([...this.slots].map((slot) => this.#remove(slot)));
     await Promise.allSettled([...this.#underWay]);
     if (mine !== this.#replaced) return;
@@ -205,7 +207,9 @@ export class Roster {
       .filter(({ source }) => !names.has(source.name))
       .slice(0, mostMembers - this.slots.length);
     this.#events.onChanging();
-    await this.#seat(missing.map((toy) => ({ ...toy, byDefault })));
+    const seated = this.#seat(missing.map((toy) => ({ ...toy, byDefault })));
+    if (!byDefault) this.#part(true);
+    await seated;
   }
 
   async #seat(members: Seat[]): Promise<void> {
@@ -276,6 +280,20 @@ export class Roster {
   /** Makes a member added by default permanent, as the visitor has asked for it. */
   keep(slot: Slot): void {
     slot.byDefault = false;
+    if (drafts(slot)) this.#part(slot.entry !== undefined);
+  }
+
+  /** Lets only toys, or only real models, draft: the others take no part. */
+  #part(toys: boolean): void {
+    const others = this.slots.filter(
+      (slot) => slot.takesPart && drafts(slot) && (slot.entry !== undefined) !== toys,
+    );
+    for (const slot of others) {
+      slot.takesPart = false;
+      this.#panel.show(slot);
+    }
+    const names = others.filter(({ byDefault }) => !byDefault).map(({ source }) => source.name);
+    if (names.length > 0) this.#events.onAside?.(names);
   }
 
   /** Removes members added by default once one of the visitor's own is ready. */
@@ -395,6 +413,7 @@ export class Roster {
       if (!this.slots.includes(slot)) return void (await conclave.remove(slot.source.name));
       slot.state = "ready";
       this.#panel.show(slot);
+      if (isOwn(slot) && slot.takesPart) this.#part(false);
       this.#makeRoom();
     } catch (thrown) {
       // Removed, or the engine was reopened: the new one loads it.

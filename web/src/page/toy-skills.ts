@@ -1,4 +1,5 @@
 /** Questions that the bundled toys were trained for, and a note on all others. */
+import toys from "../../members/members.json" with { type: "json" };
 import { button, el } from "./dom.ts";
 
 /**
@@ -17,6 +18,12 @@ const skills = [
 
 export const isToySkill = (question: string): boolean =>
   skills.some((skill) => skill.test(question));
+
+const names = new Set(toys.map(({ name }) => name));
+
+/** Whether a bundled toy is among members of these names. */
+export const hasToys = (members: readonly string[]): boolean =>
+  members.some((name) => names.has(name));
 
 /** Note that the toys can only answer their exercises, for any other question. */
 export function toysNote(question: string, onModels: () => void): HTMLElement | undefined {

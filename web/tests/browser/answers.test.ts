@@ -426,7 +426,7 @@ test("drafts are shown as they arrive, then the votes, then one is kept", async 
     serviceWorkers: "block",
   });
   const { page } = visitor;
-  await visitor.keepToys();
+  await visitor.ownToys();
   await visitor.join({ base: writer.address, name: "words" });
   const far = page.locator('.member[data-state="ready"]', {
     hasText: `at ${new URL(writer.address).host} `,

@@ -167,7 +167,7 @@ async function withFolder(
   context.after(() => rm(folder, { recursive: true, force: true }));
   await writeRecitingFolder(join(folder, name), text, recital);
   const visitor = await stand.arrive();
-  await visitor.keepToys();
+  await visitor.ownToys();
   await visitor.pickFolder(join(folder, name));
   await visitor.page.locator('.member[data-state="ready"] .name', { hasText: name }).waitFor();
   return visitor;

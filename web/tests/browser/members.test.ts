@@ -52,7 +52,7 @@ test("what the page foretells of memory is what the engine takes; each card says
     known.find(({ name }) => name === "SmolLM2 135M") ??
     assert.fail("the catalogue lacks SmolLM2 135M");
   await writeModel(join(folder, "smol.gguf"), catalogue.models["smollm2-135m"]!.shape);
-  await visitor.keepToys();
+  await visitor.ownToys();
   await visitor.models();
   await page
     .locator("#models-dialog .add-files input:not([webkitdirectory])")
@@ -121,7 +121,7 @@ test("a base model, which has no chat template, is told on its card, and answers
   const buffer = Buffer.from(whole);
   buffer.write("x", at + key.length - 1);
   const visitor = await stand.arrive({ search: "?backend=cpu&debug" });
-  await visitor.keepToys();
+  await visitor.ownToys();
   await visitor.pick([{ name: "Base.gguf", mimeType: "application/octet-stream", buffer }]);
   const told = visitor.page.locator(".member", { hasText: "Base model, no chat template" });
   await told.waitFor();
@@ -184,7 +184,8 @@ test("the toys leave once a model of the visitor's own is ready, stay where it f
     await page.locator("#made-room[role=status]").textContent(),
     "The bundled toys have made room. They come back when the last model that you added goes.",
   );
-  await visitor.set("maxRounds", "2");
+  await visitor.set("maxRounds", "1");
+  await visitor.set("segmentTokens", "2"); // Too short for all of the answer.
   await visitor.set("seed", "1");
   assert.notEqual(await visitor.answer("What is 347 + 586?"), "");
   assert.match((await page.locator(".legend").textContent()) ?? "", /^Mine \d$/);
@@ -201,8 +202,25 @@ test("the toys leave once a model of the visitor's own is ready, stay where it f
   await seated(visitor, ["Mine"]);
   await page.getByRole("button", { name: "Bring the toys back" }).click();
   await seated(visitor, ["Mine", ...toys]);
+  // They never answer together with real models.
+  const ticked = (): Promise<string[]> =>
+    page
+      .locator(".member", { has: page.locator("input:checked") })
+      .locator(".name")
+      .allTextContents();
+  const aside = page.locator('[data-key="aside"]');
+  assert.deepEqual(await ticked(), toys);
+  assert.match((await aside.textContent()) ?? "", /^Mine takes no part now/);
+  const goOn = page.locator(".exchange").getByRole("button", { name: "Continue" });
+  assert.ok(await goOn.isDisabled(), "the toys don't finish the answer of a real model");
+  await page.getByLabel("Mine takes part").check();
+  assert.deepEqual(await ticked(), ["Mine"]);
+  assert.match((await aside.textContent()) ?? "", /take no part now/);
+  assert.ok(await goOn.isEnabled());
+  await page.getByLabel(`${toys[0]!} takes part`).check();
   await visitor.pick([{ name: "Second.gguf", mimeType: octets, buffer: mine }]);
   await seated(visitor, ["Mine", ...toys, "Second"]);
+  assert.deepEqual(await ticked(), ["Second"]);
   assert.ok(await page.locator("#bring-toys").isHidden());
   assert.deepEqual(await page.evaluate(faults, "./axe/axe.min.js"), []);
   await visitor.leaveClean();

@@ -173,7 +173,7 @@ test("a model whose heads no kernel reads goes to the open core by itself, and a
     await writeRecitingFolder(path, "It works.", { headDim: 6 });
     const visitor = await stand.arrive({ search: "?backend=webgpu" });
     const { page } = visitor;
-    await visitor.keepToys();
+    await visitor.ownToys();
     await visitor.pickFolder(path);
     const card = page.locator(".member", { has: page.getByText("Reciter", { exact: true }) });
     await card.and(page.locator('[data-state="ready"]')).waitFor({ timeout: patience });

@@ -53,8 +53,7 @@ test("two members of the tab, one behind a server and a judge by letters answer 
     also: [open.address, locked.address],
   });
   const { page } = visitor;
-  await page.getByRole("button", { name: "Remove Ada" }).click();
-  await visitor.keepToys();
+  await visitor.ownToys(["quill", "juno"]);
   await visitor.join({ base: locked.base, key, name: "ada" });
   await page
     .locator('.member[data-state="ready"]', {

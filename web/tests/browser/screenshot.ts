@@ -29,7 +29,7 @@ const visitor = await Visitor.arrive(browser, site, {
   colorScheme: "light",
   also: remotes.map(({ address }) => address.origin),
 });
-if (servers.length > 0) await visitor.keepToys();
+if (servers.length > 0) await visitor.ownToys();
 if (models.length > 0) {
   await visitor.pick(models);
   for (const model of models) {

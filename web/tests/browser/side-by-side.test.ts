@@ -87,6 +87,12 @@ test("each member answers alone beside the ensemble, and the conversation knows 
   );
   assert.equal(run.settings.scoring, "harmonic");
   for (const { writers, winner } of run.rounds) assert.ok(writers.includes(winner));
+  // Of members that are gone nothing is asked.
+  const beside = page.locator(".exchange").first().getByRole("button", { name: "Side by side" });
+  assert.ok(await beside.isEnabled());
+  await page.getByRole("button", { name: "Remove Juno" }).click();
+  await page.locator(".member", { hasText: "Juno" }).waitFor({ state: "detached" });
+  assert.ok(await beside.isDisabled());
   await visitor.leaveClean();
 });
 

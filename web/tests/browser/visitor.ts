@@ -164,12 +164,17 @@ export class Visitor {
     await this.page.locator("#models-dialog .ensemble").first().waitFor();
   }
 
-  /** Ticks the toys, so that they stay when models are added. */
-  async keepToys(): Promise<void> {
-    for (const box of await this.page.locator(".member .takes-part input").all()) {
-      await box.uncheck();
-      await box.check();
-    }
+  /** Adds the toys' files as models of the visitor's own, which answer together with others. */
+  async ownToys(files = ["ada", "quill", "juno"]): Promise<void> {
+    const members = `${process.env["CONCLAVE_WEB"] ?? "./"}dist/members/`;
+    await this.pick(files.map((file) => `${members}${file}.gguf`));
+    for (const file of files)
+      await this.page
+        .locator('.member[data-state="ready"] .name', { hasText: new RegExp(`^${file}$`, "i") })
+        .first()
+        .waitFor();
+    const cards = this.page.locator(".member");
+    await cards.nth(files.length).waitFor({ state: "detached" });
   }
 
   /** Adds members from files by the dialog's picker: by path, or with given content. */
