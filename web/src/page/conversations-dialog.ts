@@ -10,14 +10,15 @@ import { button, el } from "./dom.ts";
 import { plural } from "./figures.ts";
 import { saveFile } from "./run-record.ts";
 import type { Session } from "./session.ts";
+import type { QuestionLink } from "./shared-link.ts";
 
 export interface ConversationsEvents {
   session: () => Session;
   /** Deletes all that the page keeps of the visitor, besides conversations. */
   onDeleteAll: () => Promise<void>;
   onNothing: (nothing: boolean) => void;
-  /** A link to the question in the box, with the ensemble; undefined if it is too long. */
-  link: () => string | undefined;
+  /** A link to the question in the box, maybe with the ensemble; undefined if it is too long. */
+  link: () => QuestionLink | undefined;
 }
 
 export class ConversationsDialog {
@@ -29,6 +30,8 @@ export class ConversationsDialog {
   readonly #summary = el("p", { class: "hint", tabindex: -1 });
   readonly #nothing = el("input", { type: "checkbox", id: "keep-nothing" });
   readonly #all = el("span", { class: "actions" });
+  /** What Undo puts back: all that was deleted since something else was said. */
+  #deleted: WholeConversation[] = [];
   /** Counts lists, of which only the last is shown. */
   #listed = 0;
 
@@ -195,7 +198,9 @@ export class ConversationsDialog {
   async #delete(id: string, name: string): Promise<void> {
     const deleted = await this.#session.delete(id);
     await this.refresh();
-    this.#say(`“${name}” was deleted.`, deleted && [deleted]);
+    const all = [...this.#deleted, ...(deleted ? [deleted] : [])];
+    const others = all.length < 2 ? "" : ` ${all.length} conversations can be put back.`;
+    this.#say(`“${name}” was deleted.${others}`, all);
     (this.#status.querySelector("button") ?? this.#summary).focus();
   }
 
@@ -239,10 +244,14 @@ export class ConversationsDialog {
     if (link === undefined)
       return this.#say("Type a question first, or a shorter one: a link holds 8,000 characters.");
     const clipboard: Clipboard | undefined = navigator.clipboard; // Missing over plain http.
-    if (!clipboard) return this.#say(link);
-    void clipboard.writeText(link).then(
-      () => this.#say("The link was copied. It holds the question and the choice of models."),
-      () => this.#say(link),
+    const { href, models } = link;
+    if (!clipboard) return this.#say(href);
+    const holds = models
+      ? "the question and the choice of models"
+      : "the question, not the models: toys and picked files can't be passed on";
+    void clipboard.writeText(href).then(
+      () => this.#say(`The link was copied. It holds ${holds}.`),
+      () => this.#say(href),
     );
   }
 
@@ -280,7 +289,7 @@ export class ConversationsDialog {
     await this.#events.onDeleteAll();
     await this.refresh();
     const whole = all.filter((one) => one !== undefined);
-    this.#say(done, whole);
+    this.#say(done, [...this.#deleted, ...whole]);
     (this.#status.querySelector("button") ?? this.#summary).focus();
   }
 
@@ -289,6 +298,7 @@ export class ConversationsDialog {
     this.#status.replaceChildren(text);
     if (deleted.length === 0) return;
     const undo = button("Undo", async () => {
+    this.#deleted = deleted;
       if (this.#session.keeper.nothing) this.#events.onNothing((this.#nothing.checked = false));
       for (const whole of deleted) await this.#session.keeper.put(whole);
       await this.refresh();

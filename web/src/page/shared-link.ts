@@ -1,15 +1,23 @@
 /** Links with a question and an ensemble: makes them, and offers what one names. */
-import { fragmentOf, type Linked } from "../kept/link.ts";
+import { fragmentOf, readFragment, type Linked } from "../kept/link.ts";
 import type { Choosing } from "./choosing.ts";
 import { sentence } from "./figures.ts";
 import type { Notices } from "./notices.ts";
 import type { Roster } from "./roster.ts";
 
+/** A link to a question. `models`: whether it names the ensemble, too. */
+export interface QuestionLink {
+  href: string;
+  models: boolean;
+}
+
 /** A link to a question with the present ensemble; undefined without one, or if it is too long. */
-export function linkTo(question: string, { title, slots }: Roster): string | undefined {
+export function linkTo(question: string, { title, slots }: Roster): QuestionLink | undefined {
   const members = slots.map(({ source: { name, ref } }) => ({ name, ref }));
   const fragment = question === "" ? undefined : fragmentOf(question, title, members);
-  return fragment === undefined ? undefined : new URL(fragment, location.href).href;
+  if (fragment === undefined) return undefined;
+  const models = readFragment(fragment)?.ensemble !== undefined;
+  return { href: new URL(fragment, location.href).href, models };
 }
 
 /** Offers a link's ensemble; nothing is fetched before the visitor takes it. */
