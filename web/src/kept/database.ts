@@ -17,7 +17,12 @@ export const databaseVersion = 2;
 export interface Draft {
   text: string;
   attached?: Attachment | undefined;
+  /** Half-typed change of an earlier question. `turn`: its id. */
+  edit?: { turn: string; text: string } | undefined;
 }
+
+export const isEmpty = ({ text, attached, edit }: Draft): boolean =>
+  text === "" && !attached && !edit;
 
 export interface Tables extends DBSchema {
   conversations: { key: string; value: KeptConversation };

@@ -2,7 +2,7 @@
  * Keeps conversations, drafts and settings in this browser, and tells other tabs of changes. Every
  * method does nothing without storage, or if the visitor wants nothing kept.
  */
-import { openDatabase, type Database, type Draft } from "./database.ts";
+import { isEmpty, openDatabase, type Database, type Draft } from "./database.ts";
 import { keepNothing, keepsNothing } from "./nothing.ts";
 import {
   compareTurns,
@@ -12,6 +12,10 @@ import {
   type KeptConversation,
   type KeptTurn,
 } from "./records.ts";
+import { markStorage } from "./risks.ts";
+import { forgetUnsaved } from "./unsaved.ts";
+
+const tables = ["conversations", "turns", "drafts", "values"] as const;
 
 /** A conversation with all that belongs to it, for export and for undoing its deletion. */
 export interface WholeConversation {
@@ -24,16 +28,29 @@ export interface WholeConversation {
  * conversation.
  */
 export interface Change {
+  /** `everything` for all conversations. */
   conversation: string;
   turn?: string;
-  /** The turn is there no more. */
+  /** The turn or the conversation is there no more. */
   deleted?: boolean;
 }
+
+/** Names all conversations in a {@link Change}. */
+export const everything = "";
+
+/** Turns that were taken out of a conversation and can be brought back. */
+export interface TakenOut {
+  conversation: string;
+  turns: KeptTurn[];
+  /** Ids of the turns that stayed. */
+  stayed: string[];
+}
+
+const takenKey = "taken out";
 
 export class Keeper {
   readonly #channel: BroadcastChannel | undefined;
   #database: Promise<Database | undefined> | undefined;
-  #nothing = keepsNothing();
   /** Whether storage failed; the visitor is told once. */
   #onFailure: (message: string) => void;
 
@@ -46,12 +63,11 @@ export class Keeper {
 
   /** Whether nothing is to be kept. */
   get nothing(): boolean {
-    return this.#nothing;
+    return keepsNothing(); // As any tab has set it last.
   }
 
   /** Sets whether nothing is to be kept; what is kept already stays until it is deleted. */
   set nothing(nothing: boolean) {
-    this.#nothing = nothing;
     keepNothing(nothing);
   }
 
@@ -86,7 +102,8 @@ export class Keeper {
 
   /**
    * Keeps the present state of a turn whose conversation is kept. All of it is sent at once, so that
-   * it arrives even if the page closes in the next moment.
+   * it arrives even if the page closes in the next moment; it goes again if its conversation was
+   * deleted, here or in another tab.
    */
   async updateTurn(turn: KeptTurn): Promise<void> {
     await this.#write(async (database) => {
@@ -94,8 +111,12 @@ export class Keeper {
       const put = transaction.store.put(turn);
       transaction.commit();
       await Promise.all([put, transaction.done]);
+      const check = database.transaction(["conversations", "turns"], "readwrite");
+      const isKept = await check.objectStore("conversations").getKey(turn.conversation);
+      if (!isKept) await check.objectStore("turns").delete(turn.id);
+      await check.done;
+      if (isKept) this.#tell({ conversation: turn.conversation, turn: turn.id });
     });
-    this.#tell({ conversation: turn.conversation, turn: turn.id });
   }
 
   /**
@@ -105,31 +126,33 @@ export class Keeper {
   async saveUnsaved(turns: readonly KeptTurn[]): Promise<void> {
     for (const turn of turns) {
       const known = await this.#read((database) => database.get("turns", turn.id));
-      if (!known || known.events.length < turn.events.length) await this.saveTurn(turn);
+      if (!known || known.events.length < turn.events.length) await this.saveTurn(turn, []);
     }
   }
 
-  /** Keeps a turn, and its conversation if it is the first. */
-  async saveTurn(turn: KeptTurn): Promise<void> {
+  /**
+   * Keeps a turn. If its conversation is not kept, or was deleted, that is kept with these
+   * `others` of its turns; without them nothing is.
+   */
+  async saveTurn(turn: KeptTurn, others?: readonly KeptTurn[]): Promise<void> {
     await this.#write(async (database) => {
       const transaction = database.transaction(["conversations", "turns"], "readwrite");
       const conversations = transaction.objectStore("conversations");
-      await transaction.objectStore("turns").put(turn);
       const known = await conversations.get(turn.conversation);
-      const now = Date.now();
-      await conversations.put(
-        known
-          ? { ...known, changed: now }
-          : { id: turn.conversation, title: titleOf(turn.question), created: now, changed: now },
-      );
+      if (known || others) {
+        const changed = Date.now();
+        const all = known ? [turn] : [...others!, turn].sort(compareTurns);
+        for (const each of all) await transaction.objectStore("turns").put(each);
+        const title = titleOf(all[0]!.question);
+        await conversations.put(
+          known && !known.unasked
+            ? { ...known, changed }
+            : { id: turn.conversation, title, created: known?.created ?? changed, changed },
+        );
+      }
       await transaction.done;
+      if (known || others) this.#tell({ conversation: turn.conversation, turn: turn.id });
     });
-    this.#tell({ conversation: turn.conversation, turn: turn.id });
-  }
-
-  /** Keeps turns. */
-  async saveTurns(turns: readonly KeptTurn[]): Promise<void> {
-    for (const turn of turns) await this.saveTurn(turn);
   }
 
   /** Deletes turns of a conversation, which itself stays. */
@@ -146,7 +169,7 @@ export class Keeper {
     await this.#write(async (database) => {
       const transaction = database.transaction("conversations", "readwrite");
       const known = await transaction.store.get(id);
-      if (known) await transaction.store.put({ ...known, title });
+      if (known) await transaction.store.put({ ...known, title, unasked: false });
       await transaction.done;
     });
     this.#tell({ conversation: id });
@@ -165,13 +188,18 @@ export class Keeper {
   async delete(id: string): Promise<WholeConversation | undefined> {
     const whole = await this.whole(id);
     await this.#write(async (database) => {
-      const transaction = database.transaction(["conversations", "turns", "drafts"], "readwrite");
+      const transaction = database.transaction(tables, "readwrite");
       await transaction.objectStore("conversations").delete(id);
       await transaction.objectStore("drafts").delete(id);
-      for (const { id } of whole?.turns ?? []) await transaction.objectStore("turns").delete(id);
+      const turns = transaction.objectStore("turns");
+      for (const key of await turns.index("conversation").getAllKeys(id)) await turns.delete(key);
+      const values = transaction.objectStore("values");
+      const taken = (await values.get(takenKey)) as TakenOut | undefined;
+      if (taken?.conversation === id) await values.delete(takenKey);
       await transaction.done;
     }, true);
-    this.#tell({ conversation: id });
+    forgetUnsaved(markStorage(), id);
+    this.#tell({ conversation: id, deleted: true });
     return whole;
   }
 
@@ -188,30 +216,54 @@ export class Keeper {
 
   /** Deletes all conversations, drafts and settings. */
   async deleteAll(): Promise<void> {
-    const all = await this.list();
     await this.#write(async (database) => {
-      const tables = ["conversations", "turns", "drafts", "values"] as const;
       const transaction = database.transaction(tables, "readwrite");
       for (const table of tables) await transaction.objectStore(table).clear();
       await transaction.done;
     }, true);
-    for (const { id } of all) this.#tell({ conversation: id });
+    forgetUnsaved(markStorage());
+    this.#tell({ conversation: everything, deleted: true });
+  }
+
+  /** Keeps turns that were taken out, in place of earlier ones; undefined keeps none. */
+  async keepTaken(taken: TakenOut | undefined): Promise<void> {
+    await this.setValue(takenKey, taken);
+  }
+
+  /** Turns that were taken out of a conversation and can be brought back, if any. */
+  async taken(conversation: string): Promise<TakenOut | undefined> {
+    const taken = (await this.value(takenKey)) as TakenOut | undefined;
+    if (taken?.conversation !== conversation) return undefined;
+    return { ...taken, turns: taken.turns.map(readable) };
   }
 
   async draft(conversation: string): Promise<Draft | undefined> {
     return this.#read((database) => database.get("drafts", conversation));
   }
 
-  async saveDraft(conversation: string, draft: Draft): Promise<void> {
-    await this.#write((database) =>
-      draft.text === "" && !draft.attached
-        ? database.delete("drafts", conversation)
-        : database.put("drafts", draft, conversation).then(() => undefined),
-    );
+  /** Keeps a half-typed question. `unasked`: its conversation has no other, and is listed by it. */
+  async saveDraft(conversation: string, draft: Draft, unasked: boolean): Promise<void> {
+    await this.#write(async (database) => {
+      const transaction = database.transaction(["conversations", "drafts"], "readwrite");
+      const conversations = transaction.objectStore("conversations");
+      const drafts = transaction.objectStore("drafts");
+      const none = isEmpty(draft);
+      await (none ? drafts.delete(conversation) : drafts.put(draft, conversation));
+      const known = await conversations.get(conversation);
+      if (unasked && (!known || known.unasked)) {
+        const changed = Date.now();
+        const title = titleOf(draft.text) || (draft.attached?.name ?? "");
+        const listed = { id: conversation, title, created: known?.created ?? changed, changed };
+        await (none
+          ? conversations.delete(conversation)
+          : conversations.put({ ...listed, unasked }));
+      }
+      await transaction.done;
+    });
   }
 
   async value(name: string): Promise<unknown> {
-    return this.#nothing ? undefined : this.#read((database) => database.get("values", name));
+    return this.nothing ? undefined : this.#read((database) => database.get("values", name));
   }
 
   async setValue(name: string, value: unknown): Promise<void> {
@@ -224,7 +276,7 @@ export class Keeper {
   }
 
   async #write(task: (database: Database) => Promise<void>, deletes = false): Promise<void> {
-    if (this.#nothing && !deletes) return;
+    if (this.nothing && !deletes) return;
     const database = await this.#open();
     await (database && task(database))?.catch((error: unknown) => this.#fail(error));
   }
@@ -244,6 +296,6 @@ export class Keeper {
   }
 
   #tell(change: Change): void {
-    if (!this.#nothing) this.#channel?.postMessage(change);
+    if (change.deleted || !this.nothing) this.#channel?.postMessage(change);
   }
 }

@@ -70,6 +70,8 @@ export interface KeptConversation {
   title: string;
   created: number;
   changed: number;
+  /** Set while there is only a half-typed question. */
+  unasked?: boolean;
 }
 
 const exported = shape({

@@ -18,6 +18,14 @@ export function writeUnsaved(storage: MarkStorage | undefined, turns: readonly K
   }
 }
 
+/** Removes what earlier visits wrote, of one conversation or of all. */
+export function forgetUnsaved(storage: MarkStorage | undefined, conversation?: string): void {
+  const others = takeUnsaved(storage).filter(
+    (turn) => conversation !== undefined && turn.conversation !== conversation,
+  );
+  writeUnsaved(storage, others);
+}
+
 /** Returns the turns that earlier visits wrote as they closed, and removes them from storage. */
 export function takeUnsaved(storage: MarkStorage | undefined): KeptTurn[] {
   if (!storage) return [];

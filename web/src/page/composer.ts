@@ -76,6 +76,11 @@ export class Composer {
     return this.#cutting ? "Cutting the file to the room there is…" : undefined;
   }
 
+  /** Whether neither a question nor a file is in the box. */
+  get isEmpty(): boolean {
+    return this.text.trim() === "" && !this.#attachments.attached;
+  }
+
   get text(): string {
     return this.#box.text;
   }
@@ -143,7 +148,10 @@ export class Composer {
   /** Restores a question, unless another was begun. */
   restore(exchange: Exchange): void {
     const attached = this.#context.session().attachedTo(exchange);
-    if (this.text === "") this.show({ text: exchange.question, attached });
+    if (this.text === "") {
+      this.show({ text: exchange.question, attached });
+      this.saveDraft();
+    }
     this.focus();
   }
 
@@ -155,7 +163,12 @@ export class Composer {
     const { library, canAsk, settings, notices, roster } = this.#context;
     const conclave = library();
     const session = this.#context.session();
-    if (!conclave || question === "" || !canAsk()) return;
+    if (!conclave || !canAsk()) return;
+    if (question === "") {
+      const { attached } = this.#attachments;
+      if (attached) this.#complain(`Type a question about ${attached.name} first.`);
+      return this.focus();
+    }
     const chosen = settings();
     if (!chosen) return;
     const slots = roster().taking;
@@ -174,7 +187,10 @@ export class Composer {
       }
     }
     notices.clear("replaced");
-    if (instead && !this.#takeOut(instead)) return;
+    if (!instead) void session.forgetTaken();
+    // Another conversation may have been opened meanwhile.
+    else if (session.exchanges.includes(instead)) session.takeOut(instead);
+    else return;
     const { backend, adapter } = conclave;
     const exchange = session.ask({ ...by, question, attached, instructions, backend, adapter });
     document.body.classList.add("asked");
@@ -184,18 +200,13 @@ export class Composer {
     await this.#answer(conclave, exchange, { slots, ...chosen });
   }
 
-  /** Takes an exchange and all later ones out of the conversation, and offers the way back. */
-  #takeOut(from: Exchange): boolean {
-    const session = this.#context.session();
-    // Another conversation may have been opened meanwhile.
-    if (!session.exchanges.includes(from)) return false;
-    const { count, bringBack } = session.takeOut(from);
+  /** Tells that answers were taken out of the conversation, and offers the way back. */
+  offerBack(count: number, bringBack: () => void): void {
     const text =
       count === 1
         ? "The earlier answer was taken out of the conversation."
         : `The earlier answer and ${plural(count - 1, "answer")} after it were taken out of the conversation.`;
     this.#context.notices.show("replaced", "hint", text, [{ label: "Bring back", run: bringBack }]);
-    return true;
   }
 
   /** Continues an answer under its own settings, within the limits that are set now. */

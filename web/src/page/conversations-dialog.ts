@@ -85,7 +85,6 @@ export class ConversationsDialog {
   async open(): Promise<void> {
     this.#say("");
     this.#search.value = "";
-    this.#nothing.checked = this.#session.keeper.nothing;
     this.#offerDeleteAll();
     this.#dialog.showModal();
     await this.refresh();
@@ -95,6 +94,7 @@ export class ConversationsDialog {
   async refresh(): Promise<void> {
     if (!this.#dialog.open) return;
     const mine = ++this.#listed;
+    this.#nothing.checked = this.#session.keeper.nothing;
     const words = this.#search.value;
     this.#list.ariaBusy = "true";
     const found = await this.#session.keeper.list(words);
@@ -125,6 +125,11 @@ export class ConversationsDialog {
     const { id, title, changed } = conversation;
     const name = title || "Untitled";
     const isOpen = id === this.#session.id;
+    const facts = [
+      ...(isOpen ? ["open here"] : []),
+      ...(conversation.unasked ? ["not asked yet"] : []),
+      new Date(changed).toLocaleString(),
+    ];
     const act = (label: string, run: () => void | Promise<void>): HTMLElement =>
       button(label, run, {
         class: "quiet",
@@ -139,12 +144,7 @@ export class ConversationsDialog {
     const row: HTMLElement = el(
       "li",
       { "data-id": id },
-      el(
-        "span",
-        { class: "stored-name" },
-        open,
-        el("small", {}, `${isOpen ? "open here · " : ""}${new Date(changed).toLocaleString()}`),
-      ),
+      el("span", { class: "stored-name" }, open, el("small", {}, facts.join(" · "))),
       el(
         "span",
         { class: "actions" },
@@ -159,7 +159,9 @@ export class ConversationsDialog {
 
   async #open(id: string): Promise<void> {
     this.#dialog.close();
-    if (id !== this.#session.id) await this.#session.show(id);
+    const { id: shown, exchanges } = this.#session;
+    // One that was deleted and put back is shown without its questions.
+    if (id !== shown || exchanges.length === 0) await this.#session.show(id);
   }
 
   #rename(row: HTMLElement, { id, title }: KeptConversation): void {
@@ -296,9 +298,9 @@ export class ConversationsDialog {
   /** Shows what happened; deleted conversations can be put back. */
   #say(text: string, deleted: WholeConversation[] = []): void {
     this.#status.replaceChildren(text);
+    this.#deleted = deleted;
     if (deleted.length === 0) return;
     const undo = button("Undo", async () => {
-    this.#deleted = deleted;
       if (this.#session.keeper.nothing) this.#events.onNothing((this.#nothing.checked = false));
       for (const whole of deleted) await this.#session.keeper.put(whole);
       await this.refresh();

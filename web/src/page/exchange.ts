@@ -76,6 +76,8 @@ export interface ExchangeContext {
   onSideBySide: (exchange: Exchange, only?: number) => void;
   /** Asks this or an edited question again, in place of this exchange and all later ones. */
   onAgain: (exchange: Exchange, question: string) => void;
+  /** The question is being edited: the text so far; undefined: no more. */
+  onEdited: (exchange: Exchange, text: string | undefined) => void;
   /** Shown below the answer once it is over. */
   note?: HTMLElement | undefined;
   /** Lets the members continue the answer. */
@@ -120,7 +122,10 @@ export class Exchange {
     this.#context = context;
     this.#timed = context.kept !== true;
     this.question = context.question;
-    this.#line = new QuestionLine(context.question, (question) => context.onAgain(this, question));
+    this.#line = new QuestionLine(context.question, {
+      onAsk: (question) => context.onAgain(this, question),
+      onEdited: (text) => context.onEdited(this, text),
+    });
     this.#answer = new AnswerView(context.voices, {
       onRound: (round, toggle) => this.inspect(round, toggle),
     });
@@ -209,6 +214,11 @@ export class Exchange {
       strongest: isHere(members[this.#strongest ?? members.length]),
     });
     this.#line.enabled = can && this.#stop !== "elsewhere";
+  }
+
+  /** Opens the question for editing, with a text that was begun earlier. */
+  edit(text: string): void {
+    this.#line.open(text);
   }
 
   /** Shows or removes each member's own answer below this one. */

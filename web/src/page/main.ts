@@ -21,12 +21,11 @@ import { byId } from "./dom.ts";
 import { takeDrops } from "./drop.ts";
 import { tellReopened, tellSoftware, tellStartedAgain, tellTabCost } from "./engine-notices.ts";
 import { showEndings } from "./endings.ts";
-import { toysTitle } from "./ensembles-list.ts";
 import { ensembleKey, type KeyedMember } from "./ensemble-key.ts";
 import { percent } from "./figures.ts";
 import type { FirstWords } from "./first-words.ts";
-import { tellAside } from "./page-notices.ts";
 import { keptHandles } from "./file-handles.ts";
+import { tellAside, tellBegun, tellDeleted } from "./page-notices.ts";
 import { engineText, memoryTogether } from "./member-facts.ts";
 import { Masthead } from "./masthead.ts";
 import { MembersPanel, type Slot } from "./members-panel.ts";
@@ -150,10 +149,10 @@ class Page {
           this.#choosing.keep();
           if (this.#roster.slots.some(({ about }) => about?.core === "burn"))
             void keepUsed("open-core", "grammar");
+        },
         onAside: (names) => {
           this.#keepAside();
           tellAside(this.#notices, names);
-        },
         },
         onBare: () => void this.#choosing.bringToys(true),
         onShare: (share) => {
@@ -198,17 +197,20 @@ class Page {
       onLeave: () => {
         this.#answers.stop();
         this.#notices.clear("replaced");
+        this.#composer.clear(); // The question in it stays with its conversation.
       },
+      onTakenOut: (count, bringBack) => this.#composer.offerBack(count, bringBack),
+      onDeleted: (deleted) =>
+        tellDeleted(this.#notices, deleted, this.#session.keeper.nothing, () =>
+          this.#newConversation(),
+        ),
       onShown: () => this.#showSession(),
       onDraft: (draft) => {
         if (this.#composer.text === "") this.#composer.show(draft);
       },
       onContinue: (exchange) => void this.#composer.goOn(exchange),
       onAgain: (exchange, question) => void this.#composer.ask(question, exchange),
-      noteOn: (question) =>
-        this.#roster.title === toysTitle
-          ? toysNote(question, () => void this.#choosing.dialog.open())
-          : undefined,
+      noteOn: (turn) => toysNote(turn, () => void this.#choosing.dialog.open()),
       onChange: () => void this.#conversations.refresh(),
       onFailure: (message) => this.#notices.show("kept", "warning", message),
       onInspect: (exchange) => this.#answers.chartOf(exchange),
@@ -353,6 +355,7 @@ class Page {
       await conclave.ready;
       if (generation !== this.#generation) return conclave.close();
       this.#conclave = conclave;
+      if (this.#choice === "auto" && conclave.backend === "cpu") this.#hasGpu = false;
       if (this.#settings.setRules(conclave.rules, conclave.ranges))
         this.#settings.restore(await this.#session.keeper.value("settings"));
       this.#showEngine(conclave);
@@ -360,8 +363,8 @@ class Page {
     } catch (error) {
       if (generation !== this.#generation) return;
       this.#starting?.close();
-      if (this.#choice === "auto" && conclave.backend === "cpu") this.#hasGpu = false;
       this.#roster.detach();
+      if (typed(error).kind === "NoGpu") this.#hasGpu = false;
       this.#engineLine.textContent = "No engine";
       this.#engineLine.dataset["state"] = "failed";
       this.#notices.show("engine", "error", typed(error).message, this.#reloadActions());
@@ -369,7 +372,6 @@ class Page {
     this.#refresh();
   }
 
-      if (typed(error).kind === "NoGpu") this.#hasGpu = false;
   /** Function that starts engines; undefined if tabs can't share one. */
   #ports(alone: boolean): (() => Port) | undefined {
     const sharing = this.#sharing;
@@ -513,9 +515,12 @@ class Page {
   #openLink(link: Linked | undefined): void {
     if (!link) return;
     history.replaceState(null, "", location.pathname + location.search);
-    if (this.#session.exchanges.length > 0) this.#newConversation();
+    const { id, exchanges } = this.#session;
+    const begun = !this.#composer.isEmpty && this.#composer.text !== link.question;
+    if (begun || exchanges.length > 0) this.#session.begin();
     this.#composer.text = link.question;
     this.#composer.saveDraft();
+    if (begun) tellBegun(this.#notices, () => void this.#session.show(id));
     offerMembers(link, this.#places);
   }
 
@@ -524,9 +529,9 @@ class Page {
     return { roster: this.#roster, choosing: this.#choosing, notices: this.#notices };
   }
 
+  /** One without a question yet is new already, and keeps a half-typed one. */
   #newConversation(): void {
-    this.#session.begin();
-    this.#composer.clear();
+    if (this.#session.exchanges.length > 0) this.#session.begin();
     this.#composer.focus();
   }
 
@@ -552,13 +557,13 @@ class Page {
     this.#stopButton.textContent = stopping ? "Stopping" : "Stop";
     if (answering && focused === this.#askButton) this.#stopButton.focus();
     if (!answering && focused === this.#stopButton) this.#composer.focus();
+    const here = namesOf(this.#roster.slots.filter(({ state }) => state === "ready"));
+    const names = namesOf(taking);
     for (const exchange of this.#session.exchanges)
       exchange.offer(this.#conclave !== undefined && !answering && !loading, here, names);
     this.#newButton.hidden = this.#session.exchanges.length === 0;
     document.body.dataset["state"] =
       answering || preparing ? "answering" : ready ? "ready" : "loading";
-    const here = namesOf(this.#roster.slots.filter(({ state }) => state === "ready"));
-    const names = namesOf(taking);
     byId("why-not", HTMLElement).hidden = answering || (ready && !preparing);
     this.#showWhyNot();
     this.#composer.foretell();
@@ -583,6 +588,6 @@ class Page {
   }
 }
 
-void new Page().start();
 const namesOf = (slots: Slot[]): string[] => slots.map(({ source }) => source.name);
 
+void new Page().start();

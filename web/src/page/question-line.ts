@@ -1,6 +1,13 @@
 /** A question above its answer, which can be edited and asked again. */
 import { button, el } from "./dom.ts";
 
+export interface QuestionEvents {
+  /** Asks the edited question. */
+  onAsk: (question: string) => void;
+  /** The edited question so far; undefined: it was asked or given up. */
+  onEdited: (text: string | undefined) => void;
+}
+
 export class QuestionLine {
   readonly root = el("div", { class: "question-line", dir: "auto" });
   readonly #title: HTMLElement;
@@ -9,10 +16,12 @@ export class QuestionLine {
   readonly #area = el("textarea", { dir: "auto", rows: 1, "aria-label": "The question, edited" });
   readonly #ask = el("button", { type: "submit" }, "Ask again");
 
-  /** `onAsk` is called with the edited question. */
-  constructor(question: string, onAsk: (question: string) => void) {
+  readonly #onEdited: QuestionEvents["onEdited"];
+
+  constructor(question: string, { onAsk, onEdited }: QuestionEvents) {
+    this.#onEdited = onEdited;
     this.#title = el("h2", { class: "question" }, question);
-    this.#edit = button("Edit", () => this.#open(question), {
+    this.#edit = button("Edit", () => (this.open(question), this.#area.focus()), {
       class: "quiet edit",
       "aria-label": "Edit the question and ask again",
     });
@@ -37,6 +46,7 @@ export class QuestionLine {
       event.preventDefault();
       send();
     });
+    this.#area.addEventListener("input", () => onEdited(this.#area.value));
     this.#area.addEventListener("keydown", (event) => {
       if (event.key === "Escape") {
         event.stopPropagation(); // It would also stop an answer.
@@ -55,13 +65,14 @@ export class QuestionLine {
     this.#ask.disabled = !can;
   }
 
-  #open(question: string): void {
-    this.#area.value = question;
+  /** Opens the form with a text. */
+  open(text: string): void {
+    this.#area.value = text;
     this.#show(true);
-    this.#area.focus();
   }
 
   #close(): void {
+    this.#onEdited(undefined);
     this.#show(false);
     this.#edit.focus();
   }

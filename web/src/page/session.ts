@@ -11,8 +11,14 @@ import {
   type KeptEvent,
   type KeptTurn,
 } from "../kept/records.ts";
-import type { Draft } from "../kept/database.ts";
-import { Keeper, type Change, type WholeConversation } from "../kept/keeper.ts";
+import { isEmpty, type Draft } from "../kept/database.ts";
+import {
+  everything,
+  Keeper,
+  type Change,
+  type TakenOut,
+  type WholeConversation,
+} from "../kept/keeper.ts";
 import { newId } from "../kept/new-id.ts";
 import { Latest } from "../kept/latest.ts";
 import { markStorage } from "../kept/risks.ts";
@@ -31,8 +37,12 @@ export interface SessionEvents extends Reactions {
   onShown: () => void;
   /** Called with a half-typed question that is restored. */
   onDraft: (draft: Draft) => void;
-  /** Makes a note to show with the answer to a question. */
-  noteOn: (question: string) => HTMLElement | undefined;
+  /** Turns were taken out of the conversation, or had been before it was shown. */
+  onTakenOut: (count: number, bringBack: () => void) => void;
+  /** Another tab has deleted the conversation that is shown, or has taken that back. */
+  onDeleted: (deleted: boolean) => void;
+  /** Makes a note to show with these members' answer to a question. */
+  noteOn: (turn: KeptTurn) => HTMLElement | undefined;
   /** Conversations have changed, here or in another tab. */
   onChange: () => void;
   onFailure: (message: string) => void;
@@ -53,7 +63,13 @@ export interface Question extends Asked {
 const tabKey = "conclave tab";
 const ofTab = shape({
   conversation: text,
-  draft: optional(shape({ text, attached: optional(attachment) })),
+  draft: optional(
+    shape({
+      text,
+      attached: optional(attachment),
+      edit: optional(shape({ turn: text, text })),
+    }),
+  ),
 });
 const lastKey = "last conversation";
 
@@ -65,15 +81,20 @@ export class Session {
   /** The turns that this tab answers. */
   readonly #underWay = new Map<
     Exchange,
-    { turning: Turning; save: () => void; end: () => void; release: () => void }
+    { turning: Turning; save: () => void; end: () => void; drop: () => void; lost: boolean }
   >();
   /** The last writing of turns that were answered here. */
   readonly #saved = new Map<Exchange, Promise<void>>();
   /** Ids of turns that are being deleted. */
   readonly #deleting = new Set<string>();
-  readonly #drafts = new Latest<{ id: string; draft: Draft }>(({ id, draft }) =>
-    this.keeper.saveDraft(id, draft),
+  readonly #drafts = new Latest<{ id: string; draft: Draft; unasked: boolean }>(
+    ({ id, draft, unasked }) => this.keeper.saveDraft(id, draft, unasked),
   );
+  #draft: Draft = { text: "" };
+  /** What can be brought back into the conversation. */
+  #taken: TakenOut | undefined;
+  /** Whether another tab has deleted the conversation. */
+  #lost = false;
   /** Former first question of the conversation, if it was just taken out of the conversation. */
   #firstBefore: string | undefined;
   #changing = Promise.resolve();
@@ -85,11 +106,13 @@ export class Session {
     this.#events = events;
     this.keeper = new Keeper(
       // One after the other, since each looks for what is shown already.
-      (change) => void (this.#changing = this.#changing.then(() => this.#changed(change))),
+      (change) => void (this.#changing = this.#changing.then(() => this.#heard(change))),
       (message) => events.onFailure(message),
     );
     addEventListener("pagehide", () => {
-      const turns = [...this.#underWay.values()].map(({ turning }) => turning.turn);
+      const turns = [...this.#underWay.values()].flatMap(({ turning, lost }) =>
+        lost ? [] : turning.turn,
+      );
       if (!this.keeper.nothing) writeUnsaved(markStorage(), turns);
     });
   }
@@ -104,25 +127,45 @@ export class Session {
    * visit.
    */
   async open(): Promise<void> {
-    if (this.keeper.nothing) return;
-    await this.keeper.saveUnsaved(takeUnsaved(markStorage()));
+    if (this.keeper.nothing) return forgetTab();
     const own = readTab();
-    const id =
-      own?.conversation ?? ((await hasOtherTab()) ? undefined : await this.keeper.value(lastKey));
-    if (typeof id !== "string" || this.exchanges.length > 0) return;
-    await this.show(id, own?.draft);
+    await this.keeper.saveUnsaved(takeUnsaved(markStorage()));
+    const id = own?.conversation ?? ((await hasOtherTab()) ? undefined : await this.#last());
+    if (id === undefined || this.exchanges.length > 0) return;
+    this.#id = id;
+    await this.#show(id, own?.draft);
   }
 
-  /** Shows a kept conversation. `draft`: the tab's own half-typed question. */
-  async show(id: string, draft?: Draft): Promise<void> {
+  /** The conversation of the last visit, or the last one that is kept. */
+  async #last(): Promise<string | undefined> {
+    const id = await this.keeper.value(lastKey);
+    if (typeof id !== "string") return undefined;
+    return (await this.keeper.conversation(id)) ? id : (await this.keeper.list())[0]?.id;
+  }
+
+  /** Shows a kept conversation. */
+  async show(id: string): Promise<void> {
     this.#leave(id);
+    await this.#show(id);
+  }
+
+  /** `draft`: the tab's own half-typed question. */
+  async #show(id: string, draft?: Draft): Promise<void> {
     const turns = await this.keeper.turns(id);
     const kept = draft ?? (await this.keeper.draft(id));
+    const taken = await this.keeper.taken(id);
     if (this.#id !== id) return; // Another was chosen meanwhile.
     for (const turn of turns) await this.#restore(turn);
+    this.#draft = kept ?? { text: "" };
     this.#remember(kept);
     this.#events.onShown();
     if (kept) this.#events.onDraft(kept);
+    if (kept?.edit) this.#byTurn(kept.edit.turn)?.edit(kept.edit.text);
+    if (taken) this.#offerBack(taken);
+  }
+
+  #byTurn(id: string): Exchange | undefined {
+    return this.exchanges.find((each) => this.#turns.get(each)?.id === id);
   }
 
   /** Begins a new conversation, which is kept from its first question on. */
@@ -136,15 +179,33 @@ export class Session {
     this.#events.onLeave();
     this.#id = id;
     this.#firstBefore = undefined;
+    this.#taken = undefined;
+    this.#draft = { text: "" };
     this.exchanges = [];
     this.#host.replaceChildren();
+    this.#setLost(false);
   }
 
   /** Keeps the half-typed question. */
-  saveDraft(draft: Draft): void {
+  saveDraft(typed: Draft): void {
+    const { edit } = this.#draft;
+    const draft = { ...typed, ...(edit && { edit }) };
+    const begins = isEmpty(this.#draft);
+    this.#draft = draft;
     if (this.keeper.nothing) return;
     writeTab({ conversation: this.#id, draft });
-    void this.#drafts.set({ id: this.#id, draft });
+    const unasked = this.exchanges.length === 0;
+    if (unasked && begins && !isEmpty(draft)) void this.keeper.setValue(lastKey, this.#id);
+    void this.#drafts.set({ id: this.#id, draft, unasked });
+  }
+
+  /** Keeps the half-typed change of an exchange's question; undefined: there is none. */
+  #edited(exchange: Exchange, text: string | undefined): void {
+    const { edit, ...typed } = this.#draft;
+    const turn = this.#turns.get(exchange)!.id;
+    if (text === undefined && edit?.turn !== turn) return;
+    this.#draft = { ...typed, ...(text !== undefined && { edit: { turn, text } }) };
+    this.saveDraft(typed);
   }
 
   /** Adds a question. */
@@ -175,8 +236,15 @@ export class Session {
     // The conversation's own record is written first and last; the turn with every event.
     // Its lock is held all that time, so that no other tab takes it for broken off.
     const { held, release } = answering(turn.id);
-    const first = held.then(() => this.keeper.saveTurn(turn)).then(() => this.#events.onChange());
-    const save = (): void => void this.keeper.updateTurn(turn);
+    let dropped = false;
+    const drop = (): void => ((dropped = true), release());
+    const others = this.#othersThan([turn]);
+    const first = held
+      .then(() => (dropped ? undefined : this.keeper.saveTurn(turn, others)))
+      .then(() => this.#events.onChange());
+    const save = (): void => {
+      if (!this.#underWay.get(exchange)?.lost) void this.keeper.updateTurn(turn);
+    };
     const end = (): void => {
       const { conversation, id } = turn;
       const saved = first.then(() => this.keeper.saveTurn(turn)).finally(release);
@@ -184,37 +252,68 @@ export class Session {
       // It may have been left and shown again while it stopped.
       void saved.then(() => this.#changed({ conversation, turn: id }));
     };
-    this.#underWay.set(exchange, { turning, save, end, release });
+    this.#underWay.set(exchange, { turning, save, end, drop, lost: false });
+    this.#setLost(false); // Who asks on wants it kept.
     return turning;
   }
 
-  /**
-   * Takes an exchange and all later ones out of the conversation. `bringBack` undoes it, and takes
-   * out what was asked since.
-   */
-  takeOut(from: Exchange): { count: number; bringBack: () => void } {
-    const id = this.#id;
-    const before = this.exchanges;
-    const gone = before.slice(before.indexOf(from));
-    const first = from === before[0] ? from.question : undefined;
-    this.#firstBefore = first;
-    const deleted = this.#remove(gone);
+  /** The conversation's turns, without these. */
+  #othersThan(turns: readonly KeptTurn[]): KeptTurn[] {
+    return this.exchanges.map((each) => this.#turns.get(each)!).filter((t) => !turns.includes(t));
+  }
+
+  /** Takes an exchange and all later ones out of the conversation; they can be brought back. */
+  takeOut(from: Exchange): void {
+    const at = this.exchanges.indexOf(from);
+    const gone = this.exchanges.slice(at);
+    if (at === 0) this.#firstBefore = from.question;
+    const turns = gone.map((each) => this.#turns.get(each)!);
+    const stayed = this.#othersThan(turns).map(({ id }) => id);
+    const taken = { conversation: this.#id, turns, stayed };
+    const removed = this.#remove(gone, this.keeper.keepTaken(taken));
     this.#events.onShown();
-    const bringBack = (): void => {
-      if (this.#id !== id) return;
-      this.#events.onLeave();
-      const since = this.exchanges.filter((each) => !before.includes(each));
-      const turns = gone.map((each) => this.#turns.get(each)!);
-      void Promise.all([deleted, this.#remove(since)])
-        .then(() => this.keeper.saveTurns(turns))
-        .then(() => this.#events.onChange());
-      const [instead] = since;
-      if (first !== undefined && instead) this.#retitle(instead.question, first);
-      this.#firstBefore = undefined;
-      for (const each of gone) this.#place(each);
-      this.#events.onShown();
-    };
-    return { count: gone.length, bringBack };
+    this.#offerBack(taken, removed);
+  }
+
+  #offerBack(taken: TakenOut, removed = Promise.resolve()): void {
+    this.#taken = taken;
+    this.#events.onTakenOut(
+      taken.turns.length,
+      () => void removed.then(() => this.#bringBack(taken)),
+    );
+  }
+
+  /** Takes what was asked since out of the conversation, in favour of what was taken out. */
+  async #bringBack({ conversation, turns, stayed }: TakenOut): Promise<void> {
+    if (this.#id !== conversation) return;
+    this.#events.onLeave();
+    const since = this.exchanges.filter((each) => !stayed.includes(this.#turns.get(each)!.id));
+    const [instead] = since;
+    const [first] = turns;
+    const [, ...others] = turns;
+    if (stayed.length === 0 && first && instead) this.#retitle(instead.question, first.question);
+    this.#firstBefore = undefined;
+    const all = [...this.#othersThan(since.map((each) => this.#turns.get(each)!)), ...others];
+    const removed = this.#remove(since);
+    this.#setLost(false);
+    const known = new Map([...this.#turns].map(([exchange, { id }]) => [id, exchange]));
+    for (const turn of turns) {
+      const exchange = known.get(turn.id);
+      if (exchange) this.#place(exchange);
+      else await this.#restore(turn);
+    }
+    this.#events.onShown();
+    await removed;
+    if (first) await this.keeper.saveTurn(first, all);
+    for (const turn of others) await this.keeper.saveTurn(turn);
+    await this.forgetTaken();
+    this.#events.onChange();
+  }
+
+  /** What was taken out of the conversation is not brought back. */
+  async forgetTaken(): Promise<void> {
+    if (this.#taken) await this.keeper.keepTaken(undefined);
+    this.#taken = undefined;
   }
 
   /**
@@ -224,16 +323,19 @@ export class Session {
     void this.keeper.followQuestion(this.#id, before, now).then(() => this.#events.onChange());
   }
 
-  /** Removes exchanges from the page and from what is kept. Later events of them are not kept. */
-  async #remove(gone: readonly Exchange[]): Promise<void> {
+  /**
+   * Removes exchanges from the page and, after `first`, from what is kept. Later events of them are
+   * not kept.
+   */
+  async #remove(gone: readonly Exchange[], first = Promise.resolve()): Promise<void> {
     const turns = gone.map((each) => this.#turns.get(each)!);
     for (const each of gone) {
-      this.#underWay.get(each)?.release();
+      this.#underWay.get(each)?.drop();
       this.#underWay.delete(each);
       this.#hide(each);
     }
     for (const { id } of turns) this.#deleting.add(id);
-    await Promise.all(gone.map((each) => this.#saved.get(each)));
+    await Promise.all([first, ...gone.map((each) => this.#saved.get(each))]);
     await this.keeper.deleteTurns(turns);
     for (const { id } of turns) this.#deleting.delete(id);
     this.#events.onChange();
@@ -283,7 +385,7 @@ export class Session {
 
   /** Leaves the page's conversation; what is still to come of it is not kept. */
   #drop(): void {
-    for (const { release } of this.#underWay.values()) release();
+    for (const { drop } of this.#underWay.values()) drop();
     this.#underWay.clear();
     this.#drafts.drop();
     this.begin();
@@ -300,7 +402,8 @@ export class Session {
     const { onInspect, onSideBySide, onAgain, onContinue, noteOn } = this.#events;
     const around = {
       messages: conversationOf(earlier),
-      note: kept ? undefined : noteOn(turn.question),
+      note: noteOn(turn),
+      onEdited: (exchange: Exchange, text: string | undefined) => this.#edited(exchange, text),
       ...{ onInspect, onSideBySide, onAgain, onContinue },
     };
     const exchange = exchangeOf(turn, around, kept);
@@ -330,11 +433,19 @@ export class Session {
     this.#place(exchange);
   }
 
-  /** Another tab has changed a conversation: shows what it added to the one on the page. */
+  /** Another tab has changed a conversation, or deleted it. */
+  async #heard(change: Change): Promise<void> {
+    const { conversation, turn, deleted } = change;
+    if (deleted && turn === undefined) this.#deletedElsewhere(conversation);
+    else if (!deleted) this.#isThere(conversation);
+    await this.#changed(change);
+  }
+
+  /** Shows what was added to the conversation on the page. */
   async #changed({ conversation, turn: id, deleted }: Change): Promise<void> {
     this.#events.onChange();
     if (conversation !== this.#id || id === undefined) return;
-    const known = this.exchanges.find((each) => this.#turns.get(each)?.id === id);
+    const known = this.#byTurn(id);
     if (deleted) {
       if (!known || this.#underWay.has(known)) return;
       this.#hide(known);
@@ -345,9 +456,35 @@ export class Session {
     if (!turn || conversation !== this.#id || this.#deleting.has(id)) return;
     if (known && !isOver(turn)) return;
     if (known) this.#hide(known);
-    else if (this.exchanges.some((each) => this.#turns.get(each)?.id === id)) return;
+    else if (this.#byTurn(id)) return;
     await this.#restore(turn);
     this.#events.onShown();
+  }
+
+  /** Another tab has deleted a conversation, which this one shows or answers. */
+  #deletedElsewhere(conversation: string): void {
+    const all = conversation === everything;
+    for (const each of this.#underWay.values())
+      if (all || each.turning.turn.conversation === conversation) each.lost = true;
+    if (all) forgetTab();
+    if (!all && conversation !== this.#id) return;
+    this.#drafts.drop();
+    this.#taken = undefined;
+    if (this.exchanges.length > 0) this.#setLost(true);
+  }
+
+  /** A conversation is kept: again, if it was deleted before. */
+  #isThere(conversation: string): void {
+    for (const each of this.#underWay.values())
+      if (each.turning.turn.conversation === conversation) each.lost = false;
+    if (conversation !== this.#id || !this.#lost) return;
+    this.#setLost(false);
+    void this.keeper.saveUnsaved(this.#othersThan([]));
+  }
+
+  #setLost(lost: boolean): void {
+    if (this.#lost !== lost) this.#events.onDeleted(lost);
+    this.#lost = lost;
   }
 
   #hide(exchange: Exchange): void {

@@ -26,8 +26,11 @@ export const hasToys = (members: readonly string[]): boolean =>
   members.some((name) => names.has(name));
 
 /** Note that the toys can only answer their exercises, for any other question. */
-export function toysNote(question: string, onModels: () => void): HTMLElement | undefined {
-  if (isToySkill(question)) return undefined;
+export function toysNote(
+  { question, members }: { question: string; members: readonly string[] },
+  onModels: () => void,
+): HTMLElement | undefined {
+  if (!hasToys(members) || isToySkill(question)) return undefined;
   return el(
     "p",
     { class: "note" },

@@ -10,7 +10,10 @@ import { isWhole, pagesOf } from "./extent.ts";
 import { Exchange, type ExchangeContext } from "./exchange.ts";
 
 /** Context of an exchange besides its turn. */
-export type Surroundings = Pick<ExchangeContext, "messages" | "note" | keyof Reactions>;
+export type Surroundings = Pick<
+  ExchangeContext,
+  "messages" | "note" | "onEdited" | keyof Reactions
+>;
 
 /** Reactions to what is done with an exchange. */
 export type Reactions = Pick<
