@@ -80,25 +80,14 @@ pub(crate) fn add(environment: &mut Environment<'static>) {
             filter.call(state, &args).unwrap_or_else(|_| zero.clone())
         });
     }
-    for (name, filter, options) in [
-        (
-            "truncate",
-            Value::from_function(minijinja_contrib::filters::truncate),
-            &["length", "killwords", "end", "leeway"][..],
-        ),
-        (
-            "dictsort",
-            Value::from_function(filters::dictsort),
-            &["case_sensitive", "by", "reverse"],
-        ),
-    ] {
-        environment.add_filter(
-            name,
-            move |state: &mut State, value: Value, args: Rest<ValueOrKwargs>| {
-                filter.call(state, &[value, Value::from(by_name(options, args)?)])
-            },
-        );
-    }
+    let sort = Value::from_function(filters::dictsort);
+    environment.add_filter(
+        "dictsort",
+        move |state: &mut State, value: Value, args: Rest<ValueOrKwargs>| {
+            let options = by_name(&["case_sensitive", "by", "reverse"], args)?;
+            sort.call(state, &[value, Value::from(options)])
+        },
+    );
     // As in Jinja: none is not iterable; strings and dictionaries are sequences.
     environment.add_test("iterable", |value: Value| {
         !value.is_none() && (value.as_str().is_some() || value.try_iter().is_ok())

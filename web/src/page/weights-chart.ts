@@ -3,7 +3,7 @@
  * round (uPlot), if any. Lines have the members' colours and their underlines' dashes.
  */
 import "./language.ts";
-import uPlot from "uplot";
+import type uPlot from "uplot";
 import type { RoundEvent } from "../protocol/messages.ts";
 import { el } from "./dom.ts";
 import { marks } from "./figures.ts";
@@ -88,11 +88,17 @@ export class WeightsChart {
     this.#steady.hidden = steady === "";
     this.#steady.textContent = steady;
     if (drawn && this.#plot) this.#plot.setData(this.#drawn());
-    if (drawn) this.#plot ??= this.#draw();
+    if (drawn && !this.#plot) void this.#begin().catch(() => undefined); // The next round tries.
     this.#describe();
   }
 
-  #draw(): uPlot {
+  /** Loads uPlot, a script of its own, since few answers move weights, and draws what is shown. */
+  async #begin(): Promise<void> {
+    const { default: Plot } = await import("uplot");
+    if (!this.#host.hidden) this.#plot ??= this.#draw(Plot);
+  }
+
+  #draw(Plot: typeof uPlot): uPlot {
     const style = (name: string) => () =>
       getComputedStyle(this.#host).getPropertyValue(name).trim();
     const axis: uPlot.Axis = {
@@ -103,7 +109,7 @@ export class WeightsChart {
       size: 28,
     };
     const voices = this.#voices;
-    const plot = new uPlot(
+    const plot = new Plot(
       {
         width: this.#host.clientWidth || 320,
         height,

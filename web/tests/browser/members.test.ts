@@ -248,7 +248,7 @@ test("who wrote how much is told below an answer; weights are drawn only where f
   await visitor.set("alpha", "50");
   await visitor.set("trust", "4");
   await visitor.answer("Tell me a short story about an owl.");
-  assert.equal(await page.locator("#weights canvas:visible").count(), 1);
+  await page.locator("#weights canvas").waitFor();
   assert.equal(await page.locator(".trust li").count(), 3);
   assert.deepEqual(await page.evaluate(faults, "./axe/axe.min.js"), []);
   await visitor.leaveClean();

@@ -145,19 +145,6 @@ fn expressions_give_what_python_gives() {
         (r#"' 1.5 '|float"#, "1.5"),
         (r#"'3.7'|int"#, "3"),
         (r#"'0x1f'|int(base=16)"#, "31"),
-        (
-            r#"'hello world foo bar'|truncate(9, false, '..')"#,
-            "hello..",
-        ),
-        (r#"'hello world'|truncate(8, true)"#, "hello world"),
-        (
-            r#"'hello world foo'|truncate(8, killwords=true)"#,
-            "hello...",
-        ),
-        (
-            r#"messages|map(attribute='content')|map('truncate', 3)|list"#,
-            "['Hi']",
-        ),
         (r#"'a\nb'|indent('> ')"#, "a\n> b"),
         (r#"'a\n\nb'|indent(width='> ', first=true)"#, "> a\n\n> b"),
         (r#"'a\n\nb'|indent(2, true, true)"#, "  a\n  \n  b"),
