@@ -87,10 +87,7 @@ test("WebKit: under a C locale, where the browser names a language that there is
     await visit.set("alpha", "20");
     await visit.set("temperature", "0");
     assert.notEqual(await visit.answer("What is 5 + 6?"), "");
-    assert.equal(
-      await visit.tab.evaluate(() => document.querySelectorAll("#weights canvas").length),
-      1,
-    );
+    await visit.tab.until(() => document.querySelectorAll("#weights canvas").length === 1);
     await visit.clean();
   } finally {
     site.close();

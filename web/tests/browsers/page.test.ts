@@ -50,10 +50,7 @@ inEach(
     await visit.set("alpha", "20");
     await visit.set("temperature", "0");
     await visit.answer("What is 5 + 6?");
-    assert.equal(
-      await visit.tab.evaluate(() => document.querySelectorAll("#weights canvas").length),
-      1,
-    );
+    await visit.tab.until(() => document.querySelectorAll("#weights canvas").length === 1);
     const lines = await visit.tab.evaluate(() =>
       [...document.querySelectorAll(".segment:first-child, .legend .name, .member .name")].map(
         (element) => {
