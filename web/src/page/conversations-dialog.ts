@@ -30,7 +30,7 @@ export class ConversationsDialog {
   readonly #summary = el("p", { class: "hint", tabindex: -1 });
   readonly #nothing = el("input", { type: "checkbox", id: "keep-nothing" });
   readonly #all = el("span", { class: "actions" });
-  /** What Undo puts back: all that was deleted since something else was said. */
+  /** Conversations that Undo puts back: all deleted since something else was said. */
   #deleted: WholeConversation[] = [];
   /** Counts lists, of which only the last is shown. */
   #listed = 0;

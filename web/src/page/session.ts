@@ -91,7 +91,7 @@ export class Session {
     ({ id, draft, unasked }) => this.keeper.saveDraft(id, draft, unasked),
   );
   #draft: Draft = { text: "" };
-  /** What can be brought back into the conversation. */
+  /** Turns that can be brought back into the conversation. */
   #taken: TakenOut | undefined;
   /** Whether another tab has deleted the conversation. */
   #lost = false;
@@ -310,7 +310,7 @@ export class Session {
     this.#events.onChange();
   }
 
-  /** What was taken out of the conversation is not brought back. */
+  /** Gives up the turns that were taken out of the conversation. */
   async forgetTaken(): Promise<void> {
     if (this.#taken) await this.keeper.keepTaken(undefined);
     this.#taken = undefined;

@@ -1,4 +1,4 @@
-/** What is half-typed belongs to its conversation, and outlives a reload, a switch and a link. */
+/** Half-typed text belongs to its conversation, and outlives a reload, a switch and a link. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { stage } from "./stage.ts";
