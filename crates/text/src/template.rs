@@ -168,7 +168,15 @@ impl ChatTemplate {
         let asked = [Message::new("user", PROBE)];
         let is_asked = |prompt: &Prompt| prompt.text().contains(PROBE);
         let plain = self.render(&asked, true);
-        if plain.as_ref().is_ok_and(is_asked) || plain == Err(TextError::TemplateEndless) {
+        // One that refuses the question has read it.
+        let decided = match &plain {
+            Ok(prompt) => is_asked(prompt),
+            Err(error) => matches!(
+                error,
+                TextError::TemplateEndless | TextError::TemplateRefused { .. }
+            ),
+        };
+        if decided {
             return Ok(false);
         }
         self.parts = true;

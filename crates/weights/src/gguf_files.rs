@@ -66,7 +66,11 @@ pub(crate) async fn open(
     match (files, &parts[..]) {
         ([file], [None]) => {
             let gguf = header(source, *file).await?;
-            refuse_other_kind(name(file), &gguf)?;
+            // A vocabulary alone can be read for its tokens.
+            let tokenizer = gguf.metadata().get("tokenizer.ggml.model").is_some();
+            if !(tokenizer && gguf.tensors().is_empty()) {
+                refuse_other_kind(name(file), &gguf)?;
+            }
             let count = split_key(&gguf, name(file), "split.count")?.unwrap_or(1);
             if count > 1 {
                 return Err(CheckpointError::MissingFiles {

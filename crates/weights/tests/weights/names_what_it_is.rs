@@ -140,6 +140,12 @@ fn what_stands_beside_a_language_model_is_left_out() {
         let told = refused(&[(name, &other)]);
         assert!(told.contains(name) && told.contains(word), "{told}");
     }
+    let vocabulary = gguf(&[
+        ("tokenizer.ggml.model", "gpt2"),
+        ("tokenizer.ggml.tokens", ""),
+    ]);
+    let opened = open(&memory(&[("v.gguf", &vocabulary)]));
+    assert!(opened.is_ok(), "its tokens can be read");
     assert!(refused(&[("a.gguf", &model), ("b.gguf", &model)]).contains("several models"));
     // A model that can't be used for want of a tokenizer goes after one that has it.
     let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/weights");
