@@ -199,9 +199,24 @@ fn one_that_names_no_letter_can_not_judge() {
     assert!(error.contains("names no letter"), "{error}");
 }
 
+/// Bodies of the requests by which a server of these exchanges, which only judges, judges two
+/// candidates, without those of connecting to it.
+fn judging(exchanges: &str) -> Vec<Value> {
+    let (url, asked) = replay(exchanges);
+    let mut member = Remote::new("far", connect(&url, None));
+    assert_eq!(member.server().abilities(), Abilities::JudgesOnly);
+    member.begin(asks("Well?"), Drawing::greedy());
+    asked.lock().unwrap().clear();
+    let both = [candidate("Yes", true), candidate("No", true)];
+    assert_eq!(futures(member.verify(&both, true)).unwrap().len(), 2);
+    let bodies = std::mem::take(&mut *asked.lock().unwrap());
+    assert!(!bodies.is_empty());
+    bodies.into_iter().map(|(_, body)| body).collect()
+}
+
 #[test]
 fn the_limit_has_the_name_that_a_server_knows() {
-    let (url, asked) = replay(
+    let bodies = judging(
         r#"[
             {"path": "/v1/models", "answer": {"data": [{"id": "m"}]}},
             {"path": "/v1/chat/completions", "body": {"max_completion_tokens": 16},
@@ -210,25 +225,13 @@ fn the_limit_has_the_name_that_a_server_knows() {
              "answer": {"error": {"message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'."}}}
         ]"#,
     );
-    let mut member = Remote::new("far", connect(&url, None));
-    assert_eq!(member.server().abilities(), Abilities::JudgesOnly);
-    member.begin(asks("Well?"), Drawing::greedy());
-    asked.lock().unwrap().clear();
-    let both = [candidate("Yes", true), candidate("No", true)];
-    assert_eq!(futures(member.verify(&both, true)).unwrap().len(), 2);
     // The parameter found at connection is not tried again.
-    let asked = asked.lock().unwrap();
-    assert!(
-        asked
-            .iter()
-            .all(|(_, body)| body.get("max_tokens").is_none())
-            && !asked.is_empty()
-    );
+    assert!(bodies.iter().all(|body| body.get("max_tokens").is_none()));
 }
 
 #[test]
 fn a_server_with_one_temperature_judges_at_it() {
-    let (url, asked) = replay(
+    let bodies = judging(
         r#"[
             {"path": "/v1/models", "answer": {"data": [{"id": "m"}]}},
             {"path": "/v1/chat/completions", "body": {"max_completion_tokens": 16, "temperature": 0}, "status": 400,
@@ -239,19 +242,7 @@ fn a_server_with_one_temperature_judges_at_it() {
              "answer": {"error": {"message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'."}}}
         ]"#,
     );
-    let mut member = Remote::new("far", connect(&url, None));
-    assert_eq!(member.server().abilities(), Abilities::JudgesOnly);
-    member.begin(asks("Well?"), Drawing::greedy());
-    asked.lock().unwrap().clear();
-    let both = [candidate("Yes", true), candidate("No", true)];
-    assert_eq!(futures(member.verify(&both, true)).unwrap().len(), 2);
-    let asked = asked.lock().unwrap();
-    assert!(
-        asked
-            .iter()
-            .all(|(_, body)| body.get("temperature").is_none())
-            && !asked.is_empty()
-    );
+    assert!(bodies.iter().all(|body| body.get("temperature").is_none()));
 }
 
 /// Waits for a move, which runs on its own thread.

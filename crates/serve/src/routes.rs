@@ -48,6 +48,7 @@ pub(crate) struct Shared {
     pub slowest: Duration,
     /// Number of requests so far.
     pub requests: AtomicU64,
+    /// Recent responses of `/v1/responses`.
     pub recent: Arc<Recent>,
     /// Load time of the members, in seconds since 1970.
     pub created: u64,

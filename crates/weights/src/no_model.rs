@@ -156,18 +156,18 @@ fn counter(file: &str, lower: &str) -> Option<(String, Range<usize>)> {
     Some(("x.gguf".to_owned(), place(letters?, 3, false)?))
 }
 
-/// Length of the count that `tail` is, without its `of 9`; behind a word such as `part`, one letter
-/// counts, too.
+/// Length of the count with which `tail` begins, in digits or letters; `None` if more follows than
+/// a total such as `of 9`. One letter counts only if `named` by a word such as `part` before it.
 fn counted(tail: &str, named: bool) -> Option<usize> {
-    let behind = |text: &str| {
+    let after_digits = |text: &str| {
         text.trim_start_matches(|letter: char| letter.is_ascii_digit())
             .len()
     };
-    let digits = tail.len() - behind(tail);
+    let digits = tail.len() - after_digits(tail);
     if digits > 0 {
         let total = tail[digits..].trim_start_matches(SEPARATORS);
         let total = total.strip_prefix("of").unwrap_or(total);
-        return (behind(total.trim_start_matches(SEPARATORS)) == 0).then_some(digits);
+        return (after_digits(total.trim_start_matches(SEPARATORS)) == 0).then_some(digits);
     }
     let counts = match tail.len() {
         1 => named,

@@ -87,7 +87,7 @@ test("each member answers alone beside the ensemble, and the conversation knows 
   );
   assert.equal(run.settings.scoring, "harmonic");
   for (const { writers, winner } of run.rounds) assert.ok(writers.includes(winner));
-  // Of members that are gone nothing is asked.
+  // A member that has been removed can't be asked.
   const beside = page.locator(".exchange").first().getByRole("button", { name: "Side by side" });
   assert.ok(await beside.isEnabled());
   await page.getByRole("button", { name: "Remove Juno" }).click();
