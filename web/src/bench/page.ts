@@ -1,18 +1,20 @@
 /** The bench's page: a plan to tick, a worker that runs it, tables, and the report to download. */
+import { chooseBackend, type Gpu } from "../protocol/backend.ts";
 import { mayShareMemory } from "../protocol/shared-memory.ts";
 import { startWorker } from "../protocol/start-worker.ts";
 import { byId, el } from "../page/dom.ts";
+import { sentence } from "../page/figures.ts";
 import { copyText } from "../library/markdown/copy.ts";
 import { tableOf } from "./check.ts";
 import { headlineOf } from "./headline.ts";
 import {
-  defaultPlan,
   draftings,
   ensembleSizes,
   formats,
   largestLoad,
   nameOf,
   planFrom,
+  planHere,
   prefixLengths,
 } from "./plan.ts";
 import type { BenchReply, BenchRequest, Models, Plan, Report } from "./report.ts";
@@ -53,7 +55,7 @@ function group(
       "label",
       {},
       el("input", { type, name, value, checked: taken.includes(value) }),
-      ` ${label}`,
+      el("span", {}, label),
     ),
   );
   return el("fieldset", {}, el("legend", {}, title), ...labels);
@@ -72,7 +74,8 @@ function count(title: string, name: string, value: number, most: number): HTMLEl
   );
 }
 
-function draw(plan: Plan): void {
+/** `gpu`: whether there is one here. */
+function draw(plan: Plan, gpu: boolean): void {
   const named = workloads.map((models): [string, string] => [
     nameOf(models),
     models.kind === "bundled" ? "the bundled members" : nameOf(models).replace(":", ", "),
@@ -115,6 +118,10 @@ function draw(plan: Plan): void {
     count("At most, seconds each", "limitSeconds", plan.limitSeconds, 1_000_000),
     count("Threads on the CPU", "threads", plan.threads, 64),
   );
+  const choice = form.querySelector<HTMLInputElement>('input[value="webgpu"]')!;
+  if (gpu || choice.checked) return;
+  choice.disabled = true;
+  choice.nextElementSibling!.textContent = "GPU: none here";
 }
 
 /** The ticked plan. Throws a RangeError that says what is missing. */
@@ -136,9 +143,16 @@ function ticked(): Plan {
 function weigh(): void {
   let text: string;
   try {
-    const bytes = largestLoad(ticked());
-    text =
-      bytes === 0 ? "" : `Up to ${(bytes / 1e9).toFixed(2)} GB of weights are in memory at a time.`;
+    const plan = ticked();
+    const bytes = largestLoad(plan);
+    const names = plan.models.map((models) =>
+      models.kind === "bundled" ? "the bundled members" : nameOf(models).replace(/[:-]/g, " "),
+    );
+    const memory =
+      bytes === 0
+        ? ""
+        : ` Up to ${(bytes / 1e9).toFixed(2)} GB of weights are in memory at a time.`;
+    text = `Measured on the ${plan.backend === "cpu" ? "CPU" : "GPU"}: ${sentence(names)}.${memory}`;
   } catch (error) {
     text = (error as Error).message;
   }
@@ -273,15 +287,28 @@ function run(report: Report, worker: Worker): void {
   document.body.dataset["state"] = "running";
 }
 
-const query = new URLSearchParams(location.search);
-let asked = defaultPlan;
-try {
-  asked = planFrom(query);
-} catch (error) {
-  fail((error as Error).message);
+/** Shows the plan of the address, or the one for this machine. */
+async function open(query: URLSearchParams): Promise<void> {
+  const { gpu, hardwareConcurrency } = navigator as Navigator & { gpu?: Gpu };
+  // A driver can't press the button, and names all that differs from the defaults.
+  const driven = query.has("start");
+  const { backend } = await chooseBackend("auto", gpu);
+  const here = planHere(backend, mayShareMemory() ? hardwareConcurrency || 1 : 1);
+  let asked = here;
+  try {
+    asked = driven ? planFrom(query) : planFrom(query, here);
+  } catch (error) {
+    fail((error as Error).message);
+  }
+  draw(asked, backend === "webgpu");
+  weigh();
+  byId("choices", HTMLDetailsElement).open = query.has("models");
+  start.disabled = false;
+  // It may also request what is not on the list.
+  if (driven && failure.hidden) measure(asked);
+  else if (query.has("check")) check();
 }
-draw(asked);
-weigh();
+
 form.addEventListener("change", weigh);
 form.addEventListener("submit", (event) => event.preventDefault());
 checking.addEventListener("click", check);
@@ -293,6 +320,4 @@ start.addEventListener("click", () => {
     fail((error as Error).message);
   }
 });
-// A driver can't press the button; it may also request what is not on the list.
-if (query.has("start") && failure.hidden) measure(asked);
-else if (query.has("check")) check();
+void open(new URLSearchParams(location.search));

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { defaultPlan, planFrom, queryOf } from "./plan.ts";
+import { defaultPlan, planFrom, planHere, queryOf } from "./plan.ts";
 
 test("a plan's address is read as that plan", () => {
   assert.deepEqual(planFrom(new URLSearchParams(queryOf(defaultPlan))), defaultPlan);
@@ -18,6 +18,16 @@ test("a plan's address is read as that plan", () => {
     [[1, 5], ["all", "leader"], 30],
   );
   assert.deepEqual(planFrom(new URLSearchParams(queryOf(other))), other);
+});
+
+test("what an address leaves out is as this machine is best measured", () => {
+  const here = planHere("cpu", 128);
+  assert.deepEqual(planFrom(new URLSearchParams(queryOf(here))), here, "within the bounds");
+  const asked = planFrom(new URLSearchParams("models=bundled&repeats=2"), here);
+  assert.deepEqual(
+    [asked.models, asked.repeats, asked.backend, asked.threads],
+    [[{ kind: "bundled" }], 2, "cpu", 64],
+  );
 });
 
 test("what a plan can't have is told", () => {

@@ -21,6 +21,20 @@ export const defaultPlan: Plan = {
 };
 
 /**
+ * Plan that a visitor measures with one press: the smallest published shape; on a GPU also three of
+ * it, which take minutes on a CPU.
+ */
+export const planHere = (backend: Backend, threads: number): Plan => ({
+  ...defaultPlan,
+  backend,
+  models: [{ kind: "random", shape: "SmolLM2-135M", format: "Q4_0" }],
+  ensembles: backend === "cpu" ? [1] : [1, 3],
+  repeats: 3,
+  limitSeconds: 20,
+  threads: Math.min(threads, 64),
+});
+
+/**
  * A workload's name in addresses and tables: `bundled`, `SmolLM2-135M:Q4_0`, or
  * `files:one.gguf:other.gguf`.
  */
@@ -65,10 +79,10 @@ function draftingNamed(name: string): Drafting {
 }
 
 /**
- * Parses a plan in an address, with defaults from {@link defaultPlan}. Throws a RangeError that
+ * Parses a plan in an address; what it leaves out is as in `otherwise`. Throws a RangeError that
  * says what is wrong.
  */
-export function planFrom(query: URLSearchParams): Plan {
+export function planFrom(query: URLSearchParams, otherwise = defaultPlan): Plan {
   const whole = (name: string, text: string, least: number, most: number): number => {
     const value = Number(text);
     if (!Number.isInteger(value) || value < least || value > most)
@@ -77,33 +91,33 @@ export function planFrom(query: URLSearchParams): Plan {
       );
     return value;
   };
-  const list = <T>(name: string, otherwise: T[], item: (text: string) => T): T[] => {
+  const list = <T>(name: string, known: T[], item: (text: string) => T): T[] => {
     const text = query.get(name);
-    return text === null ? otherwise : text.split(",").map(item);
+    return text === null ? known : text.split(",").map(item);
   };
-  const backend = query.get("backend") ?? defaultPlan.backend;
+  const backend = query.get("backend") ?? otherwise.backend;
   if (backend !== "cpu" && backend !== "webgpu")
     throw new RangeError(`There is no backend ${backend}. Take cpu or webgpu.`);
   return {
     backend: backend satisfies Backend,
-    models: list("models", defaultPlan.models, modelsNamed),
-    ensembles: list("ensembles", defaultPlan.ensembles, (text) => whole("ensembles", text, 1, 8)),
-    drafting: list("drafting", defaultPlan.drafting, draftingNamed),
-    prefixes: list("prefixes", defaultPlan.prefixes, (text) => whole("prefixes", text, 16, 7_900)),
+    models: list("models", otherwise.models, modelsNamed),
+    ensembles: list("ensembles", otherwise.ensembles, (text) => whole("ensembles", text, 1, 8)),
+    drafting: list("drafting", otherwise.drafting, draftingNamed),
+    prefixes: list("prefixes", otherwise.prefixes, (text) => whole("prefixes", text, 16, 7_900)),
     segmentTokens: whole(
       "segmentTokens",
-      query.get("segmentTokens") ?? String(defaultPlan.segmentTokens),
+      query.get("segmentTokens") ?? String(otherwise.segmentTokens),
       1,
       32,
     ),
-    repeats: whole("repeats", query.get("repeats") ?? String(defaultPlan.repeats), 1, 1_000),
+    repeats: whole("repeats", query.get("repeats") ?? String(otherwise.repeats), 1, 1_000),
     limitSeconds: whole(
       "limitSeconds",
-      query.get("limitSeconds") ?? String(defaultPlan.limitSeconds),
+      query.get("limitSeconds") ?? String(otherwise.limitSeconds),
       0,
       1_000_000,
     ),
-    threads: whole("threads", query.get("threads") ?? String(defaultPlan.threads), 1, 64),
+    threads: whole("threads", query.get("threads") ?? String(otherwise.threads), 1, 64),
   };
 }
 

@@ -111,6 +111,33 @@ test("one sentence tells the speed to anyone, and is copied by one press", {
   await visitor.leaveClean();
 });
 
+test("one press measures what this machine has, and ends in a sentence", {
+  timeout: patience,
+}, async () => {
+  const visitor = await visit("");
+  const { page } = visitor;
+  const start = page.getByRole("button", { name: "Measure" });
+  assert.match((await page.locator("main > p").first().textContent()) ?? "", /^One press measures/);
+  await page.locator("#size", { hasText: "Measured on the CPU: SmolLM2 135M Q4_0." }).waitFor();
+  assert.equal(await page.locator("#plan").isVisible(), false, "choices are folded");
+  assert.deepEqual(await page.evaluate(faults, "./axe/axe.min.js"), []);
+  await page.getByText("Choose what is measured").click();
+  assert.equal(await page.getByLabel("GPU: none here").isDisabled(), true);
+  assert.equal(await page.getByLabel("CPU", { exact: true }).isChecked(), true);
+  assert.deepEqual(await page.evaluate(faults, "./axe/axe.min.js"), []);
+  const colour = (selector: string): Promise<string> =>
+    page.locator(selector).evaluate((element) => getComputedStyle(element).color);
+  assert.equal(await colour(".tagline a"), await colour(".tagline"));
+  await start.click();
+  const { plan, failure } = await reportOf(visitor, "done");
+  assert.deepEqual([plan?.backend, failure], ["cpu", undefined]);
+  assert.match(
+    (await page.locator("#headline-text").textContent()) ?? "",
+    /^SmolLM2 135M: [\d.,]+ words? a second on this machine's CPU$/,
+  );
+  await visitor.leaveClean();
+});
+
 test("prefixes that no context has room for are left out, and that is told", {
   timeout: patience,
 }, async () => {
