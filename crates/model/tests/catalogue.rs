@@ -301,7 +301,14 @@ impl Model {
     fn tensors(&self) -> Vec<Tensor> {
         let s = &self.shape;
         let blocks = Blocks::named(&self.format);
-        let header = Header::new(self, &[]);
+        // A header without any tensor would be refused.
+        let any = Tensor {
+            name: "output_norm.weight".into(),
+            format: Format::F32,
+            rows: None,
+            cols: s.hidden,
+        };
+        let header = Header::new(self, &[any]);
         let family = Family::detect(&header.open()).expect("the family is known");
         let own = |usual: &'static str| {
             let renamed = family.renamed.iter().find(|(name, _)| *name == usual);
