@@ -57,11 +57,11 @@ test("a member's line says what is known of it", () => {
   assert.equal(facts({ source: { ...source, bytes: 9e8 } }), "900\u00a0MB");
   assert.equal(
     facts({ source, about: about([["Q8_0", "Q8_0"]]), backend: "webgpu" }),
-    "llama · 1.5\u00a0G\u00a0parameters · Q8_0 · 900\u00a0MB",
+    "1.5\u00a0G\u00a0parameters · 900\u00a0MB · llama model, its numbers in Q8_0",
   );
   assert.equal(
     facts({ source, about: about([["Q8_0", "Q8_0"]], { core: "burn" }) }),
-    "llama · 1.5\u00a0G\u00a0parameters · Q8_0 · 900\u00a0MB · runs on the open core",
+    "1.5\u00a0G\u00a0parameters · 900\u00a0MB · llama model, its numbers in Q8_0 · runs on the open core",
   );
   assert.equal(
     facts({ source: { ...source, bytes: 9e8 }, core: "burn" }, 3.8e6),

@@ -38,7 +38,7 @@ export function whereabouts(members: Pick<Known, "source">[], short = false): st
 }
 
 /**
- * Family, size, formats, and an unusual core. `openCore`: bytes of its module, if still to be
+ * Size, family, formats, and an unusual core. `openCore`: bytes of its module, if still to be
  * fetched.
  */
 export function facts(known: Known, openCore?: number): string {
@@ -57,10 +57,9 @@ export function facts(known: Known, openCore?: number): string {
       : undefined;
   if (about)
     return [
-      family ?? about.architecture,
       `${parameters(about.parameters)}\u00a0parameters`,
-      formats(about),
       bytes(about.bytes),
+      `${family ?? about.architecture} model, its numbers in ${formats(about)}`,
       named,
     ]
       .filter(Boolean)

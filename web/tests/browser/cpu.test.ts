@@ -19,7 +19,7 @@ test("a first visit ends in an answer, with who wrote what and who voted how", a
   const members = await page.locator(".member .name").allTextContents();
   assert.ok(members.length >= 3);
   for (const about of await page.locator(".member .about").allTextContents())
-    assert.match(about, /parameters · .+ · [\d.]+\sMB/);
+    assert.match(about, /parameters · [\d.]+\sMB · .+ model, its numbers in /);
 
   const answer = await visitor.answer(sum);
   assert.match(answer, /\w/);

@@ -66,7 +66,7 @@ test("what the page foretells of memory is what the engine takes; each card says
   assert.deepEqual(about.memory, memoryOf(smol, about.context, "webgpu"));
   assert.equal(
     await card.locator(".about").textContent(),
-    `llama · 134.5\u00a0M\u00a0parameters · Q8_0 · ${bytes(about.bytes)}`,
+    `134.5\u00a0M\u00a0parameters · ${bytes(about.bytes)} · llama model, its numbers in Q8_0`,
   );
   assert.equal(
     await card.locator(".share").textContent(),
@@ -101,7 +101,7 @@ for (const backend of ["webgpu", "cpu"]) {
       await card.and(page.locator('[data-state="ready"]')).waitFor();
       assert.match(
         (await card.locator(".about").textContent()) ?? "",
-        new RegExp(`^llama · \\d+\\sk\\sparameters · ${formats} · `),
+        new RegExp(`^\\d+\\sk\\sparameters · .+ · llama model, its numbers in ${formats}$`),
       );
       await page
         .locator(".takes-part input:checked")
