@@ -39,6 +39,9 @@ pub trait Lanes: Copy {
     const REGISTERS: usize = 16;
     /// Whether [`quad`](Self::quad) is the faster product.
     const QUADS: bool = false;
+    /// Whether products of pairs with several rows of input stay a loop. Unrolled, compilers take
+    /// one row of input after the other, with the unpacked codes of all turns in memory.
+    const ROLLS: bool = false;
 
     /// Vectors for the groups `first` and `second`: a load from a place of `first` fills the upper
     /// eight lanes from the same place of `second`. Only where `WIDENS` is true.

@@ -51,6 +51,7 @@ pub fn run<W: Work>(work: W) -> Result<W::Out, W> {
 // are unaligned and of exactly the arrays' sizes.
 impl<const VNNI: u8> Lanes for Avx2<VNNI> {
     const REGISTERS: usize = if VNNI == AVX512_VNNI { 32 } else { 16 };
+    const ROLLS: bool = Self::REGISTERS == 16;
 
     type Words = __m256i;
     type Ints = __m256i;
@@ -63,6 +64,21 @@ impl<const VNNI: u8> Lanes for Avx2<VNNI> {
         assert!(Self::WIDENS);
         // SAFETY: the processor has the instructions, and the caller promises the rest.
         unsafe { Sixteen::new(first, second) }
+    }
+
+    #[inline(always)]
+    fn prefetch<T>(self, from: &T) {
+        const AHEAD: usize = 4096;
+        let block: *const u8 = std::ptr::from_ref(from).cast();
+        for line in (0..size_of::<T>()).step_by(64) {
+            // Harmless where there is no memory.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(block.wrapping_add(AHEAD + line).cast()) };
+        }
+    }
+
+    #[inline(always)]
+    fn turns(self, turns: usize) -> usize {
+        std::hint::black_box(turns)
     }
 
     #[inline(always)]
