@@ -55,7 +55,7 @@ pub fn load_any(
     device: &Device,
     mut tell: impl FnMut(&Remote),
 ) -> Result<Vec<AnyMember>, Failure> {
-    // Fails before gigabytes are read if a server can't be reached.
+    // Fails before gigabytes are read if a server refuses, or none can be reached.
     let templates = Templates::read(members)?;
     if let (Some(path), true) = (&members.keys, members.remote.is_empty()) {
         return Err(Failure::Usage(format!(
@@ -63,13 +63,26 @@ pub fn load_any(
             path.display()
         )));
     }
-    let mut remote = Vec::new();
+    // One whose server is down, or whose template can't be used, costs no other its place.
+    let (mut remote, mut away) = (Vec::new(), Vec::new());
     for (place, text) in &members.remote {
-        let member = connect(text, members, templates.of_servers.as_deref())?;
-        tell(&member);
-        remote.push((*place, member));
+        match connect(text, members, templates.of_servers.as_deref()) {
+            Ok(member) => {
+                tell(&member);
+                remote.push((*place, member));
+            }
+            Err(Failure::Remote(error)) if error.passes() => away.push(error),
+            Err(failure) => return Err(failure),
+        }
     }
-    // One whose template can't be used costs no other its place.
+    if remote.is_empty() && members.files.is_empty() && !away.is_empty() {
+        return Err(away.swap_remove(0).into());
+    }
+    for error in away {
+        say(&format!(
+            "{error}; the others take part without it, until the tool is started again"
+        ));
+    }
     let (mut local, mut failed) = (Vec::new(), Vec::new());
     for outcome in load_all(members, &templates, device.backend())? {
         match outcome {

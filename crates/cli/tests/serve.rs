@@ -314,6 +314,22 @@ fn a_template_that_is_none_costs_its_member_and_another_may_be_given() {
 }
 
 #[test]
+fn a_server_that_is_down_costs_its_member_alone() {
+    // No server listens there any more.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let away = format!("http://{}/v1#away", listener.local_addr().unwrap());
+    drop(listener);
+    let members = format!("{},{away}", bundled("ada"));
+    let served = Served::new(&["--members", &members], &[]);
+    let (status, told) = served.ask(false);
+    assert_eq!(status, 200, "{told}");
+    assert!(!served.send("GET /v1/models", "").1.contains("away"));
+    // Alone it ends the tool, which names it.
+    let told = refused(&["--members", &away]);
+    assert!(told.contains("can't be asked just now"), "{told}");
+}
+
+#[test]
 fn this_machine_is_asked_by_its_name() {
     let mut served = Served::new(&["--host", "localhost"], &[]);
     let port = served.address.split_once(':').unwrap().1.to_owned();
