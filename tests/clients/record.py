@@ -1,6 +1,6 @@
 """Records the requests of Continue and of Open WebUI, which web/tests/serve/recorded.test.ts sends again.
 
-    cargo build -p conclave-cli && python3 tests/clients/record.py [continue] [open-webui]
+    cargo build -p conclave-tool && python3 tests/clients/record.py [continue] [open-webui]
 
 Installs the clients below target/clients on first use (1.4 GB), starts `conclave serve` with the bundled
 members, drives each client as its users do, checks that it shows the answers, and writes recorded/CLIENT.json.

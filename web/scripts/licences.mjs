@@ -23,7 +23,7 @@ const downloads = [
   { ...wasm, name: "grammars", features: "grammar" },
   {
     name: "tool",
-    crate: "conclave-cli",
+    crate: "conclave-tool",
     targets: [
       "x86_64-unknown-linux-gnu",
       "aarch64-unknown-linux-gnu",

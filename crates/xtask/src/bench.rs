@@ -116,7 +116,7 @@ pub struct Options {
     #[arg(long, value_name = "PATH")]
     python: Option<PathBuf>,
 
-    /// A built `conclave`, such as from `cargo build --release -p conclave-cli`; if not given, it
+    /// A built `conclave`, such as from `cargo build --release -p conclave-tool`; if not given, it
     /// is built as for the tests, with optimised computation but not wgpu: its CPU µs per dispatch
     /// are too high
     #[arg(long, value_name = "PATH")]
@@ -318,7 +318,7 @@ fn carry(workspace: &Workspace, options: &Options, folder: &Path) -> Result<()> 
         None => {
             process::run(
                 process::cargo()
-                    .args(["build", "--release", "--package", "conclave-cli"])
+                    .args(["build", "--release", "--package", "conclave-tool"])
                     .current_dir(&workspace.root),
             )?;
             workspace.target.join("release/conclave")

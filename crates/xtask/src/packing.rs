@@ -76,7 +76,7 @@ pub fn asked(workspace: &Workspace) -> Result<()> {
     });
     let mut example = run_in(&folder, workspace, "as-one");
     answers(example.arg(question).args(members))?;
-    let mut tool = run_in(&folder, workspace, "conclave-cli");
+    let mut tool = run_in(&folder, workspace, "conclave-tool");
     answers(tool.args(["chat", "--device", "cpu", question]))
 }
 

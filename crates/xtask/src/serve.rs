@@ -102,7 +102,7 @@ impl Drop for Server {
 pub fn tool(workspace: &Workspace, build: bool) -> Result<PathBuf> {
     if build {
         let mut cargo = process::cargo();
-        cargo.args(["build", "--package", "conclave-cli"]);
+        cargo.args(["build", "--package", "conclave-tool"]);
         process::run(cargo.current_dir(&workspace.root))?;
     }
     let name = format!("conclave{}", std::env::consts::EXE_SUFFIX);

@@ -292,7 +292,7 @@ impl Suite<'_> {
                 ),
                 (
                     "the server as a program",
-                    &["--package", "conclave-cli", "--test", "serve"],
+                    &["--package", "conclave-tool", "--test", "serve"],
                 ),
             ] {
                 let mut command = process::cargo();
