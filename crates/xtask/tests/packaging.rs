@@ -1,10 +1,11 @@
-//! Checks that crates can be published: what their manifests say, their versions, and that each
-//! packed crate has every file that it includes.
+//! Checks that crates can be published: what their manifests say, their READMEs, their versions, and
+//! that each packed crate has every file that it includes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use pulldown_cmark::{Event, Parser, Tag};
 use serde_json::Value;
 
 /// Crates for this repository only.
@@ -70,6 +71,44 @@ fn every_manifest_says_what_a_registry_shows() {
             assert_ne!(wanted, "*", "{name} needs any {}", dependency["name"]);
         }
     }
+}
+
+/// Targets of a document's links and pictures, except for addresses: a registry has only the text.
+fn relative_targets(text: &str) -> Vec<String> {
+    Parser::new(text)
+        .filter_map(|event| match event {
+            Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                Some(dest_url.into_string())
+            }
+            _ => None,
+        })
+        .filter(|target| !target.starts_with("https://"))
+        .collect()
+}
+
+#[test]
+fn every_crate_has_a_readme_that_a_registry_can_show() {
+    for package in published() {
+        let name = package["name"].as_str().expect("it has a name");
+        assert_eq!(package["readme"], "README.md", "{name}");
+        let manifest = Path::new(package["manifest_path"].as_str().expect("it has a path"));
+        let text = std::fs::read_to_string(manifest.with_file_name("README.md"));
+        let text = text.unwrap_or_else(|error| panic!("{name} has no README.md: {error}"));
+        let title = format!("# {name}");
+        assert_eq!(text.lines().next(), Some(title.as_str()));
+        let relative = relative_targets(&text);
+        assert!(
+            relative.is_empty(),
+            "{name}: README.md links to {relative:?}"
+        );
+    }
+}
+
+#[test]
+fn relative_targets_are_found() {
+    let text = "# A\n\n[a](b.md) [c](https://d.e/f.md) `[g](h.md)` [i](#a) [j]\n\n\
+        [![k](l.png)](https://m.n) <https://o.p>\n\n[j]: ../q.md\n";
+    assert_eq!(relative_targets(text), ["b.md", "#a", "../q.md", "l.png"]);
 }
 
 /// One version, wherever a manifest has to repeat it.
