@@ -1,6 +1,6 @@
 /**
  * The writers of an answer, and the members whose vote alone decided rounds against all others. The
- * tool has the same text (crates/cli/src/credits.rs); tests/credits/lines.json tests both.
+ * tool has the same text (crates/tool/src/credits.rs); tests/credits/lines.json tests both.
  */
 import type { RoundEvent } from "../protocol/messages.ts";
 import { el, voice } from "./dom.ts";
