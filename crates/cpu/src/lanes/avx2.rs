@@ -5,6 +5,16 @@ use std::arch::x86_64::*;
 use super::avx512::Sixteen;
 use super::{Lanes, Work};
 
+/// Prefetches as many bytes as a `T` has, one page after `from`.
+#[inline(always)]
+pub(super) fn prefetch<T>(from: *const T) {
+    const AHEAD: usize = 4096;
+    for line in (0..size_of::<T>()).step_by(64) {
+        // SAFETY: it is harmless where there is no memory.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_byte_add(AHEAD + line).cast()) };
+    }
+}
+
 /// Proof that the processor has AVX2, FMA and F16C, and the products of `VNNI`.
 #[derive(Debug, Clone, Copy)]
 pub struct Avx2<const VNNI: u8 = NONE>(());
@@ -68,12 +78,7 @@ impl<const VNNI: u8> Lanes for Avx2<VNNI> {
 
     #[inline(always)]
     fn prefetch<T>(self, from: &T) {
-        const AHEAD: usize = 4096;
-        let block: *const u8 = std::ptr::from_ref(from).cast();
-        for line in (0..size_of::<T>()).step_by(64) {
-            // Harmless where there is no memory.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(block.wrapping_add(AHEAD + line).cast()) };
-        }
+        prefetch(from);
     }
 
     #[inline(always)]

@@ -3,6 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::Lanes;
+use super::avx2::prefetch;
 
 /// Proof that the processor has AVX-512 F, BW, VL and VNNI. A load takes eight numbers of the first
 /// group, and those at the same place of the second for the upper lanes.
@@ -77,14 +78,8 @@ impl Lanes for Sixteen {
 
     #[inline(always)]
     fn prefetch<T>(self, from: &T) {
-        const AHEAD: usize = 4096;
-        let lower: *const u8 = std::ptr::from_ref(from).cast();
-        for group in [lower, self.next(from).cast()] {
-            for line in (0..size_of::<T>()).step_by(64) {
-                // Harmless where there is no memory.
-                unsafe { _mm_prefetch::<_MM_HINT_T0>(group.wrapping_add(AHEAD + line).cast()) };
-            }
-        }
+        prefetch(from);
+        prefetch(self.next(from));
     }
 
     #[inline(always)]
