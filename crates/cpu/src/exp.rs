@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn exp_is_that_of_the_library() {
         let x: Vec<f32> = (-870_000..880_000).map(|i| i as f32 * 1e-4).collect();
-        let mut worst = 0.0f64;
+        let mut worst = 0.0_f64;
         for (found, x) in each_of!(x, exp).iter().zip(&x) {
             worst = worst.max((f64::from(*found) / f64::from(*x).exp() - 1.0).abs());
         }
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn sums_and_maxima_take_every_number() {
         for length in 0..20 {
-            for cap in [None, Some(2.0f32)] {
+            for cap in [None, Some(2.0_f32)] {
                 let values: Vec<f32> = (0..length).map(|i| (i * 7 % 11) as f32 - 20.0).collect();
                 let scaled: Vec<f32> = values
                     .iter()

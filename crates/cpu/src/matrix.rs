@@ -485,7 +485,7 @@ mod tests {
                 matrix.times(&input, 0..16, &mut found).unwrap();
                 let packed = &matrix.packed;
                 packed.times_in_arrays(&input, cols, false, &mut wanted);
-                let largest = wanted.iter().fold(0.0f32, |most, x| most.max(x.abs()));
+                let largest = wanted.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
                 assert!(largest > 0.05, "{format}: {largest}");
                 for (found, wanted) in found.iter().zip(wanted) {
                     // Sums in f32, fused or not.

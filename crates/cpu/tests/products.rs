@@ -68,7 +68,7 @@ fn uploaded(
 
 /// The largest error of a product of two rows over the product of their lengths.
 fn error(found: &[f32], weights: &[f32], x: &[f32], cols: usize) -> f64 {
-    let mut worst = 0.0f64;
+    let mut worst = 0.0_f64;
     let rows = weights.len() / cols;
     let product = |a: &[f32], b: &[f32]| -> f64 {
         let terms = a.iter().zip(b);
@@ -311,7 +311,7 @@ fn a_token_is_judged_as_by_all_logits() {
     let mut logits = vec![0.0; 3 * 1300];
     head.times(&input, 0..1300, &mut logits).unwrap();
     let targets = [0, 700, 1299];
-    for (bias, cap) in [(None, None), (Some(&bias[..]), Some(5.0f32))] {
+    for (bias, cap) in [(None, None), (Some(&bias[..]), Some(5.0_f32))] {
         let found = judge(&head, bias, cap, &input, &targets, &mut Vec::new()).unwrap();
         let alone = target_logits(&head, bias, cap, &input, &targets).unwrap();
         assert_eq!(

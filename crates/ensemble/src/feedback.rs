@@ -223,7 +223,7 @@ mod tests {
             feedback(&settings, 1, &all(&shares), &[0.5, 0.5]).weights
         };
         assert_eq!(after(Reward::Counts), [0.5, 0.5]);
-        let ratio = (0.35 / 2f64.sqrt()).exp();
+        let ratio = (0.35 / 2_f64.sqrt()).exp();
         let weights = after(Reward::Shares);
         assert!(
             (weights[0] / weights[1] - ratio).abs() < 1e-12,
@@ -259,7 +259,7 @@ mod tests {
         let feedback = feedback(&settings, 1, &vote, &[0.25, 0.25, 0.5]);
         assert_eq!(feedback.rewards, [0.9, 0.25, 0.575]);
         // η has N = 3: all members among which the weight is spread.
-        assert!((feedback.rate - 1.0 / 3f64.sqrt()).abs() < 1e-12);
+        assert!((feedback.rate - 1.0 / 3_f64.sqrt()).abs() < 1e-12);
         let raised = [0.9, 0.25, 0.575].map(|r| (feedback.rate * r).exp());
         let raised = [0.25 * raised[0], 0.25 * raised[1], 0.5 * raised[2]];
         let sum: f64 = raised.iter().sum();

@@ -331,8 +331,8 @@ mod tests {
     #[test]
     fn likelihood_is_a_softmax() {
         let shares = normalise(Scoring::Likelihood, 0, &[-1.0, -2.0, -1.0]).unwrap();
-        let sum = 2.0 + (-1f64).exp();
-        close(&shares, &[1.0 / sum, (-1f64).exp() / sum, 1.0 / sum]);
+        let sum = 2.0 + (-1_f64).exp();
+        close(&shares, &[1.0 / sum, (-1_f64).exp() / sum, 1.0 / sum]);
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub struct Draft {
     /// for one; it has no second itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "ts", ts(optional, type = "Omit<Draft, 'second'>"))]
-    pub second: Option<Box<Draft>>,
+    pub second: Option<Box<Self>>,
 }
 
 /// Cuts a draft to whole words: the longest prefix of `text` that doesn't stop inside a word. Never

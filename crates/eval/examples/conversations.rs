@@ -14,7 +14,7 @@ use std::io::Write;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let kind = arguments.next().ok_or("say `train` or `exam` first")?;
-    let (mut seed, mut first, mut count, mut mix) = (1u64, 0u64, 10u64, Mix::even());
+    let (mut seed, mut first, mut count, mut mix) = (1_u64, 0_u64, 10_u64, Mix::even());
     while let Some(name) = arguments.next() {
         let value = arguments
             .next()

@@ -57,40 +57,40 @@ pub enum Skill {
 
 impl Skill {
     /// Skills with checkable answers, in the order of [`question`].
-    pub const CHECKED: [Skill; 8] = [
-        Skill::Add,
-        Skill::Subtract,
-        Skill::Convert,
-        Skill::Sort,
-        Skill::Filter,
-        Skill::Count,
-        Skill::Calendar,
-        Skill::Problem,
+    pub const CHECKED: [Self; 8] = [
+        Self::Add,
+        Self::Subtract,
+        Self::Convert,
+        Self::Sort,
+        Self::Filter,
+        Self::Count,
+        Self::Calendar,
+        Self::Problem,
     ];
 
     /// All skills; the unchecked one is last.
-    pub fn all() -> impl Iterator<Item = Skill> {
-        Skill::CHECKED.into_iter().chain([Skill::Story])
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::CHECKED.into_iter().chain([Self::Story])
     }
 
     /// Short lower-case name for tables and command lines.
     pub fn name(self) -> &'static str {
         match self {
-            Skill::Add => "add",
-            Skill::Subtract => "subtract",
-            Skill::Convert => "convert",
-            Skill::Sort => "sort",
-            Skill::Filter => "filter",
-            Skill::Count => "count",
-            Skill::Calendar => "calendar",
-            Skill::Problem => "problem",
-            Skill::Story => "story",
+            Self::Add => "add",
+            Self::Subtract => "subtract",
+            Self::Convert => "convert",
+            Self::Sort => "sort",
+            Self::Filter => "filter",
+            Self::Count => "count",
+            Self::Calendar => "calendar",
+            Self::Problem => "problem",
+            Self::Story => "story",
         }
     }
 
     /// Finds a skill by its name.
-    pub fn from_name(name: &str) -> Option<Skill> {
-        Skill::all().find(|skill| skill.name() == name)
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::all().find(|skill| skill.name() == name)
     }
 }
 

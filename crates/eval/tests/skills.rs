@@ -136,7 +136,7 @@ fn answers_span_two_to_eight_segments() {
 #[test]
 fn conversations_alternate_and_some_follow_up() {
     let mix = Mix::even();
-    let mut turns = [0usize; 5];
+    let mut turns = [0_usize; 5];
     for index in 0..2000 {
         let drawn = conversation(9, index, &mix);
         turns[drawn.questions.len()] += 1;

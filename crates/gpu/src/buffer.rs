@@ -39,7 +39,7 @@ impl Buffer {
     }
 
     /// Whether both share memory.
-    pub fn same(&self, other: &Buffer) -> bool {
+    pub fn same(&self, other: &Self) -> bool {
         self.memory.id == other.memory.id
     }
 
@@ -48,7 +48,7 @@ impl Buffer {
     ///
     /// # Errors
     /// [`GpuError::Shape`] if out of range.
-    pub fn part(&self, at: usize, bytes: usize) -> Result<Buffer, GpuError> {
+    pub fn part(&self, at: usize, bytes: usize) -> Result<Self, GpuError> {
         let whole = at.is_multiple_of(4) && bytes.is_multiple_of(4) && bytes > 0;
         match at.checked_add(bytes) {
             Some(end) if end <= self.bytes && whole => Ok(Self {

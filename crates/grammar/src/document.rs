@@ -18,7 +18,7 @@ impl std::fmt::Debug for Document {
         let drafted = self.drafted.as_ref().map(|(_, tokens)| tokens);
         f.debug_struct("Document")
             .field("drafted", &drafted)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

@@ -35,7 +35,7 @@ impl std::fmt::Debug for Vocabulary {
         let tokens = &self.tokens;
         f.debug_struct("Vocabulary")
             .field("tokens", tokens)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

@@ -102,7 +102,7 @@ impl Matrix {
     ///
     /// # Errors
     /// [`GpuError::OutOfMemory`] and the device's.
-    pub fn stack(gpu: &Gpu, matrices: &[&Matrix]) -> Result<Option<Self>, GpuError> {
+    pub fn stack(gpu: &Gpu, matrices: &[&Self]) -> Result<Option<Self>, GpuError> {
         let of: Vec<_> = matrices.iter().map(|m| (m.format, m.rows)).collect();
         let Some(first) = matrices.first() else {
             return Ok(None);

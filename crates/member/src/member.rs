@@ -93,6 +93,14 @@ pub struct Member {
     strength: Option<f64>,
 }
 
+impl std::fmt::Debug for Member {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Member")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Member {
     /// Loads the member `name` from its files, read by ranges. `progress` receives the number of
     /// bytes read so far, of [`About::bytes`].

@@ -44,6 +44,16 @@ pub struct Loading<'a> {
     pub(crate) progress: &'a mut dyn FnMut(u64),
 }
 
+impl std::fmt::Debug for Loading<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Loading")
+            .field("config", self.config)
+            .field("context", &self.context)
+            .field("quantise", &self.quantise)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Loading<'_> {
     /// Reads its weights into `sink`, a few megabytes at a time.
     ///

@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn frequencies_follow_the_softmax() {
-        let logits = [0.0f32, 1.0, 2.0];
+        let logits = [0.0_f32, 1.0, 2.0];
         let sampling = Sampling {
             temperature: 1.0,
             top_p: 1.0,
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn top_p_and_top_k_cut_the_tail() {
-        let logits = [5.0f32, 4.9, 0.0, -1.0];
+        let logits = [5.0_f32, 4.9, 0.0, -1.0];
         let nucleus = Sampling {
             temperature: 1.0,
             top_p: 0.6,

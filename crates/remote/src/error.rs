@@ -80,7 +80,7 @@ pub enum RemoteError {
         /// Number of rounds.
         rounds: usize,
         /// Last error.
-        last: Box<RemoteError>,
+        last: Box<Self>,
     },
 }
 

@@ -443,6 +443,7 @@ impl TakePart for Remote {
 }
 
 /// A member of any kind, for ensembles of several.
+#[derive(Debug)]
 pub enum AnyMember {
     /// A member whose model runs here.
     Local(Box<Member>),

@@ -45,6 +45,18 @@ pub struct Config {
     pub waiting: usize,
 }
 
+/// Leaves the key out.
+impl std::fmt::Debug for Config {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Config")
+            .field("host", &self.host)
+            .field("port", &self.port)
+            .field("origins", &self.origins)
+            .field("waiting", &self.waiting)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Defaults of all requests.
 #[derive(Debug, Clone)]
 pub struct Ensemble {
@@ -108,6 +120,14 @@ pub struct Server {
     address: SocketAddr,
     access: Access,
     waiting: usize,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Server {
@@ -299,7 +319,7 @@ mod tests {
 
     #[test]
     fn other_machines_need_a_key() {
-        let refused = |config| Server::bind(config).err().expect("it is refused");
+        let refused = |config| Server::bind(config).expect_err("it is refused");
         assert!(matches!(
             refused(config("0.0.0.0", None)),
             ServeError::NoKey(_)

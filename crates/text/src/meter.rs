@@ -26,10 +26,10 @@ struct Left(usize);
 /// Installs the meters of [`metered`](crate::metered::metered) templates, and replaces the filters
 /// whose result may be longer than their input.
 pub fn add(environment: &mut Environment<'static>) {
-    environment.add_filter(WEIGH, |state: &mut State, value: Value| {
+    environment.add_filter(WEIGH, |state: &mut State<'_, '_>, value: Value| {
         weigh(state, &value).map(|()| value)
     });
-    environment.add_filter(SHALLOW, |state: &mut State, value: Value| {
+    environment.add_filter(SHALLOW, |state: &mut State<'_, '_>, value: Value| {
         charge(state, shallow(&value)).map(|()| value)
     });
     // It prints the whole state.
@@ -61,18 +61,21 @@ pub fn add(environment: &mut Environment<'static>) {
         ("select", of(Value::from_function(filters::select), spelt)),
         ("reject", of(Value::from_function(filters::reject), spelt)),
     ] {
-        environment.add_filter(name, move |state: &mut State, args: Rest<ValueOrKwargs>| {
-            let args = args.into_values();
-            charge(state, cost(&args))?;
-            filter.call(state, &args)
-        });
+        environment.add_filter(
+            name,
+            move |state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>| {
+                let args = args.into_values();
+                charge(state, cost(&args))?;
+                filter.call(state, &args)
+            },
+        );
     }
 }
 
 /// Charges a Python method before its call: its receiver has been counted and its arguments
 /// weighed.
 pub fn charge_method(
-    state: &mut State,
+    state: &mut State<'_, '_>,
     value: &Value,
     name: &str,
     args: &[Value],
@@ -93,13 +96,13 @@ pub fn charge_method(
 ///
 /// # Errors
 /// As if the interpreter's steps were used up.
-fn charge(state: &mut State, bytes: usize) -> Result<(), Error> {
+fn charge(state: &mut State<'_, '_>, bytes: usize) -> Result<(), Error> {
     let left = state.get_or_insert_extension_with(|| Left(BUDGET));
     left.0 = left.0.checked_sub(bytes).ok_or(ErrorKind::OutOfFuel)?;
     Ok(())
 }
 
-fn left(state: &mut State) -> usize {
+fn left(state: &mut State<'_, '_>) -> usize {
     state.get_or_insert_extension_with(|| Left(BUDGET)).0
 }
 
@@ -112,7 +115,7 @@ fn shallow(value: &Value) -> usize {
 }
 
 /// Charges a value with everything in it, once per occurrence.
-fn weigh(state: &mut State, value: &Value) -> Result<(), Error> {
+fn weigh(state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
     let mut left = left(state);
     let before = left;
     spend(value, DEEPEST, &mut left)?;

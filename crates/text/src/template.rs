@@ -60,6 +60,14 @@ pub struct ChatTemplate {
     plain: String,
 }
 
+impl std::fmt::Debug for ChatTemplate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ChatTemplate")
+            .field("source", &self.source)
+            .finish_non_exhaustive()
+    }
+}
+
 impl ChatTemplate {
     /// The template in `tokenizer.chat_template`; a fallback if the file has none, or a blank one.
     ///

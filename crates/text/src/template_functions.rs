@@ -33,17 +33,17 @@ pub(crate) fn add(environment: &mut Environment<'static>) {
         Some(text) => Ok(out.write_str(&text)?),
         None => escape_formatter(out, state, value),
     });
-    environment.add_filter(
-        TEXT,
-        |state: &State, value: Value| match template_json::float_text(&value) {
+    environment.add_filter(TEXT, |state: &State<'_, '_>, value: Value| {
+        match template_json::float_text(&value) {
             Some(text) => Ok(Value::from(text)),
             None => filters::string(state, &value),
-        },
-    );
-    // Python's `%`: formatting or remainder.
-    environment.add_filter(PERCENT, |state: &mut State, left: Value, right: Value| {
-        percent(state, &left, &right)
+        }
     });
+    // Python's `%`: formatting or remainder.
+    environment.add_filter(
+        PERCENT,
+        |state: &mut State<'_, '_>, left: Value, right: Value| percent(state, &left, &right),
+    );
     for name in ["default", "d"] {
         environment.add_filter(name, default);
     }
@@ -72,18 +72,21 @@ pub(crate) fn add(environment: &mut Environment<'static>) {
             Value::from(0.0),
         ),
     ] {
-        environment.add_filter(name, move |state: &mut State, args: Rest<ValueOrKwargs>| {
-            let mut args = args.into_values();
-            if let Some(text) = args.first().and_then(Value::as_str) {
-                args[0] = text.trim().into();
-            }
-            filter.call(state, &args).unwrap_or_else(|_| zero.clone())
-        });
+        environment.add_filter(
+            name,
+            move |state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>| {
+                let mut args = args.into_values();
+                if let Some(text) = args.first().and_then(Value::as_str) {
+                    args[0] = text.trim().into();
+                }
+                filter.call(state, &args).unwrap_or_else(|_| zero.clone())
+            },
+        );
     }
     let sort = Value::from_function(filters::dictsort);
     environment.add_filter(
         "dictsort",
-        move |state: &mut State, value: Value, args: Rest<ValueOrKwargs>| {
+        move |state: &mut State<'_, '_>, value: Value, args: Rest<ValueOrKwargs>| {
             let options = by_name(&["case_sensitive", "by", "reverse"], args)?;
             sort.call(state, &[value, Value::from(options)])
         },
@@ -144,7 +147,7 @@ fn dictionary(args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
 
 /// `text|replace(old, new, count)`.
 pub(crate) fn replace(
-    state: &mut State,
+    state: &mut State<'_, '_>,
     text: StringInput<'_>,
     old: StringInput<'_>,
     new: StringInput<'_>,
@@ -191,7 +194,12 @@ pub(crate) fn margin(width: &Value, most: usize) -> Result<String, Error> {
 }
 
 /// `value|default(other, boolean)`, also with keyword arguments.
-fn default(state: &State, value: Value, args: Rest<Value>, kwargs: Kwargs) -> Result<Value, Error> {
+fn default(
+    state: &State<'_, '_>,
+    value: Value,
+    args: Rest<Value>,
+    kwargs: Kwargs,
+) -> Result<Value, Error> {
     let mut all: Vec<Value> = args.0;
     if all.is_empty() {
         let other = kwargs.get::<Option<Value>>("default_value")?;
@@ -202,7 +210,7 @@ fn default(state: &State, value: Value, args: Rest<Value>, kwargs: Kwargs) -> Re
     filters::default(state, &value, Rest(all))
 }
 
-fn percent(state: &mut State, left: &Value, right: &Value) -> Result<Value, Error> {
+fn percent(state: &mut State<'_, '_>, left: &Value, right: &Value) -> Result<Value, Error> {
     if left.as_str().is_some() {
         let mut args = vec![left.clone()];
         match right.kind() {

@@ -9,7 +9,7 @@ use crate::template_functions::by_name;
 
 /// Calls a method that the interpreter does not have.
 pub(crate) fn method(
-    state: &mut State,
+    state: &mut State<'_, '_>,
     value: &Value,
     name: &str,
     args: &[Value],
@@ -91,7 +91,12 @@ fn absent() -> Error {
 }
 
 /// `text.find(what, start, end)` and its like, which count letters.
-fn within(state: &mut State, text: &str, name: &str, args: &[Value]) -> Result<Value, Error> {
+fn within(
+    state: &mut State<'_, '_>,
+    text: &str,
+    name: &str,
+    args: &[Value],
+) -> Result<Value, Error> {
     let length = text.chars().count();
     let place = |index: usize, otherwise: usize| match args.get(index).and_then(Value::as_i64) {
         Some(at) if at < 0 => {

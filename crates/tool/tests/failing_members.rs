@@ -48,7 +48,7 @@ fn singer(context: usize) -> Speaker<'static> {
 struct Stage(PathBuf);
 
 impl Stage {
-    fn new(name: &str, models: &[(&str, Speaker)]) -> Self {
+    fn new(name: &str, models: &[(&str, Speaker<'_>)]) -> Self {
         let folder = std::env::temp_dir().join(format!("conclave-{}-{name}", std::process::id()));
         for (name, model) in models {
             model.write(&folder.join(name));

@@ -15,6 +15,7 @@ use crate::to_js;
 
 /// A model in a conversation; see `conclave_member::Member`.
 #[wasm_bindgen]
+#[derive(Debug)]
 pub struct Member {
     member: conclave_member::Member,
 }

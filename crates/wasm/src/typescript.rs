@@ -110,7 +110,7 @@ fn the_page_has_the_types_that_cross() {
         declaration::<Options>(),
         declaration::<FormatInMemory>(),
         declaration::<Memory>(),
-        declaration::<About>(),
+        declaration::<About<'_>>(),
         declaration::<Adapter>(),
         declaration::<Choices>(),
         declaration::<Chosen>(),

@@ -70,6 +70,7 @@ fn main() {
 }
 
 /// Names the execution on panic.
+#[derive(Debug)]
 pub struct Announce(pub u64);
 
 impl Drop for Announce {
@@ -183,6 +184,7 @@ pub fn damaged(
 }
 
 /// SplitMix64.
+#[derive(Debug)]
 pub struct Random(pub u64);
 
 impl Random {

@@ -47,7 +47,7 @@ pub enum Array {
     F64(Vec<f64>),
     Bool(Vec<bool>),
     Strings(Strings),
-    Arrays(Vec<Array>),
+    Arrays(Vec<Self>),
 }
 
 /// An array of strings in one allocation: vocabularies have up to 262,144 of them.

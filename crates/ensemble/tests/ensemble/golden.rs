@@ -80,8 +80,8 @@ fn counts_by_definition(scores: &[[usize; 3]; 3]) -> [usize; 3] {
 fn scores_with(counts: [usize; 3]) -> ([[usize; 3]; 3], [usize; 3]) {
     for more in 0..=3 {
         let wanted = counts.map(|count| count + more);
-        for code in 0..3usize.pow(9) {
-            let digit = |place: usize| code / 3usize.pow(place as u32) % 3 + 1;
+        for code in 0..3_usize.pow(9) {
+            let digit = |place: usize| code / 3_usize.pow(place as u32) % 3 + 1;
             let scores =
                 std::array::from_fn(|row| std::array::from_fn(|column| digit(3 * row + column)));
             if counts_by_definition(&scores) == wanted {

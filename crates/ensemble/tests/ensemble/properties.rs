@@ -7,7 +7,7 @@ use conclave_ensemble::{
 use proptest::{collection::vec, prelude::*};
 
 fn settings() -> impl Strategy<Value = Settings> {
-    let exit = prop::option::of((0usize..5, 0.0..10.0, 0.0..=1.0).prop_map(
+    let exit = prop::option::of((0_usize..5, 0.0..10.0, 0.0..=1.0).prop_map(
         |(warmup, temperature, threshold)| Exit {
             warmup,
             temperature,
@@ -29,7 +29,7 @@ fn settings() -> impl Strategy<Value = Settings> {
             0.0..=8.0,
         ),
         exit,
-        (0.0..=100.0, 0.0..=1.0, 1usize..40, 1usize..400),
+        (0.0..=100.0, 0.0..=1.0, 1_usize..40, 1_usize..400),
     )
         .prop_map(
             |(
@@ -70,7 +70,7 @@ fn settings() -> impl Strategy<Value = Settings> {
 fn number() -> impl Strategy<Value = f64> {
     prop_oneof![
         8 => -30.0..30.0,
-        2 => (-3i32..=3).prop_map(f64::from),
+        2 => (-3_i32..=3).prop_map(f64::from),
         1 => prop::num::f64::NORMAL | prop::num::f64::ZERO,
     ]
 }
@@ -205,7 +205,7 @@ proptest! {
     #[test]
     fn rows_totals_and_weights_sum_to_one_through_a_whole_query(
         settings in settings(),
-        (members, rounds) in (1usize..=8)
+        (members, rounds) in (1_usize..=8)
             .prop_flat_map(|n| (Just(n), vec(square(n), 1..12))),
     ) {
         let mut query = Query::new(members, settings).unwrap();
@@ -243,7 +243,7 @@ proptest! {
     #[test]
     fn with_all_drafting_and_judging_every_number_is_the_methods_bit_for_bit(
         settings in settings(),
-        rounds in (2usize..=8).prop_flat_map(|n| vec(square(n), 1..8)),
+        rounds in (2_usize..=8).prop_flat_map(|n| vec(square(n), 1..8)),
     ) {
         let settings = Settings { exit: None, update: Update::Before, ..settings };
         let members = rounds[0].len();
@@ -270,7 +270,7 @@ proptest! {
     #[test]
     fn whoever_drafts_and_judges_rows_totals_and_weights_sum_to_one(
         settings in settings(),
-        (members, rounds) in (1usize..=8).prop_flat_map(|n| {
+        (members, rounds) in (1_usize..=8).prop_flat_map(|n| {
             let some = vec(any::<[bool; 2]>(), n);
             (Just(n), vec((square(n), some), 1..16))
         }),
@@ -327,7 +327,7 @@ proptest! {
     #[test]
     fn permuting_the_members_permutes_the_result(
         settings in settings(),
-        (order, rounds) in (1usize..=8).prop_flat_map(|n| (
+        (order, rounds) in (1_usize..=8).prop_flat_map(|n| (
             Just((0..n).collect::<Vec<usize>>()).prop_shuffle(),
             vec(vec(vec(-30.0..30.0, n), n), 1..8),
         )),
@@ -360,7 +360,7 @@ proptest! {
 
     #[test]
     fn permuting_the_members_permutes_who_exits(
-        order in Just((0..5usize).collect::<Vec<_>>()).prop_shuffle(),
+        order in Just((0..5_usize).collect::<Vec<_>>()).prop_shuffle(),
         rounds in vec(vec(vec(1.0..2.0, 5), 5), 3..10),
         handicap in 0.0..0.9,
     ) {
@@ -388,7 +388,7 @@ proptest! {
 
     #[test]
     fn a_constant_on_all_rewards_changes_nothing(
-        (weights, rewards) in (1usize..=8).prop_flat_map(|n| (vec(0.01..1.0, n), vec(0.0..1.0, n))),
+        (weights, rewards) in (1_usize..=8).prop_flat_map(|n| (vec(0.01..1.0, n), vec(0.0..1.0, n))),
         constant in -50.0..50.0,
         rate in 0.0..10.0,
         mixed in 0.0..=1.0,
@@ -402,7 +402,7 @@ proptest! {
 
     #[test]
     fn a_verifiers_scale_changes_nothing(
-        (raw, scales) in (1usize..=8).prop_flat_map(|n| (
+        (raw, scales) in (1_usize..=8).prop_flat_map(|n| (
             vec(vec(prop_oneof![4 => -30.0..30.0, 1 => Just(0.0)], n), n),
             vec(1e-6..1e6, n),
         )),
@@ -448,7 +448,7 @@ proptest! {
     #[test]
     fn accepted_segments_joined_are_the_text_shown(
         script in "(\\PC|[ \n]|[a-z]{1,7} |[\u{e00}-\u{e4f}]|[\u{4e00}-\u{4eff}]|👩\u{200d}👧|e\u{301}){0,60}",
-        lengths in vec(1usize..14, 1..8),
+        lengths in vec(1_usize..14, 1..8),
     ) {
         // A drafter that knows the answer and continues after the accepted text, by so many
         // characters.
@@ -471,7 +471,7 @@ proptest! {
     #[test]
     fn every_run_ends_and_shows_the_accepted_segments(
         settings in settings(),
-        members in 1usize..=8,
+        members in 1_usize..=8,
         drafts in vec(("\\PC{0,12}", prop::bool::weighted(0.05)), 1..40),
         raw in square(8),
     ) {

@@ -177,7 +177,7 @@ fn the_learning_rate_falls_with_the_rounds_of_the_query() {
     for round in 1..=4 {
         assert_eq!(query.round(), round);
         let rate = query.feedback(&shares).unwrap().rate;
-        assert!((rate - 1.0 / (round as f64 * 3f64.sqrt())).abs() < 1e-12);
+        assert!((rate - 1.0 / (round as f64 * 3_f64.sqrt())).abs() < 1e-12);
         query.stop(&candidate(" on", false));
     }
 }
@@ -191,7 +191,7 @@ impl Noise {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        (self.0 >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+        (self.0 >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
     }
 }
 
@@ -412,7 +412,7 @@ fn rows_of_different_kinds_meet_as_shares() {
     let rows = [logits.to_vec(), told.to_vec(), prefers.to_vec()];
     let shares = query.normalise(&rows).unwrap();
     assert_eq!(shares[0], [0.25, 0.75]);
-    assert!((shares[1][0] - 1.0 / (1.0 + (-1f64).exp())).abs() < 1e-12);
+    assert!((shares[1][0] - 1.0 / (1.0 + (-1_f64).exp())).abs() < 1e-12);
     assert_eq!(shares[2], [0.75, 0.25]);
     // Under the harmonic rule a server's numbers are as good as a member's own, and logits are
     // ignored.
@@ -442,7 +442,7 @@ fn rows_of_different_kinds_meet_as_shares() {
         );
     }
     let shares = harmonic.normalise(&rows(&told)).unwrap();
-    let scores = [1f64, 2.0].map(|nats| 1.0 / (0.5 + nats));
+    let scores = [1_f64, 2.0].map(|nats| 1.0 / (0.5 + nats));
     assert!((shares[0][0] - scores[0] / (scores[0] + scores[1])).abs() < 1e-12);
 }
 

@@ -271,7 +271,7 @@ fn hostile() -> impl Strategy<Value = Value> {
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
         prop::num::f64::ANY.prop_map(Value::from),
-        (0..5u64).prop_map(Value::from),
+        (0..5_u64).prop_map(Value::from),
     ];
     leaf.prop_recursive(5, 64, 9, |inner| {
         prop_oneof![
@@ -288,7 +288,7 @@ proptest! {
 
     #[test]
     fn nothing_in_a_run_makes_it_panic(
-        members in 0usize..10,
+        members in 0_usize..10,
         rounds in prop::collection::vec(hostile(), 0..4),
         rate in prop::sample::select(Rate::ALL),
         scoring in prop::sample::select(Scoring::ALL),
@@ -308,12 +308,12 @@ proptest! {
 
     #[test]
     fn matrices_of_any_size_and_any_listing_are_played_or_refused(
-        members in 1usize..=8,
+        members in 1_usize..=8,
         rounds in prop::collection::vec(
             (
-                (1usize..=9).prop_flat_map(|n| prop::collection::vec(
+                (1_usize..=9).prop_flat_map(|n| prop::collection::vec(
                     prop::collection::vec(prop::num::f64::NORMAL | prop::num::f64::ZERO, n), n)),
-                prop::option::of(prop::collection::btree_set(0usize..9, 1..9)),
+                prop::option::of(prop::collection::btree_set(0_usize..9, 1..9)),
             ),
             0..6,
         ),

@@ -10,7 +10,7 @@ pub(crate) struct Chance(ChaCha8Rng);
 
 impl Chance {
     pub(crate) fn new(purpose: Purpose, seed: u64, index: u64) -> Self {
-        let mut key = [0u8; 32];
+        let mut key = [0_u8; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
         key[8..16].copy_from_slice(match purpose {
             Purpose::Training => b"training",

@@ -18,9 +18,9 @@ impl Role {
     /// Name in chat templates.
     pub fn name(self) -> &'static str {
         match self {
-            Role::System => "system",
-            Role::User => "user",
-            Role::Assistant => "assistant",
+            Self::System => "system",
+            Self::User => "user",
+            Self::Assistant => "assistant",
         }
     }
 }

@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn the_other_token_is_near_the_drawn_one() {
         // Probabilities 0.5, 0.3, 0.2.
-        let logits = [0.5f32.ln(), 0.3f32.ln(), 0.2f32.ln()];
+        let logits = [0.5_f32.ln(), 0.3_f32.ln(), 0.2_f32.ln()];
         assert_eq!(alternative(&logits, 0, 0.21), Some(1));
         assert_eq!(alternative(&logits, 0, 0.19), None);
         // A token drawn though others are more probable.

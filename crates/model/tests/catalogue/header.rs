@@ -75,15 +75,15 @@ impl Header {
         let keys = sizes.len() + 4 + usize::from(!windows.is_empty());
         bytes.extend((keys as u64).to_le_bytes());
         text(&mut bytes, "general.architecture");
-        bytes.extend(8u32.to_le_bytes());
+        bytes.extend(8_u32.to_le_bytes());
         text(&mut bytes, &architecture);
         let epsilon = format!("{architecture}.attention.layer_norm_rms_epsilon");
         text(&mut bytes, &epsilon);
-        bytes.extend(6u32.to_le_bytes());
-        bytes.extend(1e-5f32.to_le_bytes());
+        bytes.extend(6_u32.to_le_bytes());
+        bytes.extend(1e-5_f32.to_le_bytes());
         for (name, size) in sizes {
             text(&mut bytes, &format!("{architecture}.{name}"));
-            bytes.extend(4u32.to_le_bytes());
+            bytes.extend(4_u32.to_le_bytes());
             bytes.extend((size as u32).to_le_bytes());
         }
         for (name, listed) in [
@@ -92,19 +92,19 @@ impl Header {
         ] {
             text(&mut bytes, &format!("{architecture}.{name}"));
             if listed.len() > 1 {
-                bytes.extend(9u32.to_le_bytes());
-                bytes.extend(4u32.to_le_bytes());
+                bytes.extend(9_u32.to_le_bytes());
+                bytes.extend(4_u32.to_le_bytes());
                 bytes.extend((listed.len() as u64).to_le_bytes());
             } else {
-                bytes.extend(4u32.to_le_bytes());
+                bytes.extend(4_u32.to_le_bytes());
             }
             bytes.extend(listed.iter().flat_map(|&size| (size as u32).to_le_bytes()));
         }
         if !windows.is_empty() {
             let name = "attention.sliding_window_pattern";
             text(&mut bytes, &format!("{architecture}.{name}"));
-            bytes.extend(9u32.to_le_bytes());
-            bytes.extend(7u32.to_le_bytes());
+            bytes.extend(9_u32.to_le_bytes());
+            bytes.extend(7_u32.to_le_bytes());
             bytes.extend((windows.len() as u64).to_le_bytes());
             bytes.extend(windows.into_iter().map(u8::from));
         }

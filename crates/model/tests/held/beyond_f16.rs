@@ -47,8 +47,8 @@ fn numbers_that_f16_cannot_hold_are_right_on_every_backend() {
         let bytes = tensor(&mut weights, name);
         let last = bytes.len() - 2;
         // 2^17 and −2^17, in the first row and in the last.
-        bytes[..2].copy_from_slice(&0x4800u16.to_le_bytes());
-        bytes[last..].copy_from_slice(&0xc800u16.to_le_bytes());
+        bytes[..2].copy_from_slice(&0x4800_u16.to_le_bytes());
+        bytes[last..].copy_from_slice(&0xc800_u16.to_le_bytes());
     }
     let files = |weights| {
         vec![

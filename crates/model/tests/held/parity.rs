@@ -45,7 +45,7 @@ fn hold(name: &str) {
     for (backend_name, backend) in backends() {
         let mut session = session(name, backend.as_ref(), 512);
         let mut wanted = floats.chunks(reference.vocabulary);
-        let mut worst = 0f32;
+        let mut worst = 0_f32;
         for (prompt, rows) in reference.prompts.iter().zip(&reference.rows) {
             let found = pollster::block_on(session.all_logits(prompt)).unwrap();
             assert_eq!(found.len(), prompt.len());

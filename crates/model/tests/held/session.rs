@@ -51,10 +51,10 @@ pub fn with_context(name: &str, tokens: usize) -> Vec<(String, Vec<u8>)> {
 /// Largest difference between two rows over the reference's largest magnitude.
 pub fn relative_error(found: &[f32], reference: &[f32]) -> f32 {
     assert_eq!(found.len(), reference.len());
-    let largest = reference.iter().fold(0.0f32, |most, x| most.max(x.abs()));
+    let largest = reference.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
     let difference = found
         .iter()
         .zip(reference)
-        .fold(0.0f32, |most, (a, b)| most.max((a - b).abs()));
+        .fold(0.0_f32, |most, (a, b)| most.max((a - b).abs()));
     difference / largest
 }

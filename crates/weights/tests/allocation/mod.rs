@@ -5,6 +5,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 /// Counts this thread's current and peak allocated bytes.
+#[derive(Debug)]
 pub struct Counting;
 
 /// Above any test's need.

@@ -196,10 +196,10 @@ fn largest_error(found: &[f32], wanted: &[f32], vocabulary: usize) -> Result<f64
     let worst = rows.map(|(found, wanted)| {
         let largest = wanted
             .iter()
-            .fold(0.0f64, |most, &x| most.max(f64::from(x).abs()));
+            .fold(0.0_f64, |most, &x| most.max(f64::from(x).abs()));
         let apart = found.iter().zip(wanted);
         // `f64::max` would ignore NaN.
-        apart.fold(0.0f64, |most, (&a, &b)| {
+        apart.fold(0.0_f64, |most, (&a, &b)| {
             let difference = (f64::from(a) - f64::from(b)).abs() / largest;
             if difference > most || difference.is_nan() {
                 difference
