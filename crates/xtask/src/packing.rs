@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -34,7 +33,7 @@ pub fn crates(workspace: &Workspace) -> Result<()> {
 }
 
 /// Asks the bundled members through what [`crates`] packed: by `examples/crate`, an empty project
-/// that depends on it, and by the tool.
+/// that depends on it, and by the tool that `cargo install` makes of it.
 ///
 /// A workspace of the unpacked crates stands for the registry. It has this one's profiles and
 /// versions of dependencies, so that only the crates themselves are compiled again.
@@ -74,19 +73,22 @@ pub fn asked(workspace: &Workspace) -> Result<()> {
         let file = format!("members/{member}.gguf");
         workspace.web().join(file).into_os_string()
     });
-    let mut example = run_in(&folder, workspace, "as-one");
-    answers(example.arg(question).args(members))?;
-    let mut tool = run_in(&folder, workspace, "conclave-tool");
-    answers(tool.args(["chat", "--device", "cpu", question]))
-}
+    let cargo = |arguments: &[&str]| {
+        let mut command = process::cargo();
+        command.args(arguments).current_dir(&folder);
+        command.env("CARGO_TARGET_DIR", &workspace.target);
+        command
+    };
+    let run = ["run", "--quiet", "--offline", "--package", "as-one", "--"];
+    answers(cargo(&run).arg(question).args(members))?;
 
-/// `cargo run` of a package of the workspace in `folder`.
-fn run_in(folder: &Path, workspace: &Workspace, package: &str) -> Command {
-    let mut command = process::cargo();
-    command.args(["run", "--quiet", "--offline", "--package", package, "--"]);
-    command.current_dir(folder);
-    command.env("CARGO_TARGET_DIR", &workspace.target);
-    command
+    let tool = format!("conclave-tool-{version}");
+    let install = ["install", "--debug", "--quiet", "--offline", "--path"];
+    let mut install = cargo(&install);
+    install.args([&tool, "--root", "installed"]);
+    process::run(&mut install)?;
+    let mut tool = Command::new(folder.join("installed/bin/conclave"));
+    answers(tool.args(["chat", "--device", "cpu", question]))
 }
 
 /// Checks that the command prints the sum.
