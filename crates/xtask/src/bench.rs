@@ -18,7 +18,7 @@ use crate::workspace::Workspace;
 use crate::{demo, models, parity, process, python, setup, wasm};
 
 /// Compared engines on npm: transformers.js, and llama.cpp in wasm.
-const PEERS: [&str; 2] = ["@huggingface/transformers@4.3.1", "@wllama/wllama@3.8.1"];
+const PEERS: [&str; 2] = ["@huggingface/transformers@4.3.2", "@wllama/wllama@3.13.0"];
 
 /// Workloads, and where they run.
 #[derive(Args)]
@@ -257,7 +257,10 @@ fn in_browser(workspace: &Workspace, options: &Options, command: &mut Command) -
 /// Prepares the folder with the other engines and their models.
 fn peer(workspace: &Workspace, options: &Options) -> Result<PathBuf> {
     let folder = workspace.target.join("bench/peer");
-    if !folder.join("node_modules/@wllama/wllama").is_dir() {
+    // An earlier pin's versions would stay otherwise.
+    let installed = folder.join("installed.txt");
+    let wanted = PEERS.join("\n");
+    if !fs::read_to_string(&installed).is_ok_and(|there| there == wanted) {
         fs::create_dir_all(&folder)?;
         process::run(
             Command::new("npm")
@@ -267,6 +270,7 @@ fn peer(workspace: &Workspace, options: &Options) -> Result<PathBuf> {
                 .args(PEERS),
         )
         .context("they are what the bench compares with; without --peer they are not needed")?;
+        fs::write(&installed, wanted)?;
     }
     let python = match &options.python {
         Some(path) => path.clone(),
