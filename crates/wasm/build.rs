@@ -1,5 +1,5 @@
-//! A larger stack for grammars than the default 1 MiB: llguidance recurses into a schema's parts and
-//! references.
+//! A larger stack for grammars than the default 1 MiB: llguidance recurses into a schema's parts
+//! and references.
 
 use std::env;
 

@@ -98,8 +98,8 @@ pub fn embed(
     Tensor::from_dispatch(Dispatch::embed(out, ids, planes, share))
 }
 
-/// `x · Wᵀ` of `x` `[m, k]` and this share of a matrix, into its columns of `out` `[m, n]`, which
-/// is written in place as [`embed`]'s is.
+/// `x · Wᵀ` of `x` `[m, k]` and this share of a matrix, into its columns of `out` `[m, n]`,
+/// which is written in place as [`embed`]'s is.
 pub fn product(out: Tensor<2>, x: Tensor<2>, planes: Tensor<1, Int>, share: Share) -> Tensor<2> {
     let [out, x, planes] = [
         out.into_dispatch(),
@@ -109,10 +109,10 @@ pub fn product(out: Tensor<2>, x: Tensor<2>, planes: Tensor<1, Int>, share: Shar
     Tensor::from_dispatch(Dispatch::product(out, x, planes, share))
 }
 
-/// Computes `x · Wᵀ` for each of the `chosen` experts. W is the part of the expert's rows that lies
-/// in this share of the matrix `[count · n, k]`, which holds `count` experts. The results go to the
-/// columns of these rows in `out` `[choices, n]`, which is written in place as by [`embed`]. x has
-/// a row for each choice, or fewer rows that each serve an equal number of choices.
+/// Computes `x · Wᵀ` for each of the `chosen` experts. W is the part of the expert's rows that
+/// lies in this share of the matrix `[count · n, k]`, which holds `count` experts. The results go
+/// to the columns of these rows in `out` `[choices, n]`, which is written in place as by [`embed`].
+/// x has a row for each choice, or fewer rows that each serve an equal number of choices.
 pub fn experts(
     out: Tensor<2>,
     x: Tensor<2>,
@@ -126,8 +126,8 @@ pub fn experts(
     Tensor::from_dispatch(Dispatch::experts(out, x, chosen, planes, share, count))
 }
 
-/// Writes the keys and values of `qkv` `[m, heads + 2 · kv_heads, width]` to the rows of the caches
-/// that the places name, in place, and gives its queries, `[m, heads, width]`.
+/// Writes the keys and values of `qkv` `[m, heads + 2 · kv_heads, width]` to the rows of the
+/// caches that the places name, in place, and gives its queries, `[m, heads, width]`.
 pub fn append(
     qkv: Tensor<3>,
     [keys, values]: [Tensor<2, Int>; 2],

@@ -97,7 +97,8 @@ fn mix(weights: &FusedRecurrence<Vector>, inputs: &mut Tensor<2>, qkv: Tensor<2>
 /// token has a query q, a key k, a value v, a share b and a decay a. Each token changes the memory
 /// S `[value_heads, key_width, value_width]`, then reads it:
 ///
-/// - delta rule: S becomes `a · S + k ⊗ b · (v − a · Sᵀ k)`, and the output is `Sᵀ q / √key_width`;
+/// - delta rule: S becomes `a · S + k ⊗ b · (v − a · Sᵀ k)`, and the output is
+///   `Sᵀ q / √key_width`;
 /// - state space: S becomes `a · S + k ⊗ b · v`, and the output is `Sᵀ q + d · v`.
 ///
 /// `mixed` `[tokens, channels]` holds queries, keys and values side by side; for a state space it

@@ -31,7 +31,8 @@ pub fn normed<const D: usize>(x: Tensor<D>, epsilon: f32) -> Tensor<D> {
     x / (mean + epsilon).sqrt()
 }
 
-/// Rotates the first dimensions of each head by halves: (a, b) → (a cos − b sin, b cos + a sin).
+/// Rotates the first dimensions of each head by halves:
+/// (a, b) → (a cos − b sin, b cos + a sin).
 pub fn rotate(x: Tensor<3>, (cos, sin): &Rotation) -> Tensor<3> {
     let [_, _, width] = x.dims();
     let [_, _, half] = cos.dims();

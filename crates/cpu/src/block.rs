@@ -126,9 +126,9 @@ impl<F: PackedFormat, const RUNS: usize> Block<F, RUNS> {
         }
     }
 
-    /// The same in quads: 2⁸ · Σ code · high + Σ code · low, exactly. For few rows of input both
-    /// sums together, since each product waits for the previous one of its sum; for many rows in
-    /// turn, since all sums together exceed the registers.
+    /// The same in quads: 2⁸ · Σ code · high + Σ code · low, exactly. For few rows of input
+    /// both sums together, since each product waits for the previous one of its sum; for many rows
+    /// in turn, since all sums together exceed the registers.
     #[inline(always)]
     fn quads<L: Lanes, const T: usize>(
         l: L,

@@ -48,7 +48,8 @@ pub(crate) enum Numbers {
 pub(crate) struct Planes<K, V> {
     /// `[heads, groups, width / COLS]`, a lane for each of eight rows.
     keys: Vec<K>,
-    /// `[heads, width / 8, groups · 8]`, a lane for each of eight dimensions; zeros beyond `width`.
+    /// `[heads, width / 8, groups · 8]`, a lane for each of eight dimensions; zeros beyond
+    /// `width`.
     values: Vec<V>,
     /// BF16 scale of each of `values`, a lane for each of eight rows: `[heads, width / 8, groups]`;
     /// empty where numbers are not rounded.

@@ -1,5 +1,5 @@
-//! The gated short convolution (LFM2) and its cache: C · conv(B · x), where a token sees its own B
-//! · x and those of the tokens before it.
+//! The gated short convolution (LFM2) and its cache: C · conv(B · x), where a token sees its own
+//! B · x and those of the tokens before it.
 //!
 //! A token leaves B · x as a row of the cache, like keys and values: 16 bits a number with a scale
 //! for each 64, or f32 where rounding is ruled out.

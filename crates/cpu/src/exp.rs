@@ -142,8 +142,8 @@ fn scaled<L: Lanes>(l: L, x: L::Floats, factor: f32, cap: Option<f32>) -> L::Flo
     }
 }
 
-/// Replaces every number by `factor · number`, then by `cap · tanh(number / cap)` where there is a
-/// cap. Returns the largest; −∞ if empty.
+/// Replaces every number by `factor · number`, then by `cap · tanh(number / cap)` where there is
+/// a cap. Returns the largest; −∞ if empty.
 #[inline(always)]
 pub(crate) fn scale<L: Lanes>(l: L, values: &mut [f32], factor: f32, cap: Option<f32>) -> f32 {
     let (eights, rest) = values.as_chunks_mut();

@@ -17,8 +17,8 @@ pub(crate) const BLOCK: usize = 32;
 pub(crate) struct Quants {
     /// The integers `q` in pairs of 16 bits, the first of a pair in the low half.
     pub pairs: [i32; BLOCK / 2],
-    /// The same `q` for products of quads, as `2⁸ · high + low` with signed bytes `high` and `low`.
-    /// Each eight columns are two quads, in the order 0, 2, 1, 3, the first in the low byte.
+    /// The same `q` for products of quads, as `2⁸ · high + low` with signed bytes `high` and
+    /// `low`. Each eight columns are two quads, in the order 0, 2, 1, 3, the first in the low byte.
     pub quads: [[[i32; 2]; BLOCK / 8]; 2],
     /// The step.
     pub scale: f32,
@@ -119,7 +119,8 @@ impl Input {
     }
 }
 
-/// I16x4 numbers `scale · q`, |q| at most 16383, so that sums of products with 16-bit integers fit.
+/// I16x4 numbers `scale · q`, |q| at most 16383, so that sums of products with 16-bit integers
+/// fit.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct I16x4 {
     /// The integers `q` in pairs of 16 bits, the first of a pair in the low half.

@@ -82,8 +82,8 @@ pub trait Lanes: Copy {
     /// `sum + a₀ · b₀ + a₁ · b₁` in each lane.
     fn dot(self, sum: Self::Ints, a: Self::Words, b: Self::Words) -> Self::Ints;
 
-    /// `sum + Σ aᵢ · bᵢ` in each lane, for four bytes of at most 127 and four signed ones, the same
-    /// in every lane.
+    /// `sum + Σ aᵢ · bᵢ` in each lane, for four bytes of at most 127 and four signed ones,
+    /// the same in every lane.
     fn quad(self, sum: Self::Ints, a: Self::Words, b: i32) -> Self::Ints;
     /// `a · 2⁸ + b`.
     fn with_low(self, a: Self::Ints, b: Self::Ints) -> Self::Ints;

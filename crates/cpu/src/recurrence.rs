@@ -1,10 +1,11 @@
 //! Linear recurrences: attention whose memory is one matrix S for each head, for texts of any
 //! length. For a token with query q, key k, value v, decay a and share b:
 //!
-//! - the gated delta rule (Qwen3.5): q and k have length one, `S ← a · S + k ⊗ b · (v − a · Sᵀ k)`,
-//!   and the output is `Sᵀ q / √width`;
-//! - the state space of Mamba-2 (Granite 4.0-H), where they are called C, B and x: `S ← a · S + k ⊗
-//!   b · v`, and the output is `Sᵀ q + d · v`, with a factor d of the head.
+//! - the gated delta rule (Qwen3.5): q and k have length one,
+//!   `S ← a · S + k ⊗ b · (v − a · Sᵀ k)`, and the output is `Sᵀ q / √width`;
+//! - the state space of Mamba-2 (Granite 4.0-H), where they are called C, B and x:
+//!   `S ← a · S + k ⊗ b · v`, and the output is `Sᵀ q + d · v`, with a factor d of the
+//!   head.
 //!
 //! Queries, keys and values first pass a short convolution, whose last inputs are part of the
 //! state.
@@ -180,8 +181,8 @@ impl Recurrence {
 }
 
 /// Turns the products' outputs into b and a, each `[tokens, value_heads]`, with `bias` and `rate`
-/// `[value_heads]`: a is `e^(rate · t)` with `t = ln(1 + e^(decay + bias))`; b is `σ(share)` by the
-/// delta rule, and t in a state space, which ignores `share`.
+/// `[value_heads]`: a is `e^(rate · t)` with `t = ln(1 + e^(decay + bias))`; b is `σ(share)` by
+/// the delta rule, and t in a state space, which ignores `share`.
 pub fn recurrent_gates(
     rule: Rule,
     share: &mut Vec<f32>,

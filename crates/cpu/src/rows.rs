@@ -110,8 +110,8 @@ impl Work for Gated<'_> {
     }
 }
 
-/// Rotates the first dimensions of each head of `width` by halves: (a, b) → (a cos − b sin, b cos +
-/// a sin). `rotation` has cos and sin of each pair.
+/// Rotates the first dimensions of each head of `width` by halves:
+/// (a, b) → (a cos − b sin, b cos + a sin). `rotation` has cos and sin of each pair.
 pub fn rotate(heads: &mut [f32], width: usize, rotation: &[f32]) {
     let (rotation, _) = rotation.as_chunks::<2>();
     for head in heads.chunks_exact_mut(width.max(1)) {

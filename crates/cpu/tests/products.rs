@@ -199,8 +199,9 @@ fn a_row_is_what_its_blocks_stand_for_to_the_bit() {
     }
 }
 
-/// No format takes over a tenth more than its file's bytes, except in wasm Q6_K, whose quants become
-/// bytes, and those with code books, whose entries are looked up at load: 3 or 4 bits a number.
+/// No format takes over a tenth more than its file's bytes, except in wasm Q6_K, whose quants
+/// become bytes, and those with code books, whose entries are looked up at load: 3 or 4 bits a
+/// number.
 #[test]
 fn memory_is_that_of_the_blocks() {
     let random = &mut Random(13);

@@ -3,8 +3,8 @@
 //! "Italy" and "The Colosseum is in Rome, Italy." agree, but a verifier that answers in sentences
 //! is surprised by the bare word and would vote against its own opinion. So a verifier's share of a
 //! candidate becomes the largest of its shares of the candidates that agree with it:
-//! ŝ_ij ← max_{m ~ j} ŝ_im. Equal texts agree. A finished candidate agrees with one that contains
-//! its words in a row, unless the question contains them too, so that they say nothing.
+//! ŝ_ij ← max_{m ~ j} ŝ_im. Equal texts agree. A finished candidate agrees with one that
+//! contains its words in a row, unless the question contains them too, so that they say nothing.
 //!
 //! Words are compared in lower case without the marks around them. In scripts without spaces each
 //! character is a word. No word lists are used, so the rule holds in any language.

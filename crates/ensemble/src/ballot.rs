@@ -140,10 +140,10 @@ impl Ballot {
         known.then(|| agreement::agreed(shares, &self.agreement))
     }
 
-    /// Clears the totals of second candidates that the other verifiers do not support: of drafter d,
-    /// second s and first f, Σ_{i≠d} w_i·ŝ_is ≤ SUPPORT·Σ_{i≠d} w_i·ŝ_if. Its drafter found the first
-    /// likelier where they part, so that only evidence of others can turn it. Without this, a second
-    /// wins by being short and likely after any question, as "Yes" is.
+    /// Clears the totals of second candidates that the other verifiers do not support: of drafter
+    /// d, second s and first f, Σ_{i≠d} w_i·ŝ_is ≤ SUPPORT·Σ_{i≠d} w_i·ŝ_if. Its
+    /// drafter found the first likelier where they part, so that only evidence of others can turn
+    /// it. Without this, a second wins by being short and likely after any question, as "Yes" is.
     ///
     /// `shares`: `[verifiers][candidates]`; `weights`: `[verifiers]`.
     pub fn clear_unsupported(&self, totals: &mut [f64], shares: &[Vec<f64>], weights: &[f64]) {

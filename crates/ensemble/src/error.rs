@@ -16,7 +16,8 @@ pub enum RoundError {
     },
     /// Scores of some candidates only.
     #[error(
-        "verifier {verifier} scored {found} of {candidates} candidates: give one score for each, or none where it abstains"
+        "verifier {verifier} scored {found} of {candidates} candidates: give one score for each, \
+         or none where it abstains"
     )]
     Row {
         /// The row.
@@ -28,7 +29,8 @@ pub enum RoundError {
     },
     /// Drafters out of range, out of order or repeated.
     #[error(
-        "drafters must be positions among the {members} active members, ascending, each once and at least one: correct them"
+        "drafters must be positions among the {members} active members, ascending, each once and \
+         at least one: correct them"
     )]
     Drafters {
         /// Active members.
@@ -36,7 +38,8 @@ pub enum RoundError {
     },
     /// Strengths of a wrong number, or not above 0.
     #[error(
-        "give a strength above 0 for each of the {members} members, or NaN where nothing is known, and say of each whether it chats"
+        "give a strength above 0 for each of the {members} members, or NaN where nothing is known, \
+         and say of each whether it chats"
     )]
     Strengths {
         /// Members of the query.
@@ -44,7 +47,8 @@ pub enum RoundError {
     },
     /// A row without a score, of mixed kinds, or with a preference that is not positive.
     #[error(
-        "verifier {verifier} has no score of candidate {candidate} that stands beside its others: give scores of one kind in a row, preferences above 0"
+        "verifier {verifier} has no score of candidate {candidate} that stands beside its others: \
+         give scores of one kind in a row, preferences above 0"
     )]
     Kind {
         /// The row.
@@ -54,7 +58,8 @@ pub enum RoundError {
     },
     /// A score that is NaN or infinite.
     #[error(
-        "verifier {verifier} gave candidate {candidate} a score that is not a finite number: its logits are broken, reload that member or leave it out"
+        "verifier {verifier} gave candidate {candidate} a score that is not a finite number: its \
+         logits are broken, reload that member or leave it out"
     )]
     NotFinite {
         /// The row.
@@ -64,7 +69,8 @@ pub enum RoundError {
     },
     /// A share that isn't between 0 and 1.
     #[error(
-        "the share of candidate {candidate} in row {verifier} is not between 0 and 1: normalise the scores first"
+        "the share of candidate {candidate} in row {verifier} is not between 0 and 1: normalise \
+         the scores first"
     )]
     NotAShare {
         /// The row.

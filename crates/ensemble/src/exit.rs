@@ -6,10 +6,10 @@
 //!
 //! 1. x_ik = n · mean over i' ≠ i of ŝ_i'i in round k, minus 1: the OTHERS' opinion of i's
 //!    candidate, 0 being average. Q_i = Σ_k x_ik.
-//! 2. Standardise: z_i = (Q_i − mean Q) / (σ·√K), with σ the deviation of a single round's quality,
-//!    pooled over the active members, at least 0.05: z counts standard errors. (Divided by the
-//!    spread of Q itself, z would always have spread 1, and one of two nearly equal members would
-//!    look lost.)
+//! 2. Standardise: z_i = (Q_i − mean Q) / (σ·√K), with σ the deviation of a single round's
+//!    quality, pooled over the active members, at least 0.05: z counts standard errors. (Divided by
+//!    the spread of Q itself, z would always have spread 1, and one of two nearly equal members
+//!    would look lost.)
 //! 3. H = entropy of softmax(z) / ln n, T = T0·H (at least 0.05), p = softmax(z/T).
 //! 4. After the warm-up, i leaves if p_i < threshold/n, unless it wrote this round's winner or
 //!    fewer than two members would remain; the lowest Q goes first, ties from the highest index.

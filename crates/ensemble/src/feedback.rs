@@ -6,9 +6,9 @@
 //! If not all members judge or draft, i runs over those that judge and have not drafted c_j, m over
 //! the other candidates, and r_j is divided by the number of such pairs. A member without a
 //! candidate, or with one that no other member judges, keeps its weight relative to the others: its
-//! r is their mean. N in the rate η remains the number of active members: the weight is spread over
-//! all of them, and a late member is no reason for the others to learn faster. A round without any
-//! vote leaves the weights unchanged.
+//! r is their mean. N in the rate η remains the number of active members: the weight is spread
+//! over all of them, and a late member is no reason for the others to learn faster. A round without
+//! any vote leaves the weights unchanged.
 //!
 //! With two members each count is 1 in every round, so that no weight would ever change. With
 //! [`Reward::Shares`] r_j is the mean of the others' shares of j's candidate,

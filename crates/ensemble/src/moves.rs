@@ -9,8 +9,8 @@
 //! 3. [`Move::Verify`]: every active member scores all candidates. A leader's candidate that no
 //!    member doubts is kept without a vote; otherwise the others draft too, and all verify anew.
 //!    So it is with the strongest member's answer to a first question, which it verifies by itself.
-//!    A leader's candidate that only repeats is doubted unverified; if all candidates repeat and one
-//!    more such round would end the answer, all draft anew, and from then on what is new in it.
+//!    A leader's candidate that only repeats is doubted unverified; if all candidates repeat and
+//!    one more such round would end the answer, all draft anew, and from then on what is new in it.
 //! 4. Shares, feedback and selection (4 to 6) are computed between the moves.
 //! 5. [`Move::Keep`]: every active member appends the winner to its text.
 //! 6. Exit and stop (7 and 8), reported by [`Move::Round`]; then the next round, or [`Move::Done`].
@@ -42,7 +42,8 @@ pub enum Move {
         members: Vec<usize>,
         /// Maximum tokens of a draft.
         tokens: usize,
-        /// Margin below which a member drafts a second candidate ([`Settings::branch`]); 0 for none.
+        /// Margin below which a member drafts a second candidate ([`Settings::branch`]); 0 for
+        /// none.
         ///
         /// [`Settings::branch`]: crate::Settings::branch
         branch: f64,

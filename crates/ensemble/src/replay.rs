@@ -161,7 +161,9 @@ pub enum ReplayError {
     },
     /// A matrix whose size matches neither reading.
     #[error(
-        "round {round}: {rows} rows of scores, but the run has {members} members and {active} of them are active in the replay: record all members' scores, or name the rows' members in \"active\""
+        "round {round}: {rows} rows of scores, but the run has {members} members and {active} of \
+         them are active in the replay: record all members' scores, or name the rows' members in \
+         \"active\""
     )]
     Size {
         /// The round, from 1.
@@ -176,7 +178,8 @@ pub enum ReplayError {
     /// A list of active members or of drafters with a duplicate, a wrong order, an unknown member,
     /// or a drafter that is not active.
     #[error(
-        "round {round}: \"active\" must name members by index, ascending, each below {members} and once, and \"drafters\" some of them: correct the recording"
+        "round {round}: \"active\" must name members by index, ascending, each below {members} and \
+         once, and \"drafters\" some of them: correct the recording"
     )]
     Active {
         /// The round, from 1.
@@ -186,7 +189,8 @@ pub enum ReplayError {
     },
     /// A score that the scoring needs was not recorded.
     #[error(
-        "round {round}: verifier {verifier} has no {scoring} score of candidate {candidate}: replay with the scoring that was recorded"
+        "round {round}: verifier {verifier} has no {scoring} score of candidate {candidate}: \
+         replay with the scoring that was recorded"
     )]
     Missing {
         /// The round, from 1.
@@ -300,8 +304,8 @@ fn candidates(recorded: &RecordedRound, drafters: &[usize]) -> Vec<Candidate> {
     found.map(|(_, candidate)| candidate.clone()).collect()
 }
 
-/// Recorded scores among the members active in the replay, and their drafters, after members without
-/// scores have left it.
+/// Recorded scores among the members active in the replay, and their drafters, after members
+/// without scores have left it.
 fn scores(
     members: usize,
     round: usize,

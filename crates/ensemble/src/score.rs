@@ -3,14 +3,14 @@
 //! A verifier's row of scores, one per candidate, becomes a row of shares: all positive, summing to
 //! 1, in the order of the scores. The row of a verifier that abstains is empty and stays so.
 //!
-//! **Logit.** ŝ_ij = s_ij / Σ_j' s_ij'. Eq. 3 assumes positive scores, but logits are defined only
-//! up to a constant: a row of negative ones would be ranked in reverse, and a row summing to nearly
-//! 0 would overflow. Guard: let m be the row's smallest score and M its largest magnitude. A row
-//! with m ≥ 10⁻⁶·M is left to Eq. 3. Any other row is first shifted by one constant, to
-//! s − m + max(−m, 10⁻⁶·M): its smallest score m < 0 becomes |m|. So a row of negative logits
-//! separates its candidates as strongly as positive ones of that size would; order is kept; shares
-//! are continuous in the scores; and a verifier's scale, which multiplies s, m and M alike, cancels.
-//! A row of zeros is uniform.
+//! **Logit.** ŝ_ij = s_ij / Σ_j' s_ij'. Eq. 3 assumes positive scores, but logits are defined
+//! only up to a constant: a row of negative ones would be ranked in reverse, and a row summing to
+//! nearly 0 would overflow. Guard: let m be the row's smallest score and M its largest magnitude. A
+//! row with m ≥ 10⁻⁶·M is left to Eq. 3. Any other row is first shifted by one constant, to
+//! s − m + max(−m, 10⁻⁶·M): its smallest score m < 0 becomes |m|. So a row of negative
+//! logits separates its candidates as strongly as positive ones of that size would; order is kept;
+//! shares are continuous in the scores; and a verifier's scale, which multiplies s, m and M alike,
+//! cancels. A row of zeros is uniform.
 //!
 //! **Harmonic.** s_ij = 1 / (F + u_ij) with the surprise u_ij = ln(1 + Σ_t (1/p_t − 1)) over the
 //! tokens t of c_j, in nats; p_t is the verifier's probability of each, F = 0.5 ([`FLOOR`]). Σ 1/p
@@ -25,7 +25,8 @@
 //! **Likelihood.** ŝ_ij = exp(ℓ_ij) / Σ_j' exp(ℓ_ij') with ℓ the mean log-probability.
 //! (Log-probabilities over their sum would rank in reverse: all are negative.)
 //!
-//! **Preference.** ŝ_ij = s_ij / Σ_j' s_ij' with s_ij > 0 the preference of a judge without logits.
+//! **Preference.** ŝ_ij = s_ij / Σ_j' s_ij' with s_ij > 0 the preference of a judge without
+//! logits.
 //!
 //! Verifiers differ: a server reports log-probabilities and no logits, a model that only chats has
 //! neither. A row without the scoring's kind is treated as a likelihood, else as a preference
@@ -71,8 +72,8 @@ pub struct Score {
     )]
     #[cfg_attr(feature = "ts", ts(optional))]
     pub mean_logprob: Option<f64>,
-    /// −ln(1 + Σ_t (1/p_t − 1)) over the candidate's tokens, if the scoring uses it: 0 where all
-    /// are sure.
+    /// −ln(1 + Σ_t (1/p_t − 1)) over the candidate's tokens, if the scoring uses it: 0 where
+    /// all are sure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "ts", ts(optional))]
     pub harmonic: Option<f64>,
@@ -175,8 +176,8 @@ impl Score {
         }
     }
 
-    /// Surprise of the verifier at the candidate in nats, ln(1 + Σ_t (1/p_t − 1)) over its tokens,
-    /// dominated by the least likely ones. NaN without log-probabilities.
+    /// Surprise of the verifier at the candidate in nats, ln(1 + Σ_t (1/p_t − 1)) over its
+    /// tokens, dominated by the least likely ones. NaN without log-probabilities.
     pub fn surprise(&self) -> f64 {
         let finite = self.harmonic.filter(|score| score.is_finite());
         finite.map_or(f64::NAN, surprise)

@@ -125,8 +125,8 @@ fn is_newline(c: char) -> bool {
     )
 }
 
-/// Punctuation of scripts with spaces. Symbols beyond ASCII (emoji, °, €) are not listed: they may
-/// begin something longer, such as a joined emoji or a unit.
+/// Punctuation of scripts with spaces. Symbols beyond ASCII (emoji, °, €) are not listed: they
+/// may begin something longer, such as a joined emoji or a unit.
 fn is_punctuation(c: char) -> bool {
     (c.is_ascii_punctuation() && c != '_')
         || matches!(c,
@@ -134,7 +134,8 @@ fn is_punctuation(c: char) -> bool {
             | '\u{37e}' | '\u{387}' // Greek
             | '\u{55a}'..='\u{55f}' | '\u{589}' | '\u{58a}' // Armenian
             | '\u{5be}' | '\u{5c0}' | '\u{5c3}' | '\u{5c6}' | '\u{5f3}' | '\u{5f4}' // Hebrew
-            | '\u{60c}' | '\u{60d}' | '\u{61b}' | '\u{61d}'..='\u{61f}' | '\u{66a}'..='\u{66d}' | '\u{6d4}' // Arabic
+            | '\u{60c}' | '\u{60d}' | '\u{61b}' | '\u{61d}'..='\u{61f}' | '\u{66a}'..='\u{66d}'
+            | '\u{6d4}' // Arabic
             | '\u{700}'..='\u{70d}' // Syriac
             | '\u{964}' | '\u{965}' | '\u{970}' // dandas
             | '\u{10fb}' | '\u{1360}'..='\u{1368}' // Georgian, Ethiopic

@@ -1,5 +1,5 @@
-//! Selection: Y_j = Σ_i w_i·ŝ_ij, and the candidate with the largest total wins (Eq. 4). By default
-//! each row of ŝ is first divided by its largest share ([`totals`]).
+//! Selection: Y_j = Σ_i w_i·ŝ_ij, and the candidate with the largest total wins (Eq. 4). By
+//! default each row of ŝ is first divided by its largest share ([`totals`]).
 
 use serde::{Deserialize, Serialize};
 
@@ -34,11 +34,11 @@ pub struct Votes {
 /// that judge, their weights normalised to a sum of 1.
 ///
 /// Without `own` votes each verifier's row is renormalised over the others' candidates, and Y_j is
-/// the weighted mean over those that may vote on j, Σ_{i≠j} w_i·ŝ_ij / Σ_{i≠j} w_i, normalised to a
-/// sum of 1. (Without that division a member would pay for its own weight: its candidate would lack
-/// the heaviest vote.) With two candidates each drafter would have only one to judge and no
-/// comparison, so up to two votes for oneself count regardless of `own`; so they do if a candidate
-/// has no other judge.
+/// the weighted mean over those that may vote on j, Σ_{i≠j} w_i·ŝ_ij / Σ_{i≠j} w_i,
+/// normalised to a sum of 1. (Without that division a member would pay for its own weight: its
+/// candidate would lack the heaviest vote.) With two candidates each drafter would have only one to
+/// judge and no comparison, so up to two votes for oneself count regardless of `own`; so they do if
+/// a candidate has no other judge.
 ///
 /// With `level` votes ŝ_ij / max_m ŝ_im replaces ŝ_ij, and Y is normalised to a sum of 1. A
 /// verifier that finds all candidates of the others unlikely, as one with little knowledge does,

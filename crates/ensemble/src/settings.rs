@@ -19,10 +19,11 @@ pub const MEMBERS: RangeInclusive<usize> = 1..=8;
 pub struct Exit {
     /// Rounds before any member may leave; 0 to 10 000.
     pub warmup: usize,
-    /// T0 of the softmax temperature T = T0·H (equations in `exit.rs`); 0 to 1000. With the default
-    /// a member leaves about four standard errors below the others; a higher value is more patient.
-    /// In simulated queries of 12 rounds among 3, 5 and 8 equals, a given member was lost in 10, 8
-    /// and 3 % of them (with T0 = 4 in 16, 19 and 13 %), one that scored 30 % lower in all.
+    /// T0 of the softmax temperature T = T0·H (equations in `exit.rs`); 0 to 1000. With the
+    /// default a member leaves about four standard errors below the others; a higher value is more
+    /// patient. In simulated queries of 12 rounds among 3, 5 and 8 equals, a given member was lost
+    /// in 10, 8 and 3 % of them (with T0 = 4 in 16, 19 and 13 %), one that scored 30 % lower in
+    /// all.
     pub temperature: f64,
     /// A member leaves if its keep-probability falls below `threshold`/n; 0 to 1.
     pub threshold: f64,
@@ -108,24 +109,24 @@ pub struct Settings {
     /// weights it changes no winner.
     pub level: bool,
     /// How much more a verifier counts that is sure of its own finished answer: its weight is
-    /// multiplied by (½ + u)^−confidence with u its surprise at that answer in nats, at least 0.8,
-    /// plus 1 for a base model, and 2 for an unfinished answer; 0 to 8, where 0 treats all alike.
-    /// While the strongest member's candidate does not end the answer, no member counts more for
-    /// having finished.
+    /// multiplied by (½ + u)^−confidence with u its surprise at that answer in nats, at least
+    /// 0.8, plus 1 for a base model, and 2 for an unfinished answer; 0 to 8, where 0 treats all
+    /// alike. While the strongest member's candidate does not end the answer, no member counts more
+    /// for having finished.
     pub confidence: f64,
-    /// Margin p₁ − p₂ below which a member drafts a second candidate in the first round: where it
-    /// was least sure of a word's first token in its draft, with the second most probable token
-    /// there (AdaFuse, arXiv 2601.06022); 0 to 1, where 0 turns it off.
+    /// Margin p₁ − p₂ below which a member drafts a second candidate in the first round:
+    /// where it was least sure of a word's first token in its draft, with the second most probable
+    /// token there (AdaFuse, arXiv 2601.06022); 0 to 1, where 0 turns it off.
     pub branch: f64,
-    /// Largest surprise in nats of the strongest member at its own draft that ends the answer, up to
-    /// which it answers without the others if it has no second candidate; 0 to 1000, where 0 lets
-    /// them draft and vote in any case.
+    /// Largest surprise in nats of the strongest member at its own draft that ends the answer, up
+    /// to which it answers without the others if it has no second candidate; 0 to 1000, where 0
+    /// lets them draft and vote in any case.
     /// Only in the first round of a first question, where one member is the strongest: in a
     /// conversation a member can be sure of what it has taken over from an earlier answer.
     pub alone: f64,
-    /// Whether, once the strongest member's draft ends the answer, a weaker member's that goes on is
-    /// a candidate only if it agrees with one that ends (see [`mod@crate::agreement`]): it all but
-    /// never wins, and costs every verifier more than all others.
+    /// Whether, once the strongest member's draft ends the answer, a weaker member's that goes on
+    /// is a candidate only if it agrees with one that ends (see [`mod@crate::agreement`]): it all
+    /// but never wins, and costs every verifier more than all others.
     pub ended_only: bool,
     /// Whether candidates that say the same in another form share their votes in the selection (see
     /// [`mod@crate::agreement`]).
@@ -155,8 +156,8 @@ pub struct Settings {
     /// Maximum rounds of an answer; 1 to 10 000.
     pub max_rounds: usize,
     /// The answer ends after this many rounds in a row in which every candidate only repeats (see
-    /// [`mod@crate::repetition`]); 1 to 10 000. In the last but one the members draft anew, and from
-    /// then on what is not in the answer yet. It needs a [`discount`](Self::discount) below 1.
+    /// [`mod@crate::repetition`]); 1 to 10 000. In the last but one the members draft anew, and
+    /// from then on what is not in the answer yet. It needs a [`discount`](Self::discount) below 1.
     pub max_repeats: usize,
     /// The answer ends with the segment that brings it to this many characters (Unicode scalar
     /// values); 1 to 1 000 000. Segments are never cut for it.
@@ -393,9 +394,10 @@ mod tests {
                 "segmentTokens": 32, "scoring": "harmonic", "scoreEnd": true, "trust": 0.75,
                 "reward": "shares",
                 "alpha": 1.0, "rate": "code",
-                "fixedShare": 0.05, "update": "before", "selfVotes": true, "level": true, "confidence": 0.5,
-                "branch": 0.2, "alone": 1.5, "endedOnly": true, "agree": true, "discount": 0.5, "sure": 2.6,
-                "lead": 0.53, "exit": null, "leader": null, "fast": false, "maxRounds": 64, "maxRepeats": 3, "maxCharacters": 4096,
+                "fixedShare": 0.05, "update": "before", "selfVotes": true, "level": true,
+                "confidence": 0.5, "branch": 0.2, "alone": 1.5, "endedOnly": true, "agree": true,
+                "discount": 0.5, "sure": 2.6, "lead": 0.53, "exit": null, "leader": null,
+                "fast": false, "maxRounds": 64, "maxRepeats": 3, "maxCharacters": 4096,
             })
         );
         let given: Settings = serde_json::from_str(
@@ -425,9 +427,10 @@ mod tests {
                 "segmentTokens": 10, "scoring": "logit", "scoreEnd": false, "trust": 0.0,
                 "reward": "counts",
                 "alpha": 1.0, "rate": "code",
-                "fixedShare": 0.05, "update": "before", "selfVotes": true, "level": false, "confidence": 0.0,
-                "branch": 0.0, "alone": 0.0, "endedOnly": false, "agree": false, "discount": 1.0, "sure": 1000.0,
-                "lead": 1.0, "exit": null, "leader": null, "fast": false, "maxRounds": 64, "maxRepeats": 3, "maxCharacters": 4096,
+                "fixedShare": 0.05, "update": "before", "selfVotes": true, "level": false,
+                "confidence": 0.0, "branch": 0.0, "alone": 0.0, "endedOnly": false, "agree": false,
+                "discount": 1.0, "sure": 1000.0, "lead": 1.0, "exit": null, "leader": null,
+                "fast": false, "maxRounds": 64, "maxRepeats": 3, "maxCharacters": 4096,
             })
         );
     }
@@ -451,11 +454,14 @@ mod tests {
         assert_eq!(
             serde_json::to_value(Settings::ranges()).unwrap(),
             serde_json::json!({
-                "segmentTokens": range(1.0, 64.0), "trust": range(0.0, 4.0), "confidence": range(0.0, 8.0),
-                "branch": range(0.0, 1.0), "alone": range(0.0, 1e3), "discount": range(0.0, 1.0), "sure": range(0.0, 1e3), "lead": range(0.0, 1.0),
+                "segmentTokens": range(1.0, 64.0), "trust": range(0.0, 4.0),
+                "confidence": range(0.0, 8.0), "branch": range(0.0, 1.0), "alone": range(0.0, 1e3),
+                "discount": range(0.0, 1.0), "sure": range(0.0, 1e3), "lead": range(0.0, 1.0),
                 "alpha": range(0.0, 100.0), "fixedShare": range(0.0, 1.0),
-                "maxRounds": range(1.0, 1e4), "maxRepeats": range(1.0, 1e4), "maxCharacters": range(1.0, 1e6), "exit.warmup": range(0.0, 1e4),
-                "exit.temperature": range(0.0, 1e3), "exit.threshold": range(0.0, 1.0), "leader.doubt": range(0.0, 1e3),
+                "maxRounds": range(1.0, 1e4), "maxRepeats": range(1.0, 1e4),
+                "maxCharacters": range(1.0, 1e6), "exit.warmup": range(0.0, 1e4),
+                "exit.temperature": range(0.0, 1e3), "exit.threshold": range(0.0, 1.0),
+                "leader.doubt": range(0.0, 1e3),
             })
         );
         let sound = Settings {

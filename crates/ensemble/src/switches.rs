@@ -10,7 +10,11 @@ use crate::settings::SettingsError;
 /// Declares a switch: an enum whose values have one name in JSON, on the command line and in
 /// errors.
 macro_rules! switch {
-    ($(#[$doc:meta])* $switch:ident, $setting:literal { $($(#[$about:meta])* $value:ident = $name:literal),+ $(,)? }) => {
+    (
+        $(#[$doc:meta])* $switch:ident, $setting:literal {
+            $($(#[$about:meta])* $value:ident = $name:literal),+ $(,)?
+        }
+    ) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
         #[cfg_attr(feature = "ts", derive(ts_rs::TS))]
@@ -96,15 +100,16 @@ switch! {
 switch! {
     /// Learning rate η of round k among N members (Eq. 5), and its use.
     Rate, "rate" {
-        /// η = α / (k·√N), the form of the authors' code, which reproduces their printed weights.
+        /// η = α / (k·√N), the form of the authors' code, which reproduces their printed
+        /// weights.
         #[default]
         Code = "code",
         /// η = α / (N·√k), the form printed in the paper. Weights diverge much faster.
         Printed = "printed",
         /// The code form, and after every update a fraction of each weight is spread evenly:
-        /// w ← (1 − λ)·w + λ/N with λ = [`fixed_share`](crate::Settings::fixed_share). It keeps every
-        /// weight at λ/N or more, and lets a member that was weak in an earlier part of the answer
-        /// recover.
+        /// w ← (1 − λ)·w + λ/N with λ = [`fixed_share`](crate::Settings::fixed_share). It
+        /// keeps every weight at λ/N or more, and lets a member that was weak in an earlier part
+        /// of the answer recover.
         FixedShare = "fixed-share",
     }
 }

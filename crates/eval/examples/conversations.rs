@@ -45,7 +45,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 let messages: Vec<_> = drawn
                     .messages
                     .iter()
-                    .map(|message| serde_json::json!({"role": message.role.name(), "content": message.content}))
+                    .map(|message| {
+                        serde_json::json!({
+                            "role": message.role.name(), "content": message.content,
+                        })
+                    })
                     .collect();
                 serde_json::json!({"skills": skills, "messages": messages})
             }

@@ -16,8 +16,8 @@ const LANCZOS: [f64; 9] = [
     1.505_632_735_149_311_6e-7,
 ];
 
-/// Maximum steps of the continued fraction; it converges in O(√max(a, b)), some hundred for 10,000
-/// questions.
+/// Maximum steps of the continued fraction; it converges in O(√max(a, b)), some hundred for
+/// 10,000 questions.
 const STEPS: u32 = 10_000;
 
 /// 95 % interval (0 to 1) of a share of which `hits` of `count` were observed; `None` if `count` is

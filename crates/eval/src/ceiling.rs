@@ -21,8 +21,8 @@ pub struct Ceiling {
     pub interval: Interval,
     /// Percent right of the member with the most right answers.
     pub best: f64,
-    /// 100 − β − best: no choice among the members' answers gains more points over that member on
-    /// these questions.
+    /// 100 − β − best: no choice among the members' answers gains more points over that member
+    /// on these questions.
     pub gain: f64,
     /// The same with the lower end of β's interval.
     pub gain_high: f64,

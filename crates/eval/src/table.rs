@@ -121,8 +121,8 @@ fn exchange(report: &Report, text: &mut String) -> Result {
 
 fn by_group(report: &Report, text: &mut String) -> Result {
     text.push_str(
-        "\n| group | questions | its best member | % right | β | rule | % right | over it | 95 % | \
-         lost | gained | \
+        "\n| group | questions | its best member | % right | β | rule | % right | over it | \
+         95 % | lost | gained | \
          % of rounds by others than the main writer | first text, 95th percentile, s | \
          answer over the slowest |\n",
     );
@@ -166,10 +166,10 @@ fn ceiling(report: &Report, text: &mut String) -> Result {
     };
     writeln!(
         text,
-        "\nβ: every member gets {wrong} of {questions} questions wrong, {percent:.1} % (95 %: {}). \
-         No rule that emits one member's greedy answer can gain more than {gain:.1} points over the best \
-         member on these \
-         questions, nor more than {gain_high:.1} with β at the lower end (arXiv 2606.27288).",
+        "\nβ: every member gets {wrong} of {questions} questions wrong, {percent:.1} % \
+         (95 %: {}). No rule that emits one member's greedy answer can gain more than {gain:.1} \
+         points over the best member on these questions, nor more than {gain_high:.1} with β \
+         at the lower end (arXiv 2606.27288).",
         range(interval)
     )
 }
@@ -216,8 +216,8 @@ fn draws(report: &Report, text: &mut String) -> Result {
     }
     write!(
         text,
-        "\n| sampled, means over the seeds | % right | 95 % | over the best member sampled | 95 % | \
-         {MEANS}\n|---|{}\n",
+        "\n| sampled, means over the seeds | % right | 95 % | over the best member sampled | \
+         95 % | {MEANS}\n|---|{}\n",
         "---|".repeat(13)
     )?;
     for row in &report.draws {

@@ -143,7 +143,10 @@ fn named(choices: &[String], answer: &str) -> Vec<usize> {
 #[derive(Debug, thiserror::Error)]
 pub enum TaskError {
     /// The file can't be read.
-    #[error("{}: {source}; --tasks wants files of questions, one JSON object a line", path.display())]
+    #[error(
+        "{}: {source}; --tasks wants files of questions, one JSON object a line",
+        path.display()
+    )]
     File {
         /// The file.
         path: PathBuf,

@@ -151,7 +151,8 @@ fn right_answers_pass() {
         ("bbh-hyperbaton-178", "The answer is B.", "(A), not B"),
         (
             "humaneval-43",
-            "```python\ndef pairs_sum_to_zero(l):\n    return any(-x in l[i + 1:] for i, x in enumerate(l))\n```",
+            "```python\ndef pairs_sum_to_zero(l):\n    \
+             return any(-x in l[i + 1:] for i, x in enumerate(l))\n```",
             "    return any(-x in l for x in l)",
         ),
     ] {

@@ -120,7 +120,8 @@ impl Calls {
             ));
             written &= writeln!(
                 lark,
-                "function_{index}: {head} arguments_{index} \"}}\"\narguments_{index}: %json {schema}"
+                "function_{index}: {head} arguments_{index} \"}}\"\n\
+                 arguments_{index}: %json {schema}"
             )
             .is_ok();
         }

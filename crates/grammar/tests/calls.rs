@@ -12,7 +12,10 @@ fn calls(required: bool, several: bool) -> Calls {
         functions: vec![
             function(
                 "add",
-                json!({ "type": "object", "required": ["a"], "properties": { "a": { "type": "integer" } } }),
+                json!({
+                    "type": "object", "required": ["a"],
+                    "properties": { "a": { "type": "integer" } },
+                }),
             ),
             function("now", json!({ "type": "object", "properties": {} })),
         ],

@@ -324,7 +324,8 @@ fn a_hostile_schema_costs_little_and_breaks_nothing() {
     let all_of_any = |all: usize, any: usize| {
         let one = |n: usize, m: usize| {
             format!(
-                "{{\"type\":\"object\",\"properties\":{{\"a{n}\":{{\"const\":{m}}},\"b{n}{m}\":{{}}}}}}"
+                "{{\"type\":\"object\",\"properties\":{{\
+                 \"a{n}\":{{\"const\":{m}}},\"b{n}{m}\":{{}}}}}}"
             )
         };
         let parts = (0..all).map(|n| {
@@ -336,7 +337,12 @@ fn a_hostile_schema_costs_little_and_breaks_nothing() {
     };
     let one_of = |count: usize| {
         let parts: Vec<_> = (0..count)
-            .map(|n| format!("{{\"type\":\"object\",\"properties\":{{\"kind\":{{\"const\":{n}}}}},\"required\":[\"kind\"]}}"))
+            .map(|n| {
+                format!(
+                    "{{\"type\":\"object\",\"properties\":{{\"kind\":{{\"const\":{n}}}}},\
+                     \"required\":[\"kind\"]}}"
+                )
+            })
             .collect();
         format!("{{\"oneOf\":[{}]}}", parts.join(","))
     };
@@ -356,7 +362,8 @@ fn a_hostile_schema_costs_little_and_breaks_nothing() {
     let refused_everywhere = {
         let one = |n: usize| {
             format!(
-                "\"p{n}\":{{\"type\":\"string\",\"pattern\":\"([ab]*a[ab]{{9}}){{1,50}}\",\"format\":\"smell\"}}"
+                "\"p{n}\":{{\"type\":\"string\",\"pattern\":\"([ab]*a[ab]{{9}}){{1,50}}\",\
+                 \"format\":\"smell\"}}"
             )
         };
         let parts: Vec<_> = (0..400).map(one).collect();

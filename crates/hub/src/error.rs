@@ -10,8 +10,9 @@ use crate::progress::in_words;
 pub enum ReferenceError {
     /// Starts with `hf:`, but the rest is invalid.
     #[error(
-        "`{text}` {why}; write hf:OWNER/REPO/FILE.gguf or, for a whole folder, hf:OWNER/REPO, with @REVISION after it \
-         for a revision other than main: hf:owner/model-GGUF/model-Q4_K_M.gguf@main"
+        "`{text}` {why}; write hf:OWNER/REPO/FILE.gguf or, for a whole folder, hf:OWNER/REPO, with \
+         @REVISION after it for a revision other than main: \
+         hf:owner/model-GGUF/model-Q4_K_M.gguf@main"
     )]
     Hub {
         /// Text that was given.
@@ -74,8 +75,10 @@ pub enum HubError {
     },
     /// Not enough free space.
     #[error(
-        "{needed} more are needed in {path}, {free} are free; remove models (`conclave models`), or name another folder \
-         by --models-dir; chunks that are finished stay", needed = in_words(*.needed), free = in_words(*.free)
+        "{needed} more are needed in {path}, {free} are free; remove models (`conclave models`), \
+         or name another folder by --models-dir; chunks that are finished stay",
+        needed = in_words(*.needed),
+        free = in_words(*.free)
     )]
     NoSpace {
         /// Cache folder.
@@ -167,8 +170,9 @@ pub enum HubError {
     },
     /// The bytes do not match the listed digest.
     #[error(
-        "{what}: {file} arrived twice with another digest than its hub names ({expected}, got {found}); nothing of it was \
-         kept. The line or a proxy changes it, or the copy there is damaged"
+        "{what}: {file} arrived twice with another digest than its hub names ({expected}, got \
+         {found}); nothing of it was kept. The line or a proxy changes it, or the copy there is \
+         damaged"
     )]
     Mismatch {
         /// Reference.

@@ -22,7 +22,13 @@
 //! // `text` may as well be hf:OWNER/REPO/FILE.gguf or https://HOST/FILE.gguf.
 //! let reference: Reference = text.parse()?;
 //! let cache = Cache::new("models");
-//! let path = fetch(&reference, &cache, &Options::default(), &mut |_| (), &AtomicBool::new(false))?;
+//! let path = fetch(
+//!     &reference,
+//!     &cache,
+//!     &Options::default(),
+//!     &mut |_| (),
+//!     &AtomicBool::new(false),
+//! )?;
 //! assert!(path.exists());
 //! # Ok(())
 //! # }
@@ -31,7 +37,8 @@
 //!
 //! ```text
 //! CACHE/hf/OWNER/REPO/FILE.gguf/REVISION/        a complete model, all files verified
-//!                                plan.json       its reference, commit, and files with size and digest
+//!                                plan.json       its reference, commit, and files with size and
+//!                                                digest
 //!                                files/          the files, and nothing else
 //! CACHE/hf/OWNER/REPO/folder/REVISION/           a whole Hugging Face folder, likewise
 //! CACHE/url/HOST/FILE.gguf-DIGEST/latest/        from any other URL; DIGEST is of the URL

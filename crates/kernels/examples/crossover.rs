@@ -34,7 +34,8 @@ fn main() -> Result<(), GpuError> {
         let mut kernels = ProductKernel::ALL.to_vec();
         kernels.retain(|&kernel| kernel != ProductKernel::VectorSubgroups || gpu.has_subgroups());
         println!(
-            "format |  m | vector |  block |   tile | serial vector | serial block | vector by subgroups"
+            "format |  m | vector |  block |   tile | serial vector | serial block | \
+             vector by subgroups"
         );
         for format in formats {
             // Bytes whose f16 are small numbers in every format.

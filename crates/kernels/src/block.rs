@@ -91,13 +91,24 @@ macro_rules! per_format {
     ($kernel:literal, $pieces:tt, $params:ty) => {
         conclave_weights::each_format!(per_format @ $kernel, $pieces, $params)
     };
-    ([$($(#[$doc:meta])* $name:ident $module:ident $kind:ident,)+] @ $kernel:literal, $pieces:tt, $params:ty) => {
+    (
+        [$($(#[$doc:meta])* $name:ident $module:ident $kind:ident,)+]
+        @ $kernel:literal, $pieces:tt, $params:ty
+    ) => {
         [$($crate::block::per_format!(@one $kernel, $pieces, $params, $name $module)),+]
     };
-    (@one $kernel:literal, [$first:expr $(, $piece:expr)*], $params:ty, $name:ident $module:ident) => {
+    (
+        @one $kernel:literal, [$first:expr $(, $piece:expr)*], $params:ty,
+        $name:ident $module:ident
+    ) => {
         conclave_gpu::Shader::new::<$params>(
             concat!($kernel, "_", stringify!($module)),
-            const { &[$first, $($piece,)* $crate::block::WORDS, $crate::Format::$name.layout().wgsl] },
+            const {
+                &[
+                    $first, $($piece,)*
+                    $crate::block::WORDS, $crate::Format::$name.layout().wgsl,
+                ]
+            },
         )
     };
 }

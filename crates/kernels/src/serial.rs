@@ -34,7 +34,9 @@ pub(crate) type ShaderPair = [Shader; 2];
 macro_rules! shader_pair {
     ($kernel:literal, [$($piece:expr),+], $params:ty) => {
         [
-            $crate::serial::shader_pair!(@one $kernel, $crate::serial::COOPERATIVE, [$($piece),+], $params),
+            $crate::serial::shader_pair!(
+                @one $kernel, $crate::serial::COOPERATIVE, [$($piece),+], $params
+            ),
             $crate::serial::shader_pair!(
                 @one concat!($kernel, "_serial"), $crate::serial::SERIAL, [$($piece),+], $params
             ),

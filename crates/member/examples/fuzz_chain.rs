@@ -54,7 +54,8 @@ fn main() {
     }
     let seconds = start.elapsed().as_secs_f64();
     println!(
-        "{executions} executions, seed {seed}, {seconds:.0} s: no panic, no memory out of proportion"
+        "{executions} executions, seed {seed}, {seconds:.0} s: no panic, \
+         no memory out of proportion"
     );
 }
 

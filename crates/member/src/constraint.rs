@@ -10,8 +10,8 @@ pub trait Constraint {
     /// The reason, for people, why the mask is unknown.
     fn mask(&mut self, drawn: &[u32]) -> Result<Vec<u32>, String>;
 
-    /// Whether any text may follow the accepted one, so that it ends and begins as an answer without
-    /// a constraint does.
+    /// Whether any text may follow the accepted one, so that it ends and begins as an answer
+    /// without a constraint does.
     fn is_free(&self) -> bool {
         false
     }

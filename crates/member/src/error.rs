@@ -18,7 +18,8 @@ pub enum MemberError {
     Text(#[from] TextError),
     /// Tokenizer and model do not match.
     #[error(
-        "the tokenizer has {tokens} tokens but the model only {vocabulary}, and text needs more than those; the file is damaged, download or convert it again"
+        "the tokenizer has {tokens} tokens but the model only {vocabulary}, and text needs more \
+         than those; the file is damaged, download or convert it again"
     )]
     Vocabulary {
         /// Tokens of the tokenizer.
@@ -28,7 +29,8 @@ pub enum MemberError {
     },
     /// The model has no end-of-answer token.
     #[error(
-        "the model file names no end-of-answer token, so no answer would ever end; use an instruction-tuned model"
+        "the model file names no end-of-answer token, so no answer would ever end; use an \
+         instruction-tuned model"
     )]
     NoEnd,
     /// The constraint on its drafts cannot be followed any further.

@@ -169,7 +169,8 @@ impl Attention {
     }
 }
 
-/// A layer's gated convolution (LFM2): of B, C and x, each as wide as the stream, C · conv(B · x).
+/// A layer's gated convolution (LFM2): of B, C and x, each as wide as the stream,
+/// C · conv(B · x).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Convolution {
     /// Tokens that one sees, itself included.
@@ -483,15 +484,15 @@ impl Config {
         self.norm_epsilon / (self.residual_scale * self.residual_scale)
     }
 
-    /// Factor on the rows of the per-layer embedding, which has `width` numbers for each layer: √½
-    /// · √`width`, where √`width` is the usual factor on an embedding.
+    /// Factor on the rows of the per-layer embedding, which has `width` numbers for each layer:
+    /// √½ · √`width`, where √`width` is the usual factor on an embedding.
     pub fn per_layer_scale(width: usize) -> f32 {
         (width as f32 / 2.0).sqrt()
     }
 
     /// ε of the norm of the stream's projection to which the per-layer rows are added. The family
-    /// norms the projection divided by √hidden, so that ε of the undivided one is `hidden` times as
-    /// large.
+    /// norms the projection divided by √hidden, so that ε of the undivided one is `hidden` times
+    /// as large.
     pub fn per_layer_epsilon(&self) -> f32 {
         self.stream_epsilon() * self.hidden as f32
     }

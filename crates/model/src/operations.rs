@@ -131,8 +131,8 @@ pub trait Operations {
     /// Stream: rows of the embedding, times `scale`.
     fn embed(&mut self, embedding: &MatrixOf<Self>, scale: f32) -> Result<(), ModelError>;
 
-    /// Keeps the inputs of all layers: `norm(x · projectionᵀ) + scale · embedding[token]`, of the
-    /// stream x, which is still the embedding.
+    /// Keeps the inputs of all layers: `norm(x · projectionᵀ) + scale · embedding[token]`, of
+    /// the stream x, which is still the embedding.
     fn layer_inputs(
         &mut self,
         weights: &PerLayer<MatrixOf<Self>, VectorOf<Self>>,
@@ -155,8 +155,8 @@ pub trait Operations {
         layer: usize,
     ) -> Result<(), ModelError>;
 
-    /// Stream → branch: a recurrence from state to state of `layer`, with its gate and its norm of
-    /// `epsilon`.
+    /// Stream → branch: a recurrence from state to state of `layer`, with its gate and its norm
+    /// of `epsilon`.
     fn recur(
         &mut self,
         input: Projection<'_, ProductOf<Self>, VectorOf<Self>>,

@@ -134,8 +134,8 @@ impl Pass {
         positions.max().unwrap_or(0)
     }
 
-    /// Checks ids against the model's vocabulary, positions against its context and rows against the
-    /// KV cache of [`rows_of`] the context.
+    /// Checks ids against the model's vocabulary, positions against its context and rows against
+    /// the KV cache of [`rows_of`] the context.
     ///
     /// # Errors
     /// [`ModelError::Token`], [`ModelError::ContextFull`] and [`ModelError::InLine`].

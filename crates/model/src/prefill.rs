@@ -25,9 +25,10 @@ const FLOP: u64 = 50_000_000_000;
 ///
 /// The number is an estimate by which no task holds a laptop's GPU for more than 50 ms, since the
 /// page draws on the same GPU. The GPU is taken to compute 1 TFLOP/s. A task is one submit of 64
-/// launches, and a block takes about 8 launches, so that 2 · parameters · tokens · min(1, 64 / (8 ·
-/// layers)) ≤ 50 GFLOP. Fewer than 32 tokens would leave rows of a tile idle and take as long as
-/// 32. For models that would need fewer, [`blocks_a_submit`] makes the submits smaller.
+/// launches, and a block takes about 8 launches, so that
+/// 2 · parameters · tokens · min(1, 64 / (8 · layers)) ≤ 50 GFLOP. Fewer than 32 tokens would
+/// leave rows of a tile idle and take as long as 32. For models that would need fewer,
+/// [`blocks_a_submit`] makes the submits smaller.
 pub fn gpu_chunk(parameters: u64, layers: usize) -> usize {
     let blocks = layers as u64;
     let launches = BLOCK.saturating_mul(blocks).max(SUBMIT);

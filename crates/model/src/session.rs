@@ -4,8 +4,8 @@
 //! prefix are scratch: a draft writes there, then the candidates in line, and
 //! [`keep`](Session::keep) turns the winner's rows into prefix.
 //!
-//! A recurrent state cannot be cut as rows can: a model that has one runs a part of a prefix or of a
-//! candidate again, from the nearest state ([`crate::states`]).
+//! A recurrent state cannot be cut as rows can: a model that has one runs a part of a prefix or of
+//! a candidate again, from the nearest state ([`crate::states`]).
 
 mod drafting;
 mod embedding;
@@ -198,9 +198,9 @@ impl Session {
             .for_each(|states| states.mark(tokens));
     }
 
-    /// Prepares for a text of `length` tokens: if it needs a rotary embedding's long frequencies, the
-    /// prefix runs once more with them, as transformers does. A text that becomes shorter keeps them
-    /// until the next prompt.
+    /// Prepares for a text of `length` tokens: if it needs a rotary embedding's long frequencies,
+    /// the prefix runs once more with them, as transformers does. A text that becomes shorter keeps
+    /// them until the next prompt.
     async fn switch_rope(&mut self, length: usize) -> Result<(), ModelError> {
         if self.model.needs_long_rope(length) {
             self.forget_drafts();
@@ -339,8 +339,8 @@ impl Session {
     /// Makes the first `count` tokens of candidate `winner` of the last verify pass part of the
     /// prefix: their KV rows stay, all others are free again. After several portions, tokens whose
     /// results a later portion overwrote run again: the last for its state, or all where rows did
-    /// not suffice. In a model with recurrent states a part of a candidate runs again too, unless it
-    /// is all that the draft ran.
+    /// not suffice. In a model with recurrent states a part of a candidate runs again too, unless
+    /// it is all that the draft ran.
     ///
     /// # Errors
     /// [`ModelError::Order`] without a verify pass or beyond its candidates; the backend's.
@@ -380,8 +380,8 @@ impl Session {
         self.append(&tokens[there..]).await
     }
 
-    /// Makes `tokens` part of the prefix, unverified. Those that the last draft ran stay in place: of
-    /// a draft that is kept whole at most one token runs.
+    /// Makes `tokens` part of the prefix, unverified. Those that the last draft ran stay in place:
+    /// of a draft that is kept whole at most one token runs.
     ///
     /// # Errors
     /// [`ModelError::Order`] before a prompt; [`ModelError::ContextFull`] if they do not fit; the

@@ -175,8 +175,8 @@ pub struct Recurrence<M, V> {
     pub taps: V,
     /// Bias of the convolution, `[channels]`.
     pub taps_bias: Option<V>,
-    /// Factor d of a state space, `[value_heads]`: `d · value` is added to the output of each value
-    /// head.
+    /// Factor d of a state space, `[value_heads]`: `d · value` is added to the output of each
+    /// value head.
     pub skip: Option<V>,
     /// Norm of each value head `[value_width]`, or of all of them together `[values]`.
     pub norm: V,

@@ -414,8 +414,9 @@ impl Model {
         all
     }
 
-    /// Bytes that its matrices take on the CPU in a page beyond those here: in wasm a number of Q6_K is
-    /// kept in a byte, natively in six bits. Layers that attend to another's values load none.
+    /// Bytes that its matrices take on the CPU in a page beyond those here: in wasm a number of
+    /// Q6_K is kept in a byte, natively in six bits. Layers that attend to another's values load
+    /// none.
     fn more_in_wasm(&self, tensors: &[Tensor]) -> u64 {
         let shared = self.shape.per_layer.as_ref();
         let unused = shared.map_or(vec![], |of| {

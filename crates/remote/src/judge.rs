@@ -1,13 +1,13 @@
 //! A judge that can only chat: shown the conversation, the answer so far and lettered candidates,
 //! it names one. It is asked twice, in a shuffled order and in that order rotated.
 //!
-//! With n candidates, agreement a between both answers and chance 1/n, κ = (a − 1/n) / (1 − 1/n) is
-//! r², where r is the probability that one answer names the favourite. Otherwise the model assumes
-//! that it names the k-th letter with bias π_k, regardless of the candidate. A candidate's
-//! preference is the probability that it is the favourite, given both answers and a uniform prior:
-//! proportional to the product over the answers of r·[it was named] + (1 − r)·π_k, where k was
-//! named. Both r and π are estimated over the judge's whole lifetime, starting from a few rounds of
-//! prior counts.
+//! With n candidates, agreement a between both answers and chance 1/n,
+//! κ = (a − 1/n) / (1 − 1/n) is r², where r is the probability that one answer names the
+//! favourite. Otherwise the model assumes that it names the k-th letter with bias π_k, regardless
+//! of the candidate. A candidate's preference is the probability that it is the favourite, given
+//! both answers and a uniform prior: proportional to the product over the answers of r·[it was
+//! named] + (1 − r)·π_k, where k was named. Both r and π are estimated over the judge's whole
+//! lifetime, starting from a few rounds of prior counts.
 //!
 //! The page implements the same in `web/src/worker/remote/letters.ts`; both are tested with
 //! `tests/judging/letters.json`.

@@ -305,11 +305,13 @@ impl Server {
         deadline: Deadline,
     ) -> Result<Drafted, RemoteError> {
         let mut body = json!({"model": self.model, "prompt": prompt(prefix), "max_tokens": limit,
-            "temperature": drawing.temperature, "top_p": drawing.top_p, "seed": seed & 0x7fff_ffff});
+            "temperature": drawing.temperature, "top_p": drawing.top_p,
+            "seed": seed & 0x7fff_ffff});
         let own = match self.kind {
             Kind::Vllm => json!({"top_k": drawing.top_k, "min_p": 0.0, "repetition_penalty": 1.0}),
             Kind::LlamaCpp => {
-                json!({"top_k": drawing.top_k, "min_p": 0.0, "repeat_penalty": 1.0, "cache_prompt": true})
+                json!({"top_k": drawing.top_k, "min_p": 0.0, "repeat_penalty": 1.0,
+                    "cache_prompt": true})
             }
             Kind::Conclave | Kind::Plain => json!({}),
         };
@@ -357,7 +359,8 @@ impl Server {
         let own = match self.kind {
             Kind::LlamaCpp => {
                 let quoted: Vec<String> = letters.iter().map(|l| format!("\"{l}\"")).collect();
-                json!({"grammar": format!("root ::= {}", quoted.join(" | ")), "chat_template_kwargs": thinking})
+                json!({"grammar": format!("root ::= {}", quoted.join(" | ")),
+                    "chat_template_kwargs": thinking})
             }
             Kind::Vllm => {
                 json!({"structured_outputs": {"choice": letters}, "chat_template_kwargs": thinking})

@@ -120,7 +120,9 @@ pub(crate) fn closing<'a>(text: &'a str, said: &str, next: &str) -> &'a str {
 mod tests {
     use super::*;
 
-    const CHATML: &str = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'].strip() + '<|im_end|>' + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+    const CHATML: &str = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + \
+        '\n' + message['content'].strip() + '<|im_end|>' + '\n' }}{% endfor %}\
+        {% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
     #[test]
     fn a_template_renders_and_tells_how_a_turn_closes() {

@@ -113,8 +113,8 @@ pub(crate) fn logprobs_of_prompt(told: &Value, ids: &[u32], from: usize) -> Opti
     (from..ids.len()).map(of).collect()
 }
 
-/// Log-probabilities of forced tokens, in llama.cpp's shape: `{"content": [{"id": …, "logprob": …},
-/// …]}`.
+/// Log-probabilities of forced tokens, in llama.cpp's shape:
+/// `{"content": [{"id": …, "logprob": …}, …]}`.
 pub(crate) fn logprobs_of_forced(told: &Value, ids: &[u32]) -> Option<Vec<f64>> {
     let told = told.get("content")?.as_array()?.get(..ids.len())?;
     let of = |(token, &id): (&Value, &u32)| {
@@ -188,7 +188,11 @@ mod tests {
 
     #[test]
     fn log_probabilities_are_found_behind_the_prefix() {
-        let told = json!([null, {"7": {"logprob": -1.5}}, {"8": {"logprob": -0.25}, "9": {"logprob": -2.0}}]);
+        let told = json!([
+            null,
+            {"7": {"logprob": -1.5}},
+            {"8": {"logprob": -0.25}, "9": {"logprob": -2.0}},
+        ]);
         assert_eq!(
             logprobs_of_prompt(&told, &[3, 7, 9], 1),
             Some(vec![-1.5, -2.0])

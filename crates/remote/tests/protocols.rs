@@ -72,7 +72,8 @@ fn serve(mut connection: TcpStream, exchanges: &[Value], asked: &Asked) -> std::
     let length = answer.len();
     write!(
         connection,
-        "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{answer}"
+        "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n{answer}"
     )
 }
 
@@ -126,7 +127,8 @@ fn vllm_drafts_and_scores_all_candidates_in_one_request() {
 
 #[test]
 fn a_server_that_takes_no_lists_is_asked_a_candidate_at_a_time() {
-    let template = "{% for m in messages %}Q: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}A:{% endif %}";
+    let template = "{% for m in messages %}Q: {{ m.content }}\n\
+        {% endfor %}{% if add_generation_prompt %}A:{% endif %}";
     let (url, _) = replay(include_str!("../../../tests/remote/echo.json"));
     let server = connect(&url, Some(template));
     assert_eq!(server.abilities(), Abilities::DraftsAndScores);

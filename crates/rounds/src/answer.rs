@@ -168,7 +168,8 @@ pub enum AnswerError {
     Round(#[from] RoundError),
     /// The answer is to have a form, but no member can be constrained to it.
     #[error(
-        "members behind servers can't be held to a schema, and no other is asked; add a member whose model runs here, or ask for words"
+        "members behind servers can't be held to a schema, and no other is asked; add a member \
+         whose model runs here, or ask for words"
     )]
     NoForm,
     /// All members that are asked only judge.

@@ -1,4 +1,5 @@
-//! Answers in a form: constrains the members to JSON documents of a schema, or to calls of functions.
+//! Answers in a form: constrains the members to JSON documents of a schema, or to calls of
+//! functions.
 
 use std::cell::OnceCell;
 

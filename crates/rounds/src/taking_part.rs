@@ -185,8 +185,8 @@ pub trait TakePart {
     }
 
     /// Drafts a segment of at most `limit` of its tokens, not yet cut to whole words; with a second
-    /// one if its least margin of a word is below `branch`, and a `novel` one without runs of tokens
-    /// that the answer has already, where the member can draft such.
+    /// one if its least margin of a word is below `branch`, and a `novel` one without runs of
+    /// tokens that the answer has already, where the member can draft such.
     ///
     /// # Errors
     /// Those of running the model; [`Failure::ContextFull`] if there is no room.
@@ -525,7 +525,8 @@ impl TakePart for AnyMember {
         stream: u64,
         go_on: impl AsyncFnMut(usize, usize) -> bool,
     ) -> Result<Begun, MoveError> {
-        its!(self, member => TakePart::begin_while(&mut **member, messages, sampling, stream, go_on).await)
+        its!(self, member =>
+            TakePart::begin_while(&mut **member, messages, sampling, stream, go_on).await)
     }
 
     async fn begin_text_while(
@@ -535,7 +536,8 @@ impl TakePart for AnyMember {
         stream: u64,
         go_on: impl AsyncFnMut(usize, usize) -> bool,
     ) -> Result<Begun, MoveError> {
-        its!(self, member => TakePart::begin_text_while(&mut **member, text, sampling, stream, go_on).await)
+        its!(self, member =>
+            TakePart::begin_text_while(&mut **member, text, sampling, stream, go_on).await)
     }
 
     async fn judge_text(

@@ -1,6 +1,6 @@
 //! The driver against every case of `tests/rounds/cases.json`, with scripted members. The rounds'
-//! decisions are tested in `crates/ensemble/tests/ensemble/moves.rs`; here, that members make exactly the
-//! moves of the state machine.
+//! decisions are tested in `crates/ensemble/tests/ensemble/moves.rs`; here, that members make
+//! exactly the moves of the state machine.
 
 #[path = "../../ensemble/tests/cases/mod.rs"]
 #[allow(dead_code, reason = "the recorded moves are the machine's own")]

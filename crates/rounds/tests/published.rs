@@ -34,7 +34,8 @@ const SCHEMA: &str = r#"{
 
 fn member(file: &str) -> AnyMember {
     let folder = std::env::var_os("CONCLAVE_PUBLISHED").expect(
-        "CONCLAVE_PUBLISHED names no folder; `cargo xtask test --only real` fetches the models and sets it",
+        "CONCLAVE_PUBLISHED names no folder; `cargo xtask test --only real` fetches the models and \
+         sets it",
     );
     let source = Disk::open(PathBuf::from(folder).join(file)).unwrap();
     let options = LoadOptions::with_context(512);

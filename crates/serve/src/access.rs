@@ -19,8 +19,8 @@ pub(crate) struct Access {
 }
 
 /// Pattern for the `Origin` header. `*` matches any text without `/`; as a port it matches digits,
-/// or the default port, and alone it matches every page. `null` matches pages without an origin (files,
-/// sandboxed frames).
+/// or the default port, and alone it matches every page. `null` matches pages without an origin
+/// (files, sandboxed frames).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Origin(String);
 
@@ -84,7 +84,8 @@ impl Access {
             Some(origin) if !self.origins.iter().any(|one| one.stands_for(origin)) => {
                 let origin = String::from_utf8_lossy(origin.as_bytes());
                 let message = format!(
-                    "Pages of {origin} may not ask. Start the server with `--origin` for those that may."
+                    "Pages of {origin} may not ask. Start the server with `--origin` \
+                     for those that may."
                 );
                 let code = "origin_not_allowed";
                 Err(ApiError::refused(StatusCode::FORBIDDEN, code, message))

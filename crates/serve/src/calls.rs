@@ -1,4 +1,5 @@
-//! Finds the calls in an answer's text as it arrives. Its form is that of [`conclave_rounds::Calls`].
+//! Finds the calls in an answer's text as it arrives. Its form is that of
+//! [`conclave_rounds::Calls`].
 
 use std::sync::Arc;
 
@@ -235,7 +236,9 @@ mod tests {
 
     use super::*;
 
-    const ANSWER: &str = "Well <b>:\n<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": \"}\\\"]é\", \"b\": [1, {}]}}\n</tool_call>\n<tool_call>{\"name\": \"now\", \"arguments\": {}}\n</tool_call>";
+    const ANSWER: &str = "Well <b>:\n<tool_call>\n\
+        {\"name\": \"add\", \"arguments\": {\"a\": \"}\\\"]é\", \"b\": [1, {}]}}\n</tool_call>\n\
+        <tool_call>{\"name\": \"now\", \"arguments\": {}}\n</tool_call>";
 
     /// All parts, with neighbours of one kind joined.
     fn read(texts: &[&str]) -> (Vec<Piece>, CallReader) {

@@ -88,16 +88,19 @@ fn begun(
     let refused = |why: String| Err(ApiError::option(param, format!("`{asked}` {why}")));
     if let Some(form) = form {
         return refused(format!(
-            "continues free text, and `{form}` gives the whole answer a form. Leave one of them out."
+            "continues free text, and `{form}` gives the whole answer a form. \
+             Leave one of them out."
         ));
     }
     match messages.pop() {
         Some(message) if message.role != "assistant" => refused(format!(
-            "continues a message of the assistant, and `{last}` is of the role {}. Add the beginning of the answer as a message of the role assistant.",
+            "continues a message of the assistant, and `{last}` is of the role {}. Add the \
+             beginning of the answer as a message of the role assistant.",
             message.role
         )),
         Some(message) if !message.tool_calls.is_empty() => refused(format!(
-            "continues text, and `{last}` calls tools. Send their results as messages of the role tool, without this option."
+            "continues text, and `{last}` calls tools. Send their results as messages of the role \
+             tool, without this option."
         )),
         Some(_) | None if messages.is_empty() => refused(format!(
             "continues an answer, and no message comes before `{last}`. Add what it answers."
@@ -193,7 +196,8 @@ pub(crate) fn message(place: &str, message: Value) -> Result<Message, ApiError> 
         "system" | "user" | "assistant" | "tool" => &role,
         other => {
             return Err(wrong(format!(
-                "The members know no role `{other}` as of `{place}`; there are system, developer, user, assistant and tool."
+                "The members know no role `{other}` as of `{place}`; there are system, developer, \
+                 user, assistant and tool."
             ))
             .quoting(other));
         }
@@ -310,7 +314,9 @@ mod tests {
     fn a_conversation_is_read() {
         let messages = read_all(json!([
             { "role": "developer", "content": "Be brief." },
-            { "role": "user", "content": [{ "type": "text", "text": "Well" }, { "type": "text", "text": "?" }] },
+            { "role": "user", "content": [
+                { "type": "text", "text": "Well" }, { "type": "text", "text": "?" },
+            ] },
             { "role": "assistant", "content": null, "refusal": null, "annotations": [] },
             { "role": "user", "content": "Then?" },
         ]))
@@ -330,11 +336,12 @@ mod tests {
     #[test]
     fn what_clients_give_back_of_an_answer_is_passed_over() {
         let messages = read_all(json!([
-            { "role": "user", "content": ["We", { "type": "input_text", "text": "ll?" }], "name": "Ann",
-              "id": "msg-1", "cache_control": { "type": "ephemeral" } },
-            { "role": "assistant", "content": "Yes.", "reasoning_content": "Hm.", "reasoning": "Hm.",
-              "refusal": "", "parsed": {}, "id": "x", "tool_calls": [], "function_call": null,
-              "audio": null, "annotations": [{}], "conclave": { "stop": "ended" }, "name": "x" },
+            { "role": "user", "content": ["We", { "type": "input_text", "text": "ll?" }],
+              "name": "Ann", "id": "msg-1", "cache_control": { "type": "ephemeral" } },
+            { "role": "assistant", "content": "Yes.", "reasoning_content": "Hm.",
+              "reasoning": "Hm.", "refusal": "", "parsed": {}, "id": "x", "tool_calls": [],
+              "function_call": null, "audio": null, "annotations": [{}],
+              "conclave": { "stop": "ended" }, "name": "x" },
             { "role": "assistant", "content": [
                 { "type": "reasoning", "text": "Hm." }, { "type": "refusal", "refusal": "I" },
                 { "type": "output_text", "text": " won't.", "annotations": [] },
@@ -406,7 +413,8 @@ mod tests {
                 { "id": "call_1", "type": "function",
                   "function": { "name": "weather", "arguments": "{\"city\": \"Oslo\"}" } },
             ] },
-            { "role": "tool", "tool_call_id": "call_1", "content": [{ "type": "text", "text": "rain" }] },
+            { "role": "tool", "tool_call_id": "call_1",
+              "content": [{ "type": "text", "text": "rain" }] },
         ]))
         .unwrap();
         let call = &messages[1].tool_calls[0];

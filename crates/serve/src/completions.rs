@@ -28,7 +28,8 @@ pub(crate) fn read(options: &mut Options) -> Result<(Task, Option<usize>), ApiEr
         None | Some(Value::Bool(false)) => false,
         Some(Value::Number(number)) if matches!(number.as_f64(), Some(0.0 | 1.0)) => true,
         Some(_) => {
-            let message = "`logprobs` has to be 0 or 1: what is known is how probable the tokens of the text are, not which others would be.";
+            let message = "`logprobs` has to be 0 or 1: what is known is how probable the tokens \
+                of the text are, not which others would be.";
             return Err(ApiError::option("logprobs", message));
         }
     };
@@ -58,7 +59,8 @@ fn texts(prompt: Option<Value>) -> Result<Vec<String>, ApiError> {
     };
     texts.filter(fits).ok_or_else(|| {
         let message = format!(
-            "`prompt` has to be a text, or a list of 1 to {MOST_CHOICES}; none is empty. Members share no tokens, so that ids mean nothing."
+            "`prompt` has to be a text, or a list of 1 to {MOST_CHOICES}; none is empty. Members \
+             share no tokens, so that ids mean nothing."
         );
         ApiError::option("prompt", message)
     })
@@ -85,7 +87,9 @@ mod tests {
         let text = vec!["The".to_owned()];
         let read = read_one(json!({ "prompt": "The" })).unwrap();
         assert_eq!(read, (text.clone(), false, false, Some(16)));
-        let body = json!({ "prompt": ["The"], "echo": true, "max_tokens": 0, "logprobs": 1, "best_of": 1 });
+        let body = json!({
+            "prompt": ["The"], "echo": true, "max_tokens": 0, "logprobs": 1, "best_of": 1,
+        });
         assert_eq!(read_one(body).unwrap(), (text.clone(), true, true, Some(0)));
         let read = read_one(json!({ "prompt": "The", "logprobs": 0 })).unwrap();
         assert_eq!(read, (text.clone(), false, true, Some(16)));

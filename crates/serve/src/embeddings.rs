@@ -48,7 +48,8 @@ pub(crate) fn read(body: &[u8], models: &[String]) -> Result<Asked, ApiError> {
         (None, members) => {
             let members = members.join(", ");
             let message = format!(
-                "Embeddings are of one model, and the ensemble's members share none. Ask one of them, by `model`: {members}."
+                "Embeddings are of one model, and the ensemble's members share none. Ask one of \
+                 them, by `model`: {members}."
             );
             return Err(ApiError::option("model", message));
         }
@@ -87,7 +88,8 @@ fn passages(input: Option<Value>) -> Result<Vec<Passage>, ApiError> {
     let passages = passages.filter(|all: &Vec<Passage>| all.len() <= MOST_TEXTS);
     passages.ok_or_else(|| {
         let message = format!(
-            "`input` has to be a text, a list of a text's tokens, or a list of 1 to {MOST_TEXTS} of these; none is empty."
+            "`input` has to be a text, a list of a text's tokens, or a list of 1 to {MOST_TEXTS} \
+             of these; none is empty."
         );
         ApiError::option("input", message)
     })

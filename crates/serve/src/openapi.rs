@@ -1,5 +1,5 @@
-//! The OpenAPI document of the interface. It describes what the server honours; the many options that
-//! it accepts from other dialects are left open.
+//! The OpenAPI document of the interface. It describes what the server honours; the many options
+//! that it accepts from other dialects are left open.
 
 use serde_json::{Map, Value, json};
 
@@ -71,7 +71,8 @@ fn operation(endpoint: Endpoint) -> Value {
     }
     if endpoint.path.contains("{name}") {
         operation["parameters"] = json!([
-            { "name": "name", "in": "path", "required": true, "schema": { "type": "string", "minLength": 1 } },
+            { "name": "name", "in": "path", "required": true,
+              "schema": { "type": "string", "minLength": 1 } },
         ]);
     }
     operation
@@ -85,7 +86,9 @@ fn object(required: &[&str], properties: Value) -> Value {
 /// Adds the options of every endpoint that answers.
 fn answering(models: &[String], required: &[&str], own: Value) -> Value {
     let mut properties = json!({
-        "model": { "enum": models, "description": "`conclave` for all members, or a member's name" },
+        "model": {
+            "enum": models, "description": "`conclave` for all members, or a member's name",
+        },
         "temperature": { "type": "number", "minimum": 0, "maximum": 2 },
         "top_p": { "type": "number", "minimum": 0, "maximum": 1 },
         "top_k": { "type": "integer", "minimum": -1 },
@@ -114,16 +117,30 @@ fn schemas(models: &[String]) -> Value {
     ] });
     let choice =
         json!({ "anyOf": [{ "enum": ["none", "auto", "required"] }, { "type": "object" }] });
-    let messages = json!({ "type": "array", "minItems": 1, "items": { "$ref": "#/components/schemas/Message" } });
-    let tools = json!({ "type": "array", "maxItems": 128, "items": object(&["type", "function"], json!({
-        "type": { "const": "function" },
-        "function": object(&["name"], json!({ "name": name, "description": text, "parameters": any, "strict": flag })),
-    })) });
-    let response_tools = json!({ "type": "array", "maxItems": 128, "items": object(&["type", "name"], json!({
-        "type": { "const": "function" }, "name": name, "description": text, "parameters": any, "strict": flag,
-    })) });
+    let messages = json!({
+        "type": "array", "minItems": 1, "items": { "$ref": "#/components/schemas/Message" },
+    });
+    let tools = json!({
+        "type": "array", "maxItems": 128,
+        "items": object(&["type", "function"], json!({
+            "type": { "const": "function" },
+            "function": object(&["name"], json!({
+                "name": name, "description": text, "parameters": any, "strict": flag,
+            })),
+        })),
+    });
+    let response_tools = json!({
+        "type": "array", "maxItems": 128,
+        "items": object(&["type", "name"], json!({
+            "type": { "const": "function" }, "name": name, "description": text,
+            "parameters": any, "strict": flag,
+        })),
+    });
     let passage = json!({ "type": "string", "minLength": 1 });
-    let ids = json!({ "type": "array", "minItems": 1, "items": { "type": "integer", "minimum": 0, "maximum": u32::MAX } });
+    let ids = json!({
+        "type": "array", "minItems": 1,
+        "items": { "type": "integer", "minimum": 0, "maximum": u32::MAX },
+    });
     let usage = |names: &[&str]| {
         let fields = names.iter().map(|name| ((*name).to_owned(), count.clone()));
         object(names, Value::Object(fields.collect()))
@@ -156,10 +173,15 @@ fn schemas(models: &[String]) -> Value {
             "message": object(&["role", "content"], json!({
                 "role": { "const": "assistant" },
                 "content": { "type": ["string", "null"] },
-                "tool_calls": { "type": "array", "items": object(&["id", "type", "function"], json!({
-                    "id": text, "type": { "const": "function" },
-                    "function": object(&["name", "arguments"], json!({ "name": text, "arguments": text })),
-                })) },
+                "tool_calls": {
+                    "type": "array",
+                    "items": object(&["id", "type", "function"], json!({
+                        "id": text, "type": { "const": "function" },
+                        "function": object(&["name", "arguments"], json!({
+                            "name": text, "arguments": text,
+                        })),
+                    })),
+                },
             })),
             "logprobs": { "type": ["object", "null"] },
         }))),
@@ -193,7 +215,9 @@ fn schemas(models: &[String]) -> Value {
             }),
         ),
         "EmbeddingRequest": object(&["input", "model"], json!({
-            "model": { "enum": models.get(1..).unwrap_or_default(), "description": "A member's name" },
+            "model": {
+                "enum": models.get(1..).unwrap_or_default(), "description": "A member's name",
+            },
             "input": { "anyOf": [
                 passage,
                 { "type": "array", "minItems": 1, "maxItems": MOST_TEXTS, "items": passage },
@@ -205,10 +229,15 @@ fn schemas(models: &[String]) -> Value {
         })),
         "EmbeddingReply": object(&["object", "data", "model", "usage"], json!({
             "object": { "const": "list" }, "model": text,
-            "data": { "type": "array", "minItems": 1, "items": object(&["object", "index", "embedding"], json!({
-                "object": { "const": "embedding" }, "index": count,
-                "embedding": { "anyOf": [{ "type": "array", "items": { "type": "number" } }, text] },
-            })) },
+            "data": {
+                "type": "array", "minItems": 1,
+                "items": object(&["object", "index", "embedding"], json!({
+                    "object": { "const": "embedding" }, "index": count,
+                    "embedding": { "anyOf": [
+                        { "type": "array", "items": { "type": "number" } }, text,
+                    ] },
+                })),
+            },
             "usage": usage(&["prompt_tokens", "total_tokens"]),
         })),
         "RenderRequest": object(&["messages"], json!({

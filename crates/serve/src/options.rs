@@ -361,7 +361,8 @@ impl Options {
         };
         let message = || {
             format!(
-                "`stop` has to be a text, or a list of at most {MOST_STOPS}; none has more than {LONGEST_STOP} bytes."
+                "`stop` has to be a text, or a list of at most {MOST_STOPS}; none has more than \
+                 {LONGEST_STOP} bytes."
             )
         };
         let texts = texts.filter(fits);

@@ -17,7 +17,8 @@ use crate::work::{Missing, Usage};
 /// Status of a request whose client went before its answer began, as nginx logs it.
 const GONE: u16 = 499;
 
-/// A request. Dropped, it is logged and counted: once its response has begun and its answer is over.
+/// A request. Dropped, it is logged and counted: once its response has begun and its answer is
+/// over.
 #[derive(Debug)]
 pub(crate) struct Record {
     begun: Instant,

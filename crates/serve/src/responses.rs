@@ -87,7 +87,8 @@ pub(crate) fn read(options: &mut Options, recent: &Recent) -> Result<Asked, ApiE
     for name in STORED {
         if options.take(name).is_some() {
             let message = format!(
-                "The server stores nothing, so that `{name}` names nothing. Send the whole conversation as `input`."
+                "The server stores nothing, so that `{name}` names nothing. Send the whole \
+                 conversation as `input`."
             );
             return Err(ApiError::option(name, message));
         }
@@ -142,7 +143,8 @@ fn earlier(options: &mut Options, recent: &Recent) -> Result<Vec<Message>, ApiEr
     };
     let Some(response) = recent.response(&id) else {
         let message = format!(
-            "The response `{id}` is not there any more: the server keeps recent ones, in memory, unless `store` is false. Send the whole conversation as `input`."
+            "The response `{id}` is not there any more: the server keeps recent ones, in memory, \
+             unless `store` is false. Send the whole conversation as `input`."
         );
         let error = ApiError {
             code: Some("previous_response_not_found"),
@@ -212,7 +214,8 @@ fn read_items(
             let id = item["id"].as_str().unwrap_or_default();
             item = recent.item(id).ok_or_else(|| {
                 wrong(format!(
-                    "`{place}` refers to `{id}`, which is not there any more: the server keeps recent items, in memory, unless `store` is false. Send the item itself."
+                    "`{place}` refers to `{id}`, which is not there any more: the server keeps \
+                     recent items, in memory, unless `store` is false. Send the item itself."
                 ))
                 .quoting(id)
             })?;
@@ -294,11 +297,13 @@ mod tests {
                 { "type": "reasoning", "summary": [] },
                 { "type": "message", "role": "assistant", "id": "msg_1", "status": "completed",
                   "content": [{ "type": "output_text", "text": "I'll see.", "annotations": [] }] },
-                { "type": "function_call", "call_id": "call_1", "name": "weather", "arguments": "{}" },
+                { "type": "function_call", "call_id": "call_1", "name": "weather",
+                  "arguments": "{}" },
                 { "type": "function_call_output", "call_id": "call_1", "output": "rain" },
             ],
             "store": true, "include": ["reasoning.encrypted_content"], "truncation": "disabled",
-            "reasoning": { "effort": "low" }, "text": { "format": { "type": "text" }, "verbosity": "low" },
+            "reasoning": { "effort": "low" },
+            "text": { "format": { "type": "text" }, "verbosity": "low" },
         }))
         .unwrap();
         let said: Vec<_> = chat
@@ -317,7 +322,9 @@ mod tests {
         assert_eq!(chat.messages[3].tool_call_id.as_deref(), Some("call_1"));
         let text = read_all(&json!({ "input": "Well?" })).unwrap();
         assert_eq!(text.messages, [Message::new("user", "Well?")]);
-        let schema = json!({ "type": "json_schema", "name": "b", "strict": true, "schema": { "type": "boolean" } });
+        let schema = json!({
+            "type": "json_schema", "name": "b", "strict": true, "schema": { "type": "boolean" },
+        });
         let form = read_all(&json!({ "input": "Well?", "text": { "format": schema } })).unwrap();
         assert_eq!(form.schema.as_deref(), Some(r#"{"type":"boolean"}"#));
     }

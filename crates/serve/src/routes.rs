@@ -130,7 +130,8 @@ impl FromRequest<Arc<Shared>> for Asked {
         let coding = coding.filter(|coding| !coding.eq_ignore_ascii_case("identity"));
         if let Some(coding) = coding.filter(|coding| !coding.is_empty()) {
             let message = format!(
-                "The body is compressed, as `{coding}`. Send it as it is, without `Content-Encoding`."
+                "The body is compressed, as `{coding}`. Send it as it is, without \
+                 `Content-Encoding`."
             );
             return Err(ApiError::refused(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -272,7 +273,8 @@ impl Shared {
         if task.logprobs() && common.member.is_none() && self.models.len() > 2 {
             let members = self.models[1..].join(", ");
             let message = format!(
-                "`logprobs` are of one model's tokens, and the ensemble's members share none. Ask one of them, by `model`: {members}."
+                "`logprobs` are of one model's tokens, and the ensemble's members share none. Ask \
+                 one of them, by `model`: {members}."
             );
             return Err(ApiError::option("logprobs", message));
         }

@@ -86,7 +86,8 @@ impl Ensemble {
 pub enum ServeError {
     /// A public address without a key.
     #[error(
-        "{0} can be reached from other machines, so that a key is needed: choose one with --key or CONCLAVE_KEY, or serve at 127.0.0.1"
+        "{0} can be reached from other machines, so that a key is needed: choose one with --key or \
+         CONCLAVE_KEY, or serve at 127.0.0.1"
     )]
     NoKey(String),
     /// A key that is too short or not visible ASCII.
@@ -94,7 +95,8 @@ pub enum ServeError {
     Key,
     /// An invalid origin.
     #[error(
-        "`{0}` is no origin: write it as a browser sends it, https://example.org, http://localhost:* for any port, vscode-webview://* or null"
+        "`{0}` is no origin: write it as a browser sends it, https://example.org, \
+         http://localhost:* for any port, vscode-webview://* or null"
     )]
     Origin(String),
     /// An unknown host name.

@@ -168,7 +168,8 @@ fn tool(at: usize, tool: Value) -> Result<Tool, ApiError> {
         kind => {
             let kind = kind.flatten().unwrap_or_default();
             return Err(error(format!(
-                "`tools[{at}]` is of type `{kind}`, and the members call only functions of the client. Leave it out."
+                "`tools[{at}]` is of type `{kind}`, and the members call only functions of the \
+                 client. Leave it out."
             ))
             .quoting(kind));
         }
@@ -180,7 +181,8 @@ fn tool(at: usize, tool: Value) -> Result<Tool, ApiError> {
         Some(Value::String(name)) if is_name(&name) => name,
         _ => {
             return wrong(format!(
-                "`tools[{at}]` has to have a `name` of at most {LONGEST_NAME} letters, digits and `_-.:/`."
+                "`tools[{at}]` has to have a `name` of at most {LONGEST_NAME} letters, digits and \
+                 `_-.:/`."
             ));
         }
     };
@@ -192,7 +194,8 @@ fn tool(at: usize, tool: Value) -> Result<Tool, ApiError> {
         Some(Value::Object(schema)) if !schema.is_empty() => {
             if !may_be_an_object(&schema) {
                 let message = format!(
-                    "The `parameters` of `{name}` have to be a schema of type `object`: a call has its arguments by name."
+                    "The `parameters` of `{name}` have to be a schema of type `object`: a call has \
+                     its arguments by name."
                 );
                 return Err(error(message).quoting(&name));
             }
@@ -251,7 +254,8 @@ pub(crate) fn earlier_calls(place: &str, calls: Option<Value>) -> Result<Vec<Too
             let id = call.get_mut("id").map(Value::take);
             earlier_call(id, inside.unwrap_or_default()).ok_or_else(|| {
                 let message = format!(
-                    "`{place}.tool_calls[{at}]` has to have a `function` with a `name` and `arguments`, a text or an object."
+                    "`{place}.tool_calls[{at}]` has to have a `function` with a `name` and \
+                     `arguments`, a text or an object."
                 );
                 ApiError::at(place, message)
             })
@@ -300,8 +304,10 @@ mod tests {
 
     fn two() -> Value {
         json!([
-            { "type": "function", "function": { "name": "add", "description": "Adds", "strict": true,
-                "parameters": { "type": "object", "properties": { "a": { "type": "integer" } } } } },
+            { "type": "function", "function": {
+                "name": "add", "description": "Adds", "strict": true,
+                "parameters": { "type": "object", "properties": { "a": { "type": "integer" } } },
+            } },
             { "type": "function", "name": "now" },
         ])
     }
@@ -345,7 +351,10 @@ mod tests {
                 said("add", false, true),
             ),
             (
-                json!({ "type": "allowed_tools", "mode": "required", "tools": [{ "name": "add" }, { "name": "now" }] }),
+                json!({
+                    "type": "allowed_tools", "mode": "required",
+                    "tools": [{ "name": "add" }, { "name": "now" }],
+                }),
                 said("add now", true, true),
             ),
         ] {
@@ -391,17 +400,23 @@ mod tests {
                 "schema",
             ),
             (
-                json!({ "tools": [{ "type": "function", "name": "a", "parameters": { "type": "array" } }] }),
+                json!({ "tools": [
+                    { "type": "function", "name": "a", "parameters": { "type": "array" } },
+                ] }),
                 "tools",
                 "`object`",
             ),
             (
-                json!({ "tools": [{ "type": "function", "name": "a", "parameters": { "enum": [1, 2] } }] }),
+                json!({ "tools": [
+                    { "type": "function", "name": "a", "parameters": { "enum": [1, 2] } },
+                ] }),
                 "tools",
                 "`object`",
             ),
             (
-                json!({ "tools": [{ "type": "function", "name": "a" }, { "type": "function", "name": "a" }] }),
+                json!({ "tools": [
+                    { "type": "function", "name": "a" }, { "type": "function", "name": "a" },
+                ] }),
                 "tools",
                 "two",
             ),
@@ -435,7 +450,8 @@ mod tests {
     #[test]
     fn earlier_calls_are_read_with_arguments_of_either_kind() {
         let calls = json!([
-            { "id": "call_1", "type": "function", "function": { "name": "add", "arguments": "{\"a\": 5}" } },
+            { "id": "call_1", "type": "function",
+              "function": { "name": "add", "arguments": "{\"a\": 5}" } },
             { "type": "function", "function": { "name": "now", "arguments": {} } },
         ]);
         let read = earlier_calls("messages[1]", Some(calls)).unwrap();

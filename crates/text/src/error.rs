@@ -10,7 +10,8 @@ pub enum TextError {
     Metadata(#[from] GgufError),
     /// An unsupported kind of tokenizer.
     #[error(
-        "`tokenizer.ggml.model` is \"{model}\", which is not supported; choose a model with one of: {known}"
+        "`tokenizer.ggml.model` is \"{model}\", which is not supported; \
+         choose a model with one of: {known}"
     )]
     UnknownModel {
         /// Kind in the file.
@@ -20,7 +21,8 @@ pub enum TextError {
     },
     /// An unknown pre-tokeniser. A guess would give other ids than the model was trained on.
     #[error(
-        "`tokenizer.ggml.pre` is \"{pre}\", which is not supported; choose a model with one of: {known}"
+        "`tokenizer.ggml.pre` is \"{pre}\", which is not supported; \
+         choose a model with one of: {known}"
     )]
     UnknownPre {
         /// Pre-tokeniser in the file.
@@ -46,7 +48,8 @@ pub enum TextError {
     },
     /// An unsupported kind of model, normaliser, pre-tokeniser or decoder.
     #[error(
-        "`tokenizer.json`: the {part} is of the kind \"{kind}\", which is not supported; choose a model with one of: {known}"
+        "`tokenizer.json`: the {part} is of the kind \"{kind}\", which is not supported; \
+         choose a model with one of: {known}"
     )]
     UnknownPart {
         /// Part of the file.
@@ -64,12 +67,14 @@ pub enum TextError {
     },
     /// Functions to call, for a model without a chat template.
     #[error(
-        "it has no chat template, and can't be told of tools; leave it out, or give it a template (`--template` of the tool)"
+        "it has no chat template, and can't be told of tools; leave it out, or give it a template \
+         (`--template` of the tool)"
     )]
     NoTools,
     /// The chat template is no valid Jinja, or uses an unknown filter, test or function.
     #[error(
-        "`tokenizer.chat_template`, line {line}: {reason}; the model's template cannot be used, give it another (`--template` of the tool)"
+        "`tokenizer.chat_template`, line {line}: {reason}; the model's template cannot be used, \
+         give it another (`--template` of the tool)"
     )]
     TemplateSyntax {
         /// Line of the template, from 1.
@@ -79,7 +84,8 @@ pub enum TextError {
     },
     /// The chat template failed on these messages.
     #[error(
-        "`tokenizer.chat_template`, line {line}: {reason}; try without system message, or give the model another template (`--template` of the tool)"
+        "`tokenizer.chat_template`, line {line}: {reason}; try without system message, or give the \
+         model another template (`--template` of the tool)"
     )]
     TemplateFailed {
         /// Line of the template, from 1.
@@ -95,7 +101,8 @@ pub enum TextError {
     },
     /// The chat template wrote more than any conversation needs, or ran for too long.
     #[error(
-        "the model's chat template does not come to an end within its limits; the model cannot be used"
+        "the model's chat template does not come to an end within its limits; \
+         the model cannot be used"
     )]
     TemplateEndless,
 }

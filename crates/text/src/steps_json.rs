@@ -16,8 +16,10 @@ const LONGEST_CONTENT: usize = 16;
 /// Maximum number of normalisers; the longest sequence in use has nine.
 const MOST_NORMALISERS: usize = 32;
 
-const NORMALISERS: &str = "Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Nmt, Replace, Prepend, BertNormalizer, ByteLevel";
-const PRE_TOKENISERS: &str = "Sequence, Split, ByteLevel, Metaspace, Digits, Punctuation, Whitespace, WhitespaceSplit, BertPreTokenizer, CharDelimiterSplit, UnicodeScripts, FixedLength";
+const NORMALISERS: &str = "Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Nmt, \
+    Replace, Prepend, BertNormalizer, ByteLevel";
+const PRE_TOKENISERS: &str = "Sequence, Split, ByteLevel, Metaspace, Digits, Punctuation, \
+    Whitespace, WhitespaceSplit, BertPreTokenizer, CharDelimiterSplit, UnicodeScripts, FixedLength";
 const DECODERS: &str =
     "Sequence, ByteLevel, Replace, ByteFallback, Fuse, Strip, Metaspace, BPEDecoder";
 

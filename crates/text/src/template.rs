@@ -81,8 +81,8 @@ impl ChatTemplate {
 
     /// The template of a Hugging Face folder: `chat_template.jinja`, else the one in
     /// `tokenizer_config.json`, else one elsewhere in the folder; of several the one named
-    /// "default", else the first that is not for tools. Blank ones do not count. A fallback if there
-    /// is none.
+    /// "default", else the first that is not for tools. Blank ones do not count. A fallback if
+    /// there is none.
     ///
     /// # Errors
     /// As [`ChatTemplate::from_gguf`].
@@ -298,8 +298,8 @@ impl ChatTemplate {
 
     /// Renders a conversation as [`render`](Self::render) does, with the tools that are set. A
     /// template that does not write calls as [`ToolCall::written`] does gets tools, calls and their
-    /// results as text. If it refuses the conversation, joins consecutive messages of one role, then
-    /// turns system messages into user messages.
+    /// results as text. If it refuses the conversation, joins consecutive messages of one role,
+    /// then turns system messages into user messages.
     ///
     /// # Errors
     /// The template's error for the unchanged conversation; [`TextError::NoTools`] for tools and a

@@ -1,5 +1,5 @@
-//! Functions of chat templates beyond Jinja's: `raise_exception`, `strftime_now`, `tojson`, Python's
-//! `%` and keyword arguments.
+//! Functions of chat templates beyond Jinja's: `raise_exception`, `strftime_now`, `tojson`,
+//! Python's `%` and keyword arguments.
 
 use minijinja::value::{Kwargs, Rest, StringInput, Value, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State, escape_formatter, filters, functions};
@@ -131,7 +131,8 @@ pub(crate) fn by_name(names: &[&str], args: Rest<ValueOrKwargs>) -> Result<Kwarg
     Ok(pairs.into_iter().collect())
 }
 
-/// The dictionary of `dict(…)` and `namespace(…)`: of dictionaries, lists of pairs and keywords.
+/// The dictionary of `dict(…)` and `namespace(…)`: of dictionaries, lists of pairs and
+/// keywords.
 fn dictionary(args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
     let mut pairs = Vec::new();
     for arg in args.into_values() {

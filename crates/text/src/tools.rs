@@ -1,5 +1,5 @@
-//! Functions that an answer may call, in a conversation: as templates of Hermes' and Qwen's form take
-//! them, or written into the messages in the same form for all other templates.
+//! Functions that an answer may call, in a conversation: as templates of Hermes' and Qwen's form
+//! take them, or written into the messages in the same form for all other templates.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -208,8 +208,8 @@ pub fn instructions(tools: &[Tool]) -> String {
         let _ = write!(told, "\n{}", spaced(&tool));
     }
     told.push_str(
-        "\n</tools>\n\nFor each function call, return a json object with function name and arguments \
-         within <tool_call></tool_call> XML tags:\n<tool_call>\n\
+        "\n</tools>\n\nFor each function call, return a json object with function name and \
+         arguments within <tool_call></tool_call> XML tags:\n<tool_call>\n\
          {\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call>",
     );
     told

@@ -28,7 +28,8 @@ const MOST: usize = 1 << 29;
 fn templates_that_build_without_end_are_stopped() {
     let twice = |what: &str| {
         format!(
-            "{{% set n = namespace(x='ab', l=[1]) %}}{{% for i in range(60) %}}{what}{{% endfor %}}{{{{ n.x|length }}}}"
+            "{{% set n = namespace(x='ab', l=[1]) %}}\
+             {{% for i in range(60) %}}{what}{{% endfor %}}{{{{ n.x|length }}}}"
         )
     };
     let big = |what: &str| format!("{{% set big = 'a\n ' * 100000 %}}{what}");
@@ -47,7 +48,10 @@ fn templates_that_build_without_end_are_stopped() {
         twice("{% set n.x %}{{ n.x }}{{ n.x }}{% endset %}"),
         twice("{% set n.x %}{% filter upper %}{{ n.x }}{{ n.x }}{% endfilter %}{% endset %}"),
         twice("{% macro m(x) %}{{ x }}{{ x }}{% endmacro %}{% set n.x = m(n.x) %}"),
-        twice("{% macro m() %}{{ caller() }}{{ caller() }}{% endmacro %}{% set n.x %}{% call m() %}{{ n.x }}{% endcall %}{% endset %}"),
+        twice(
+            "{% macro m() %}{{ caller() }}{{ caller() }}{% endmacro %}\
+             {% set n.x %}{% call m() %}{{ n.x }}{% endcall %}{% endset %}",
+        ),
         twice("{% set n.l = n.l + n.l %}{% set n.x = n.l|list %}"),
         twice("{% set n.l = n.l * 2 %}{% set n.x = n.l|list %}"),
         twice("{% set n.l = [n.l, n.l] %}{% set n.x = n.l|string %}"),
@@ -81,10 +85,18 @@ fn templates_that_build_without_end_are_stopped() {
         "{{ range(1)|batch(1000000000, 'x')|list|length }}".to_owned(),
         "{{ range(1)|slice(1000000000)|list|length }}".to_owned(),
         "{{ range(100000)|map('string')|map('indent', 100000)|list|length }}".to_owned(),
-        "{% set n = namespace(x=[]) %}{% for i in range(99999) %}{% set n.x = n.x + ['a' * 99999] %}{% endfor %}".to_owned(),
-        "{% set n = namespace(x=1) %}{% for i in range(99999) %}{% set n.x = [n.x] %}{% endfor %}".to_owned(),
-        "{% set n = namespace(x=1) %}{% for i in range(99999) %}{% set n.x = namespace(y=n.x) %}{% endfor %}".to_owned(),
-        "{% set n = namespace(x=1) %}{% for i in range(99999) %}{% set n.x = [n.x]|list|batch(1)|list %}{% endfor %}".to_owned(),
+        "{% set n = namespace(x=[]) %}{% for i in range(99999) %}\
+         {% set n.x = n.x + ['a' * 99999] %}{% endfor %}"
+            .to_owned(),
+        "{% set n = namespace(x=1) %}{% for i in range(99999) %}\
+         {% set n.x = [n.x] %}{% endfor %}"
+            .to_owned(),
+        "{% set n = namespace(x=1) %}{% for i in range(99999) %}\
+         {% set n.x = namespace(y=n.x) %}{% endfor %}"
+            .to_owned(),
+        "{% set n = namespace(x=1) %}{% for i in range(99999) %}\
+         {% set n.x = [n.x]|list|batch(1)|list %}{% endfor %}"
+            .to_owned(),
         "{% set n = namespace() %}{% set n.n = n %}{{ n }}".to_owned(),
         format!("{{% set x %}}{{% for i in range(99999) %}}{raw}{{% endfor %}}{{% endset %}}"),
         format!("{{{{ ({folded})|length }}}}"),

@@ -35,12 +35,18 @@ pub use method::Method;
         conclave serve --members a.gguf,b.gguf --port 8080\n  \
         conclave eval --seed 7 --count 60\n  \
         conclave models pull hf:OWNER/REPO/FILE.gguf\n\n\
-        A model is a GGUF file (of several parts any), a Hugging Face folder, `-` (a GGUF file on standard\n\
-        input), hf:OWNER/REPO/FILE.gguf, hf:OWNER/REPO (the folder), each with @REVISION if not main, or the\n\
-        address of a GGUF file. What is not here is downloaded once, checked, kept, and used offline.\n\n\
-        A member may live behind a server of OpenAI's interface (vLLM, llama.cpp, …), which then hears the\n\
-        conversation: https://HOST/v1#MODEL. Its key is the variable CONCLAVE_KEY_HOST (API_EXAMPLE_COM for\n\
-        api.example.com, LOCALHOST_8000 for localhost:8000) or a line `HOST KEY` of --keys FILE; it is neither\n\
+        A model is a GGUF file (of several parts any), a Hugging Face folder, `-` (a GGUF file on \
+        standard\n\
+        input), hf:OWNER/REPO/FILE.gguf, hf:OWNER/REPO (the folder), each with @REVISION if not \
+        main, or the\n\
+        address of a GGUF file. What is not here is downloaded once, checked, kept, and used \
+        offline.\n\n\
+        A member may live behind a server of OpenAI's interface (vLLM, llama.cpp, …), which then \
+        hears the\n\
+        conversation: https://HOST/v1#MODEL. Its key is the variable CONCLAVE_KEY_HOST \
+        (API_EXAMPLE_COM for\n\
+        api.example.com, LOCALHOST_8000 for localhost:8000) or a line `HOST KEY` of --keys FILE; \
+        it is neither\n\
         recorded nor shown. Such members take part in `chat` and `serve`."
 )]
 pub struct Cli {
@@ -50,7 +56,12 @@ pub struct Cli {
     #[arg(long, global = true, default_value = "auto", value_name = "DEVICE")]
     pub device: String,
     /// Threads of the CPU's work [default: one per core].
-    #[arg(long, global = true, value_name = "COUNT", value_parser = value_parser!(u16).range(1..=1024))]
+    #[arg(
+        long,
+        global = true,
+        value_name = "COUNT",
+        value_parser = value_parser!(u16).range(1..=1024)
+    )]
     pub threads: Option<u16>,
     /// Print exactly one JSON object on standard output.
     #[arg(long, global = true)]
@@ -90,19 +101,22 @@ pub enum Command {
     Chat(Box<Chat>),
     /// Serve the ensemble through OpenAI's interface, for its clients and everything built on them.
     ///
-    /// POST /v1/chat/completions, /v1/responses, /v1/completions, /v1/embeddings and /apply-template;
-    /// GET /v1/models, /metrics, /health and /openapi.json. The model `conclave` is the ensemble; each
-    /// member is a model under its own name, too, and then answers alone. Requests are answered one
-    /// at a time, in turns between clients. Ctrl-C finishes the current answer first.
+    /// POST /v1/chat/completions, /v1/responses, /v1/completions, /v1/embeddings and
+    /// /apply-template; GET /v1/models, /metrics, /health and /openapi.json. The model `conclave`
+    /// is the ensemble; each member is a model under its own name, too, and then answers alone.
+    /// Requests are answered one at a time, in turns between clients. Ctrl-C finishes the current
+    /// answer first.
     #[command(after_help = "Examples:\n  \
             conclave serve\n  \
             conclave serve --members a.gguf,hf:OWNER/REPO/b.gguf --port 9000 --rule leader\n  \
             CONCLAVE_KEY=... conclave serve --host 0.0.0.0\n  \
             conclave serve --origin http://localhost:5173\n\n\
             Ask it:\n  \
-            curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\\n    \
+            curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \
+            \\\n    \
             -d '{\"messages\": [{\"role\": \"user\", \"content\": \"What is 347 + 85?\"}]}'\n\n\
-            Log-probabilities of /v1/completions (`echo`, `logprobs`, `max_tokens: 0`) are those of the member\n\
+            Log-probabilities of /v1/completions (`echo`, `logprobs`, `max_tokens: 0`) are those \
+            of the member\n\
             that is asked, and of the first where `conclave` is.")]
     Serve(Box<Serve>),
     /// Print the logits of a model after given tokens.
@@ -148,7 +162,8 @@ pub enum Models {
             conclave models pull hf:OWNER/REPO/model-Q4_K_M.gguf\n  \
             conclave models pull hf:OWNER/REPO@v1.0\n  \
             conclave models pull https://example.org/model.gguf\n\n\
-            HF_TOKEN is sent to the hub for repositories that require one, and nowhere else; HF_ENDPOINT names\n\
+            HF_TOKEN is sent to the hub for repositories that require one, and nowhere else; \
+            HF_ENDPOINT names\n\
             a mirror; HTTPS_PROXY and NO_PROXY are obeyed.")]
     Pull {
         /// hf:OWNER/REPO/FILE.gguf, hf:OWNER/REPO, or an address; @REVISION for a revision other
@@ -255,7 +270,12 @@ pub struct Members {
     pub templates: Vec<String>,
     /// Seconds that a round waits for a member behind a server; a late one abstains, and leaves
     /// after three rounds in a row.
-    #[arg(long, default_value_t = 20.0, value_name = "SECONDS", value_parser = |value: &str| within(value, 0.1, 3600.0))]
+    #[arg(
+        long,
+        default_value_t = 20.0,
+        value_name = "SECONDS",
+        value_parser = |value: &str| within(value, 0.1, 3600.0)
+    )]
     pub patience: f32,
     /// Strengths of members as measured by `conclave eval --write-trust`: a JSON object of their
     /// names, each with `right` and `asked`. Without it, a member's size and whether it chats are
@@ -334,7 +354,12 @@ pub struct Bench {
     #[arg(long, default_value_t = 5, value_parser = count)]
     pub repeats: usize,
     /// Start no repeat of a measurement after so many seconds; each runs at least once.
-    #[arg(long, default_value_t = 300.0, value_name = "SECONDS", value_parser = |value: &str| within(value, 0.0, 1e6))]
+    #[arg(
+        long,
+        default_value_t = 300.0,
+        value_name = "SECONDS",
+        value_parser = |value: &str| within(value, 0.0, 1e6)
+    )]
     pub limit_seconds: f32,
     #[command(flatten)]
     pub members: Members,
@@ -546,8 +571,8 @@ pub struct Template {
 
 #[derive(Debug, Args)]
 pub struct Replay {
-    /// A recorded run: the page's download, `chat --record`'s file, or `{"members": […], "rounds":
-    /// [{"scores": [[…], …]}, …]}`; `-` for standard input.
+    /// A recorded run: the page's download, `chat --record`'s file, or
+    /// `{"members": […], "rounds": [{"scores": [[…], …]}, …]}`; `-` for standard input.
     pub file: PathBuf,
     #[command(flatten)]
     pub method: Method,

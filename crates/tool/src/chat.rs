@@ -318,7 +318,9 @@ fn server(member: &AnyMember) -> serde_json::Value {
         AnyMember::Local(_) => serde_json::Value::Null,
         AnyMember::Remote(member) => {
             let server = member.server();
-            json!({"host": server.host(), "model": server.model(), "can": server.abilities().name()})
+            json!({
+                "host": server.host(), "model": server.model(), "can": server.abilities().name(),
+            })
         }
     }
 }

@@ -88,8 +88,8 @@ impl Inspected {
             Ok(true) => writeln!(text, "template  its own"),
             Ok(false) => writeln!(
                 text,
-                "template  none: a base model, no chat template; it reads questions with examples and \
-                 answers in one paragraph"
+                "template  none: a base model, no chat template; it reads questions with examples \
+                 and answers in one paragraph"
             ),
             Err(error) => writeln!(text, "template  {error}"),
         };

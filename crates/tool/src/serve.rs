@@ -49,8 +49,8 @@ pub fn run(serve: &args::Serve, device: &Device) -> Result<(), Failure> {
     Ok(server.run(&mut members, &ensemble, shutdown_signal())?)
 }
 
-/// Logs a line a request on standard error. Lines that can't be written (a closed pipe, a full disk)
-/// are lost.
+/// Logs a line a request on standard error. Lines that can't be written (a closed pipe, a full
+/// disk) are lost.
 fn log_requests() {
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)

@@ -53,8 +53,8 @@ pub fn apply(path: &Path, members: &mut [Member]) -> Result<(), Failure> {
                 let there: Vec<&str> = measured.keys().map(String::as_str).collect();
                 return Err(Failure::Usage(format!(
                     "--trust {}: {name} {what}; it has {}, and wants \
-                    {{\"right\": …, \"asked\": …}} for each member. `conclave eval --write-trust \
-                    FILE` writes one",
+                    {{\"right\": …, \"asked\": …}} for each member. `conclave eval \
+                    --write-trust FILE` writes one",
                     path.display(),
                     if there.is_empty() {
                         "no member".to_owned()

@@ -2,11 +2,11 @@
 //! fetches it as three modules, each of one feature, so that a visit downloads what it uses:
 //!
 //! - `fused`: the engine of every visit. `web/src/worker/round.ts` drives the rounds by `Engine`,
-//!   `Member` and `Rounds`. `ModelFiles` is the page's object through which a model's files are read
-//!   by ranges.
+//!   `Member` and `Rounds`. `ModelFiles` is the page's object through which a model's files are
+//!   read by ranges.
 //! - `burn`: the open core, an `Engine` whose members run on burn.
-//! - `grammar`: the tokens that a member may draw next where an answer is to be a JSON document of a
-//!   schema.
+//! - `grammar`: the tokens that a member may draw next where an answer is to be a JSON document of
+//!   a schema.
 //!
 //! ```js
 //! const engine = await Engine.create("webgpu");
@@ -16,8 +16,8 @@
 //! ```
 
 //!
-//! Members of `fused` and `burn` are one type, `Member`; it also compiles natively, for the test that
-//! writes `web/src/protocol/generated.ts`.
+//! Members of `fused` and `burn` are one type, `Member`; it also compiles natively, for the test
+//! that writes `web/src/protocol/generated.ts`.
 
 #[cfg(all(
     target_family = "wasm",

@@ -207,9 +207,9 @@ impl Member {
         self.member.vocabulary()
     }
 
-    /// Draws up to `limit` tokens: `{text, ended, tokens, second?}`; the second draft where two tokens'
-    /// probabilities differ by less than `branch`. A `novel` draft repeats no run of six tokens of
-    /// the answer.
+    /// Draws up to `limit` tokens: `{text, ended, tokens, second?}`; the second draft where two
+    /// tokens' probabilities differ by less than `branch`. A `novel` draft repeats no run of six
+    /// tokens of the answer.
     pub async fn draft(
         &mut self,
         limit: u32,

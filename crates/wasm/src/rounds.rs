@@ -68,8 +68,8 @@ impl Rounds {
     }
 }
 
-/// The settings of the method under each rule, by its name: `{harmonic: {…}, leader: {…}, paper:
-/// {…}}`.
+/// The settings of the method under each rule, by its name:
+/// `{harmonic: {…}, leader: {…}, paper: {…}}`.
 #[wasm_bindgen]
 pub fn rules() -> Result<JsValue, Failure> {
     let rules: BTreeMap<&str, Settings> = Rule::ALL

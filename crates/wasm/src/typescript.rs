@@ -181,8 +181,9 @@ fn the_page_checks_the_settings_that_are_there() {
     let wanted = format!(
         "/**\n * The check of the method's settings, and the settings of each rule, from\n * \
         `crates/ensemble/src/settings.rs`. Written by `{HOW}`.\n */\nimport {{ exact, flag, \
-        nullable, number, oneOf }} from \"./check.ts\";\n\n/** The engine knows and checks the ranges. \
-        */\nexport const settings = exact({{\n{}}});\n\n{}",
+        nullable, number, oneOf }} from \"./check.ts\";\n\n\
+        /** The engine knows and checks the ranges. */\nexport const settings = \
+        exact({{\n{}}});\n\n{}",
         checks(&map(&all), "  "),
         presets.collect::<String>(),
     );

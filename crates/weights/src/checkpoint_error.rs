@@ -133,8 +133,8 @@ pub enum CheckpointError {
     },
     /// 8-bit floats whose scales are missing or unsupported.
     #[error(
-        "tensor `{tensor}`: its 8-bit floats {problem}; download the folder again, or choose the model in F32, F16 or \
-         BF16, or as a .gguf file"
+        "tensor `{tensor}`: its 8-bit floats {problem}; download the folder again, or choose the \
+         model in F32, F16 or BF16, or as a .gguf file"
     )]
     Scales {
         /// The tensor's name.
@@ -144,8 +144,8 @@ pub enum CheckpointError {
     },
     /// A missing tensor where the folder's weights are quantised by an unsupported method.
     #[error(
-        "tensor `{tensor}` is not there as plain numbers, the weights are quantised by {method}, which cannot be read; \
-         choose the model in F32, F16 or BF16, or as a .gguf file"
+        "tensor `{tensor}` is not there as plain numbers, the weights are quantised by {method}, \
+         which cannot be read; choose the model in F32, F16 or BF16, or as a .gguf file"
     )]
     Quantised {
         /// The tensor's name.

@@ -9,8 +9,8 @@ pub enum GgufError {
     /// `at_least` bytes from the start of the file and parse again. A file shorter than `at_least`
     /// is truncated or damaged.
     #[error(
-        "the header goes on beyond the bytes given, in {reading}: at least {at_least} bytes are needed; \
-         if the file is shorter than that it is truncated, download it again"
+        "the header goes on beyond the bytes given, in {reading}: at least {at_least} bytes are \
+         needed; if the file is shorter than that it is truncated, download it again"
     )]
     NeedMore {
         /// Bytes from the start of the file that the next attempt needs. Up to `u64::MAX` when a

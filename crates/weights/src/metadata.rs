@@ -33,7 +33,10 @@ impl Metadata {
     scalar_accessors! {
         opt_u32, u32, "an unsigned 32-bit integer", |value| value.integer()?.try_into().ok();
         opt_u64, u64, "an unsigned 64-bit integer", |value| value.integer()?.try_into().ok();
-        opt_bool, bool, "a boolean", |value| match value { Value::Bool(bool) => Some(*bool), _ => None };
+        opt_bool, bool, "a boolean", |value| match value {
+            Value::Bool(bool) => Some(*bool),
+            _ => None,
+        };
         opt_f32, f32, "a number", Value::number;
     }
 

@@ -156,8 +156,8 @@ impl ScaleLookup<'_> {
         let Some([rows, cols]) = sizes else {
             let shape: Vec<u64> = numbers.shape.iter().rev().copied().collect();
             return Err(format!(
-                "have scales of the shape {shape:?} (`{name}`), which are neither one for each of its \
-                 {rows} rows nor one for each block"
+                "have scales of the shape {shape:?} (`{name}`), which are neither one for each of \
+                 its {rows} rows nor one for each block"
             ));
         };
         Ok(Scales {

@@ -218,7 +218,8 @@ fn plan(options: &Options) -> String {
         On::Cpu => "cpu",
     };
     format!(
-        "backend={backend}&models={}&ensembles={}&drafting={}&prefixes={}&segmentTokens={}&repeats={}&limitSeconds={}&threads={}",
+        "backend={backend}&models={}&ensembles={}&drafting={}&prefixes={}\
+         &segmentTokens={}&repeats={}&limitSeconds={}&threads={}",
         options.models.join(","),
         listed(&options.ensembles),
         options.drafting.join(","),

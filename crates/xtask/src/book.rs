@@ -1,8 +1,8 @@
 //! `cargo xtask book`: the documents as one book.
 //!
 //! Chapters are read on the repository's host as well, and some have their place in its root or
-//! beside what they describe. So they stay there, and are gathered here: links between chapters lead
-//! to chapters, links to other files to the repository.
+//! beside what they describe. So they stay there, and are gathered here: links between chapters
+//! lead to chapters, links to other files to the repository.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -301,7 +301,8 @@ mod tests {
         );
         write(
             SUMMARY,
-            "[Book](README.md)\n\n- [Top](../README.md)\n- [Deep](deep/page.md)\n- [Apart](../a/b/README.md)\n",
+            "[Book](README.md)\n\n- [Top](../README.md)\n\
+             - [Deep](deep/page.md)\n- [Apart](../a/b/README.md)\n",
         );
         write(
             "docs/README.md",
@@ -331,7 +332,8 @@ mod tests {
         );
         assert_eq!(
             page("conclave.md"),
-            "[![x](a.png)](deep/page.md \"t\") [s](https://host/r/tree/main/src) `[no](no.md)` <http://a.b>\n"
+            "[![x](a.png)](deep/page.md \"t\") [s](https://host/r/tree/main/src) \
+             `[no](no.md)` <http://a.b>\n"
         );
         assert_eq!(
             page("deep/page.md"),
@@ -346,8 +348,8 @@ mod tests {
 
     #[test]
     fn anchors_are_those_of_hosts() {
-        let text =
-            "# `conclave serve`, or: a “server”\n## Two  words\n## One\n## One\n```\n# no\n```\n";
+        let text = "# `conclave serve`, or: a “server”\n## Two  words\n\
+            ## One\n## One\n```\n# no\n```\n";
         let expected = ["conclave-serve-or-a-server", "one", "one-1", "two--words"];
         assert!(
             anchors(text).iter().eq(expected.iter()),

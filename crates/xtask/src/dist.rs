@@ -179,7 +179,8 @@ fn sizes(folder: &Path) -> Result<()> {
         rows.push(['total', ...[1, 2, 3].map(i => rows.reduce((sum, row) => sum + row[i], 0))]);
         const kb = n => (n / 1000).toFixed(1).padStart(10);
         const width = Math.max(...rows.map(row => row[0].length));
-        console.log('kB'.padEnd(width) + ['raw', 'gzip', 'brotli'].map(s => s.padStart(10)).join(''));
+        console.log('kB'.padEnd(width) + \
+        ['raw', 'gzip', 'brotli'].map(s => s.padStart(10)).join(''));
         for (const [name, ...row] of rows) console.log(name.padEnd(width) + row.map(kb).join(''));";
     print!(
         "\n{}",

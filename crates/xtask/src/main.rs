@@ -186,7 +186,8 @@ Example: cargo xtask parity --family gemma3,phi3 --format hf-f32,q4_k_m --device
     #[command(after_help = "\
 Example: cargo xtask bench --models SmolLM2-135M:Q8_0 --on cpu --peer --prefixes 128,1024
          cargo xtask bench --browser --models bundled,SmolLM2-135M:Q4_0 --prefixes 128,1024
-         cargo xtask bench --browser --peer --models tiny:Q4_0 --ensembles 3 --turns 2 --report tiny.json")]
+         cargo xtask bench --browser --peer --models tiny:Q4_0 --ensembles 3 --turns 2 \
+         --report tiny.json")]
     Bench(bench::Options),
 }
 

@@ -27,7 +27,8 @@ pub struct Options {
     family: Vec<String>,
 
     /// Only these formats: hf-f32, hf-bf16, hf-shards, hf-spelling-4 (folders), hf-f32:q8_0 and
-    /// hf-f32:q4_0 (quantised while loading), and GGUF files by kind: f32, q8_0, q4_k_m, iq4_xs, …
+    /// hf-f32:q4_0 (quantised while loading), and GGUF files by kind: f32, q8_0, q4_k_m,
+    /// iq4_xs, …
     #[arg(long, value_delimiter = ',', value_name = "FORMATS")]
     format: Vec<String>,
 

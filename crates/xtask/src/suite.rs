@@ -73,8 +73,8 @@ pub enum Part {
     Real,
     /// Tests of minutes, which a whole run leaves out. The server: the AI SDK, LangChain and llm
     /// against it, requests generated from its OpenAPI document, 64 clients at once for ten minutes
-    /// (CONCLAVE_SOAK seconds) and of a chain of two; and the page: long use, and kernels measured at
-    /// each visit
+    /// (CONCLAVE_SOAK seconds) and of a chain of two; and the page: long use, and kernels measured
+    /// at each visit
     Long,
 }
 

@@ -98,8 +98,8 @@ impl Toolchain {
             let (major, minor) = workspace.rust;
             anyhow::anyhow!(
                 "no Rust that builds for {TARGET}: `rustup target add {TARGET}` fails, and the \
-                 distribution has no Rust {major}.{minor} or newer with its library source and an LLD \
-                 (Debian: {})",
+                 distribution has no Rust {major}.{minor} or newer with its library source and an \
+                 LLD (Debian: {})",
                 DISTRIBUTION_PACKAGES.join(" ")
             )
         })

@@ -39,8 +39,8 @@ fn fault(title: &str) -> Option<&'static str> {
     None
 }
 
-/// Titles since [`BEFORE`], newest first; none where the history does not reach it: a shallow checkout
-/// or a copy made as one commit has no titles of ours.
+/// Titles since [`BEFORE`], newest first; none where the history does not reach it: a shallow
+/// checkout or a copy made as one commit has no titles of ours.
 fn since(titles: &[String]) -> &[String] {
     match titles.iter().position(|title| title == BEFORE) {
         Some(place) => &titles[..place],

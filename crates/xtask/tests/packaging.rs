@@ -1,5 +1,5 @@
-//! Checks that crates can be published: what their manifests say, their READMEs, their versions, and
-//! that each packed crate has every file that it includes.
+//! Checks that crates can be published: what their manifests say, their READMEs, their versions,
+//! and that each packed crate has every file that it includes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -194,7 +194,10 @@ fn noise_never_wins() {
             };
             let run: Run = serde_json::from_value(serde_json::json!({
                 "members": ["Qwen2", "Mistral", "GLM-4", "noise"],
-                "rounds": rounds.iter().map(|r| serde_json::json!({ "scores": r })).collect::<Vec<_>>(),
+                "rounds": rounds
+                    .iter()
+                    .map(|r| serde_json::json!({ "scores": r }))
+                    .collect::<Vec<_>>(),
             }))
             .unwrap();
             let replayed = replay(&run, &settings).unwrap();

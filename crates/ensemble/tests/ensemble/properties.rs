@@ -200,7 +200,11 @@ fn clear(totals: &[f64]) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 512,
+        failure_persistence: None,
+        ..Default::default()
+    })]
 
     #[test]
     fn rows_totals_and_weights_sum_to_one_through_a_whole_query(
@@ -447,7 +451,8 @@ proptest! {
 
     #[test]
     fn accepted_segments_joined_are_the_text_shown(
-        script in "(\\PC|[ \n]|[a-z]{1,7} |[\u{e00}-\u{e4f}]|[\u{4e00}-\u{4eff}]|👩\u{200d}👧|e\u{301}){0,60}",
+        script in "(\\PC|[ \n]|[a-z]{1,7} |[\u{e00}-\u{e4f}]|[\u{4e00}-\u{4eff}]\
+            |👩\u{200d}👧|e\u{301}){0,60}",
         lengths in vec(1_usize..14, 1..8),
     ) {
         // A drafter that knows the answer and continues after the accepted text, by so many

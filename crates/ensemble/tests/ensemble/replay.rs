@@ -24,7 +24,8 @@ fn one_round_by_hand() {
         serde_json::to_value(&replayed).unwrap(),
         json!({"rounds": [{
             "normalised": [[0.25, 0.75], [0.75, 0.25]], "totals": [0.5, 0.5], "winner": 0,
-            "counts": [1, 1], "weights": [0.5, 0.5], "active": [0, 1], "drafters": [0, 1], "exited": [],
+            "counts": [1, 1], "weights": [0.5, 0.5], "active": [0, 1], "drafters": [0, 1],
+            "exited": [],
         }]})
     );
 }
@@ -101,7 +102,10 @@ fn the_pages_download_is_a_recorded_run() {
 #[test]
 fn scores_that_were_not_recorded_are_missed_only_where_needed() {
     let value = json!({"members": ["a", "b"], "rounds": [
-        {"scores": [[{"meanLogit": 1.0}, {"meanLogit": 1.0}], [{"meanLogit": 1.0}, {"meanLogit": 2.0}]]},
+        {"scores": [
+            [{"meanLogit": 1.0}, {"meanLogit": 1.0}],
+            [{"meanLogit": 1.0}, {"meanLogit": 2.0}],
+        ]},
     ]});
     assert!(play(value.clone()).is_ok());
     let settings = Settings {
@@ -142,7 +146,9 @@ fn hostile_runs_are_refused_by_name() {
         ),
         (json!({"members": members(2), "rounds": [{}]}), "round 1"),
         (
-            json!({"members": members(2), "rounds": [{"scores": square(2)}, {"scores": square(3)}]}),
+            json!({
+                "members": members(2), "rounds": [{"scores": square(2)}, {"scores": square(3)}],
+            }),
             "round 2",
         ),
         (
@@ -284,7 +290,11 @@ fn hostile() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 2000,
+        failure_persistence: None,
+        ..Default::default()
+    })]
 
     #[test]
     fn nothing_in_a_run_makes_it_panic(

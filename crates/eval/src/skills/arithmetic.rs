@@ -122,7 +122,8 @@ mod tests {
     fn borrows_are_spoken() {
         assert_eq!(
             subtract_working(402, 138),
-            "Subtract ones 12-8=4, borrow 1; tens 10-3-1=6, borrow 1; hundreds 4-1-1=2. Answer: 264."
+            "Subtract ones 12-8=4, borrow 1; tens 10-3-1=6, borrow 1; hundreds 4-1-1=2. \
+             Answer: 264."
         );
     }
 }

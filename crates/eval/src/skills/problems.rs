@@ -23,9 +23,16 @@ fn give_and_take(chance: &mut Chance) -> (String, String) {
         &[
             "{a} has {c} {b}. {a} buys {d} more and gives {e} away. How many {b} are left?",
             "{a} had {c} {b}, found {d} more and lost {e}. How many {b} does {a} have now?",
-            "There were {c} {b} in a box. {a} put in {d} more and took out {e}. How many {b} are in the box?",
+            "There were {c} {b} in a box. {a} put in {d} more and took out {e}. How many {b} are \
+             in the box?",
         ],
-        &[name, thing, &start.to_string(), &more.to_string(), &less.to_string()],
+        &[
+            name,
+            thing,
+            &start.to_string(),
+            &more.to_string(),
+            &less.to_string(),
+        ],
     );
     let sum = start + more;
     (
@@ -50,9 +57,16 @@ fn boxes(chance: &mut Chance) -> (String, String) {
         &[
             "{a} has {c} boxes with {d} {b} in each and {e} loose {b}. How many {b} does {a} have?",
             "A shop has {c} bags of {d} {b} and {e} single {b}. How many {b} is that in all?",
-            "{a} packs {c} bags with {d} {b} each, and {e} {b} are left over. How many {b} were there?",
+            "{a} packs {c} bags with {d} {b} each, and {e} {b} are left over. How many {b} were \
+             there?",
         ],
-        &[name, thing, &count.to_string(), &each.to_string(), &extra.to_string()],
+        &[
+            name,
+            thing,
+            &count.to_string(),
+            &each.to_string(),
+            &extra.to_string(),
+        ],
     );
     let product = count * each;
     (
@@ -77,11 +91,19 @@ fn change(chance: &mut Chance) -> (String, String) {
     let thing = chance.pick(&THINGS);
     let text = chance.say(
         &[
-            "{a} buys {c} {b} for {d} coins each and pays with {e} coins. How many coins does {a} get back?",
+            "{a} buys {c} {b} for {d} coins each and pays with {e} coins. How many coins does {a} \
+             get back?",
             "{a} had {e} coins and bought {c} {b} at {d} coins each. How many coins are left?",
-            "One of the {b} costs {d} coins. {a} takes {c} and pays {e} coins. How much change is there?",
+            "One of the {b} costs {d} coins. {a} takes {c} and pays {e} coins. How much change is \
+             there?",
         ],
-        &[name, thing, &count.to_string(), &price.to_string(), &paid.to_string()],
+        &[
+            name,
+            thing,
+            &count.to_string(),
+            &price.to_string(),
+            &paid.to_string(),
+        ],
     );
     (
         text,
@@ -101,8 +123,10 @@ fn share(chance: &mut Chance) -> (String, String) {
     let thing = chance.pick(&THINGS);
     let text = chance.say(
         &[
-            "{a} shares {c} {b} equally among {d} friends. How many does each friend get, and how many are left?",
-            "{c} {b} are split evenly between {d} children. How many does each get and how many are left over?",
+            "{a} shares {c} {b} equally among {d} friends. How many does each friend get, and how \
+             many are left?",
+            "{c} {b} are split evenly between {d} children. How many does each get and how many \
+             are left over?",
         ],
         &[name, thing, &total.to_string(), &friends.to_string()],
     );
@@ -110,7 +134,8 @@ fn share(chance: &mut Chance) -> (String, String) {
     (
         text,
         format!(
-            "{friends}x{each}={product}, {total}-{product}={rest}. Answer: {each} each, {rest} left."
+            "{friends}x{each}={product}, {total}-{product}={rest}. \
+             Answer: {each} each, {rest} left."
         ),
     )
 }
@@ -124,12 +149,14 @@ fn together(chance: &mut Chance) -> (String, String) {
     let phrasings: &[&str] = if more {
         &[
             "{a} has {d} {c} and {b} has {e} more than {a}. How many {c} do they have together?",
-            "{a} collected {d} {c}. {b} collected {e} more than that. How many {c} did both collect?",
+            "{a} collected {d} {c}. {b} collected {e} more than that. How many {c} did both \
+             collect?",
         ]
     } else {
         &[
             "{a} has {d} {c} and {b} has {e} fewer than {a}. How many {c} do they have together?",
-            "{a} collected {d} {c}. {b} collected {e} fewer than that. How many {c} did both collect?",
+            "{a} collected {d} {c}. {b} collected {e} fewer than that. How many {c} did both \
+             collect?",
         ]
     };
     let text = chance.say(
@@ -168,7 +195,8 @@ fn journey(chance: &mut Chance) -> (String, String) {
     (
         text,
         format!(
-            "{minutes}+{length}={sum}, {sum}-{}={rest}, {start}+{hours}={}. Answer: {end}:{rest:02}.",
+            "{minutes}+{length}={sum}, {sum}-{}={rest}, {start}+{hours}={}. \
+             Answer: {end}:{rest:02}.",
             hours * 60,
             start + hours
         ),

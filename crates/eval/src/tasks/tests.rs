@@ -121,7 +121,8 @@ fn an_open_task_has_no_right_answer() {
 
 #[test]
 fn ids_are_given_or_the_lines() {
-    let text = "\u{feff}{\"question\": \"a\", \"answer\": \"b\"}\r\n\n{\"id\": 7, \"question\": \"c\", \"answer\": \"d\"}\n";
+    let text = "\u{feff}{\"question\": \"a\", \"answer\": \"b\"}\r\n\n\
+        {\"id\": 7, \"question\": \"c\", \"answer\": \"d\"}\n";
     let tasks = parse(Path::new("f"), text).unwrap();
     let ids: Vec<&str> = tasks.iter().map(|task| task.id.as_str()).collect();
     assert_eq!(ids, ["1", "7"]);

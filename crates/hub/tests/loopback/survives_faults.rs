@@ -428,7 +428,10 @@ fn a_disk_without_room_is_told_before_a_byte_is_fetched() {
         use std::io::{Read, Write};
         let mut line = listener.accept().unwrap().0;
         let _ = line.read(&mut [0; 4096]);
-        let _ = line.write_all(b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-0/9000000000000\r\nContent-Length: 1\r\n\r\nx");
+        let _ = line.write_all(
+            b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-0/9000000000000\r\n\
+              Content-Length: 1\r\n\r\nx",
+        );
         let _ = line.read(&mut [0; 4096]);
     });
     let error = hub

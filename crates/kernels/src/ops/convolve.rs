@@ -79,10 +79,10 @@ pub struct Taps<'a> {
     pub bias: Option<&'a Buffer>,
 }
 
-/// Writes C · (conv(B · x) + bias) for B, C and x in `bcx` `[tokens, 3, width]` to `out` `[tokens,
-/// width]`: a token sees B · x of itself and of the tokens before it that are visible by `places`.
-/// B · x of each goes to its row of `cache`, in the format of [`Channels`]; a row past the capacity
-/// is not written. The rows of `places` are consecutive.
+/// Writes C · (conv(B · x) + bias) for B, C and x in `bcx` `[tokens, 3, width]` to `out`
+/// `[tokens, width]`: a token sees B · x of itself and of the tokens before it that are visible by
+/// `places`. B · x of each goes to its row of `cache`, in the format of [`Channels`]; a row past
+/// the capacity is not written. The rows of `places` are consecutive.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for widths that do not fit and buffers too small.

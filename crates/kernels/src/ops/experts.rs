@@ -99,8 +99,8 @@ pub struct Chosen<'a> {
     pub groups: Option<&'a Buffer>,
 }
 
-/// `out = x · Wᵀ` for each choice of a token, with the chosen expert's rows: x `[m, k]`, or a row
-/// for each choice `[m, used, k]`; W all experts' matrices stacked, `[count · n, k]`; out `[m,
+/// `out = x · Wᵀ` for each choice of a token, with the chosen expert's rows: x `[m, k]`, or a
+/// row for each choice `[m, used, k]`; W all experts' matrices stacked, `[count · n, k]`; out `[m,
 /// used, n]`.
 ///
 /// # Errors

@@ -194,9 +194,9 @@ impl ProductKernel {
     }
 }
 
-/// `out = norm(x) · Wᵀ + bias`, gated or added: x `[m, k]`; W the given matrices `[nᵢ, k]` stacked,
-/// n rows together, a dispatch each (several only where their formats differ); out `[m, n]`, or
-/// `[m, n / 2]` if gated.
+/// `out = norm(x) · Wᵀ + bias`, gated or added: x `[m, k]`; W the given matrices `[nᵢ, k]`
+/// stacked, n rows together, a dispatch each (several only where their formats differ); out
+/// `[m, n]`, or `[m, n / 2]` if gated.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for buffers too small, matrices of different widths, and a gated product of

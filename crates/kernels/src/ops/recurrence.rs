@@ -141,8 +141,8 @@ impl Recurrence {
         self.channels() + self.values() + gates * self.value_heads
     }
 
-    /// Numbers of a state: the convolution's last inputs `[taps − 1, channels]`, then `[key_width,
-    /// value_width]` for each value head.
+    /// Numbers of a state: the convolution's last inputs `[taps − 1, channels]`, then
+    /// `[key_width, value_width]` for each value head.
     pub fn state(&self) -> usize {
         (self.taps - 1) * self.channels() + self.values() * self.key_width
     }

@@ -94,9 +94,9 @@ pub struct DrawBuffers<'a> {
 /// one. (Before the first draw, `place` is that of the last token seen.) From step `steps` on,
 /// nothing happens.
 ///
-/// Ties go to the lowest id. Logits that differ by less than 2⁻¹⁵ of a halving of the probability
-/// are ties too; a token 2⁻³² as probable as the best is never drawn. The draw is exact: the same
-/// on every adapter, and in [`sample_cpu`]. (A softcap's tanh is not.)
+/// Ties go to the lowest id. Logits that differ by less than 2⁻¹⁵ of a halving of the
+/// probability are ties too; a token 2⁻³² as probable as the best is never drawn. The draw is
+/// exact: the same on every adapter, and in [`sample_cpu`]. (A softcap's tanh is not.)
 ///
 /// # Errors
 /// [`GpuError::Shape`] for a vocabulary of 2²⁰ tokens or more, and buffers too small.

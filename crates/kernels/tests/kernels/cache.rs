@@ -74,7 +74,13 @@ proptest! {
         norm in 0_usize..4, of_values: bool, row in 0_usize..3, exact: bool,
     ) {
         let mut numbers = Numbers(seed);
-        let heads = Heads { heads: kv_heads * group, kv_heads, width: 4 * quads, capacity: 50, exact };
+        let heads = Heads {
+            heads: kv_heads * group,
+            kv_heads,
+            width: 4 * quads,
+            capacity: 50,
+            exact,
+        };
         let rotary = 2 * half_rotary.min(2 * quads);
         let frequencies: Vec<f32> =
             (0..rotary / 2).map(|i| 10_000_f32.powf(-2.0 * i as f32 / rotary as f32)).collect();
@@ -87,7 +93,12 @@ proptest! {
             rows.swap(i, numbers.below(i + 1));
         }
         let places: Vec<Place> = (0..tokens)
-            .map(|i| Place { position: numbers.below(320) as u32, row: rows[i], start: 0, prefix: 0 })
+            .map(|i| Place {
+                position: numbers.below(320) as u32,
+                row: rows[i],
+                start: 0,
+                prefix: 0,
+            })
             .collect();
         let over = [NormOf::Head, NormOf::AllHeads, NormOf::RotatedHead][norm.saturating_sub(1)];
         let projected = [Projected::All, Projected::Queries, Projected::Gated][row];
@@ -102,11 +113,21 @@ proptest! {
         };
         let qkv = numbers.many(tokens * wide);
         let of_heads = HeadNorm { epsilon: 1e-6, over, values: of_values };
-        let of = |count: usize| if over == NormOf::AllHeads { count * heads.width } else { heads.width };
+        let of = |count: usize| {
+            if over == NormOf::AllHeads {
+                count * heads.width
+            } else {
+                heads.width
+            }
+        };
         let (q_norm, k_norm) = (numbers.many(of(heads.heads)), numbers.many(of(kv_heads)));
         let (gpu_q_norm, gpu_k_norm) = (upload(&q_norm), upload(&k_norm));
         let (mut keys, mut values) = (cache(&mut numbers, heads), cache(&mut numbers, heads));
-        let (q, gpu_keys, gpu_values) = (marked(tokens * heads.heads * heads.width), upload(&keys), upload(&values));
+        let (q, gpu_keys, gpu_values) = (
+            marked(tokens * heads.heads * heads.width),
+            upload(&keys),
+            upload(&values),
+        );
         append(
             gpu(), &upload(&qkv), tokens, projected,
             (norm > 0).then_some(QkNorm { query: &gpu_q_norm, key: &gpu_k_norm, of: of_heads }),
@@ -137,10 +158,16 @@ proptest! {
     /// candidate: the basis of verifying in line.
     #[test]
     fn one_pass_in_line_equals_plain_passes(
-        seed: u64, lengths in prop::collection::vec(1_u32..=24, 2..=8), prefix in 1_u32..=1000,
-        kv_heads in 1_usize..3, group in 1_usize..6,
-        quads in prop_oneof![1_usize..=24, 33_usize..=64, 65_usize..=128], chunks in 1_usize..=9,
-        window in prop::option::of(1_u32..300), softcap in prop::option::of(5.0_f32..50.0), exact: bool,
+        seed: u64,
+        lengths in prop::collection::vec(1_u32..=24, 2..=8),
+        prefix in 1_u32..=1000,
+        kv_heads in 1_usize..3,
+        group in 1_usize..6,
+        quads in prop_oneof![1_usize..=24, 33_usize..=64, 65_usize..=128],
+        chunks in 1_usize..=9,
+        window in prop::option::of(1_u32..300),
+        softcap in prop::option::of(5.0_f32..50.0),
+        exact: bool,
     ) {
         let mut numbers = Numbers(seed);
         let places = places_in_line(prefix, &lengths);
@@ -179,10 +206,22 @@ proptest! {
         seed: u64, quads in 1_usize..50, src in 0_u32..45, dst in 0_u32..45, count in 0_u32..60,
     ) {
         let mut numbers = Numbers(seed);
-        let heads = Heads { heads: 3, kv_heads: 3, width: 4 * quads, capacity: 40, exact: count % 2 == 0 };
+        let heads = Heads {
+            heads: 3,
+            kv_heads: 3,
+            width: 4 * quads,
+            capacity: 40,
+            exact: count % 2 == 0,
+        };
         let (mut keys, mut values) = (cache(&mut numbers, heads), cache(&mut numbers, heads));
         let (gpu_keys, gpu_values) = (upload(&keys), upload(&values));
-        keep_rows(gpu(), &upload(&[src, dst, count]), heads, Caches::Pair([&gpu_keys, &gpu_values])).unwrap();
+        keep_rows(
+            gpu(),
+            &upload(&[src, dst, count]),
+            heads,
+            Caches::Pair([&gpu_keys, &gpu_values]),
+        )
+        .unwrap();
         keep_rows_cpu(&mut keys, heads.row_words(), [src, dst, count]);
         keep_rows_cpu(&mut values, heads.row_words(), [src, dst, count]);
         prop_assert_eq!(read_words(&[&gpu_keys, &gpu_values]), vec![keys, values.clone()]);
@@ -213,8 +252,17 @@ proptest! {
             let (gpu_cache, out) = (upload(cache), marked(places.len() * width));
             let (weight, bias) = (upload(&weight), bias.map(upload));
             let taps = Taps { weight: &weight, count, bias: bias.as_ref() };
-            convolve(gpu(), &upload(bcx), places.len(), taps, &upload(places), channels, &gpu_cache, &out)
-                .unwrap();
+            convolve(
+                gpu(),
+                &upload(bcx),
+                places.len(),
+                taps,
+                &upload(places),
+                channels,
+                &gpu_cache,
+                &out,
+            )
+            .unwrap();
             (read(&[&out]).remove(0), read_words(&[&gpu_cache]).remove(0))
         };
         let before = cache.clone();

@@ -20,7 +20,13 @@ proptest! {
         let matrix = matrix(format, [vocabulary, cols], &data, rows_a_part);
         // Some ids lie past the vocabulary.
         let ids: Vec<u32> = (0..tokens)
-            .map(|i| if i % 7 == 3 { u32::MAX - i as u32 } else { numbers.below(vocabulary + 2) as u32 })
+            .map(|i| {
+                if i % 7 == 3 {
+                    u32::MAX - i as u32
+                } else {
+                    numbers.below(vocabulary + 2) as u32
+                }
+            })
             .collect();
         let out = marked(tokens * cols);
         embed(gpu(), &upload(&ids), tokens, &matrix, 1.5, &out).unwrap();

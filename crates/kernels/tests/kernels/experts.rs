@@ -21,7 +21,12 @@ proptest! {
 
     #[test]
     fn routes_equal_their_twin(
-        seed: u64, tokens in 1_usize..20, count in 1_usize..140, used in 1_usize..12, sigmoid: bool, biased: bool,
+        seed: u64,
+        tokens in 1_usize..20,
+        count in 1_usize..140,
+        used in 1_usize..12,
+        sigmoid: bool,
+        biased: bool,
     ) {
         let of = ExpertCounts { count, used: used.min(count) };
         let mut numbers = Numbers(seed);
@@ -40,7 +45,16 @@ proptest! {
         let [chosen, scores] = [marked(tokens * of.used + 4), marked(tokens * of.used + 4)];
         let rows = Rows { count: tokens, counts: &upload(&[tokens as u32]) };
         let out = [&chosen, &scores];
-        route(gpu(), &upload(&logits), rows, of, sigmoid, biased.then_some(&gpu_bias), out).unwrap();
+        route(
+            gpu(),
+            &upload(&logits),
+            rows,
+            of,
+            sigmoid,
+            biased.then_some(&gpu_bias),
+            out,
+        )
+        .unwrap();
         let (wanted, wanted_scores) = route_cpu(&logits, of, sigmoid, bias);
         prop_assert_eq!(&words(&chosen)[..tokens * of.used], &wanted[..]);
         prop_assert_eq!(&read(&[&chosen])[0][tokens * of.used..], &[MARK; 4]);
@@ -66,8 +80,16 @@ proptest! {
     /// In parts that end within an expert, and one by one as in groups.
     #[test]
     fn products_of_experts_equal_their_twin(
-        seed: u64, format in 0..Format::ALL.len(), tokens in 1_usize..14, count in 1_usize..7, used in 1_usize..4,
-        n in 1_usize..40, blocks in 1_usize..8, rows_a_part in 1_usize..90, of_choices: bool, grouped: bool,
+        seed: u64,
+        format in 0..Format::ALL.len(),
+        tokens in 1_usize..14,
+        count in 1_usize..7,
+        used in 1_usize..4,
+        n in 1_usize..40,
+        blocks in 1_usize..8,
+        rows_a_part in 1_usize..90,
+        of_choices: bool,
+        grouped: bool,
     ) {
         let (format, of) = (Format::ALL[format], ExpertCounts { count, used: used.min(count) });
         let k = blocks * format.block();
@@ -93,7 +115,12 @@ proptest! {
 
     #[test]
     fn joined_experts_equal_their_twin(
-        seed: u64, tokens in 1_usize..20, used in 1_usize..9, quads in 1_usize..80, adds: bool, normalised: bool,
+        seed: u64,
+        tokens in 1_usize..20,
+        used in 1_usize..9,
+        quads in 1_usize..80,
+        adds: bool,
+        normalised: bool,
     ) {
         let of = Joined {
             used, width: 4 * quads, adds, normalised: normalised.then_some(1e-6), scale: 1.25,

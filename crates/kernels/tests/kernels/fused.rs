@@ -107,9 +107,17 @@ proptest! {
 
     #[test]
     fn products_equal_their_twin(
-        seed: u64, kernel in 0..ProductKernel::ALL.len(), format in 0..Format::ALL.len(), m in 1_usize..75,
-        stack in prop::collection::vec(1_usize..70, 1..4), blocks in 1_usize..20,
-        rows_a_part in 1_usize..80, norm: bool, bias: bool, gate in 0..4_usize, adds: bool,
+        seed: u64,
+        kernel in 0..ProductKernel::ALL.len(),
+        format in 0..Format::ALL.len(),
+        m in 1_usize..75,
+        stack in prop::collection::vec(1_usize..70, 1..4),
+        blocks in 1_usize..20,
+        rows_a_part in 1_usize..80,
+        norm: bool,
+        bias: bool,
+        gate in 0..4_usize,
+        adds: bool,
     ) {
         let format = Format::ALL[format];
         let k = blocks * format.block();
@@ -246,9 +254,19 @@ proptest! {
         for (i, expected) in expected.iter().enumerate() {
             let [logit, sum] = *expected;
             for found in [found[0][2 * i], found[1][i]] {
-                prop_assert!(found == logit || (found - logit).abs() <= size, "{} for {}", found, logit);
+                prop_assert!(
+                    found == logit || (found - logit).abs() <= size,
+                    "{} for {}",
+                    found,
+                    logit
+                );
             }
-            prop_assert!((found[0][2 * i + 1] - sum).abs() <= size, "{} for {}", found[0][2 * i + 1], sum);
+            prop_assert!(
+                (found[0][2 * i + 1] - sum).abs() <= size,
+                "{} for {}",
+                found[0][2 * i + 1],
+                sum
+            );
         }
         prop_assert_eq!(&found[0][2 * m..], &[MARK; 2]);
         prop_assert_eq!(&found[1][m..], &[MARK; 2]);
@@ -258,14 +276,28 @@ proptest! {
     fn norms_behind_products_equal_their_twins(seed: u64, m in 1_usize..40, quads in 1_usize..300) {
         let mut numbers = Numbers(seed);
         let width = 4 * quads;
-        let (x, weight, before) = (numbers.many(m * width), numbers.many(width), numbers.many(m * width));
+        let (x, weight, before) = (
+            numbers.many(m * width),
+            numbers.many(width),
+            numbers.many(m * width),
+        );
         let picks: Vec<u32> = (0..m).map(|_| numbers.below(m + 1) as u32).collect();
         let (gpu_x, gpu_weight) = (upload(&x), upload(&weight));
         let rows = Rows { count: m, counts: &upload(&[m as u32]) };
         let (sum, picked) = (upload(&[&before[..], &[MARK; 4]].concat()), marked(m * width + 4));
         let norm = PostNorm { weight: &gpu_weight, epsilon: 1e-6, width, each: 1, scale: None };
         norm_add(gpu(), &gpu_x, rows, norm, &sum).unwrap();
-        pick_norm(gpu(), &gpu_x, [m, width], &upload(&picks), rows, &gpu_weight, 1e-6, &picked).unwrap();
+        pick_norm(
+            gpu(),
+            &gpu_x,
+            [m, width],
+            &upload(&picks),
+            rows,
+            &gpu_weight,
+            1e-6,
+            &picked,
+        )
+        .unwrap();
         // All rows belong to one count.
         let (rows, each) = (Rows { count: 1, counts: &upload(&[1_u32]) }, m);
         let scaled = upload(&[&before[..], &[MARK; 4]].concat());
@@ -273,7 +305,11 @@ proptest! {
         norm_add(gpu(), &gpu_x, rows, norm, &scaled).unwrap();
         let found = read(&[&sum, &picked, &scaled]);
         assert_close(&found[0][..m * width], &norm_add_cpu(&x, &weight, 1e-6, 1.0, &before), 1e-5);
-        assert_close(&found[2][..m * width], &norm_add_cpu(&x, &weight, 1e-6, -0.25, &before), 1e-5);
+        assert_close(
+            &found[2][..m * width],
+            &norm_add_cpu(&x, &weight, 1e-6, -0.25, &before),
+            1e-5,
+        );
         prop_assert_eq!(&found[2][m * width..], &[MARK; 4]);
         assert_close(&found[1][..m * width], &pick_norm_cpu(&x, &picks, &weight, 1e-6), 1e-5);
         prop_assert_eq!(&found[0][m * width..], &[MARK; 4]);

@@ -54,7 +54,8 @@ fn check(seed: u64, case: &Case) {
             let off = (f64::from(found[i * n + j]) - expected).abs();
             assert!(
                 off <= 1e-5 * (size + 1.0),
-                "{format:?} [{m}, {k}] x [{n}, {k}], row {i}, column {j}: off by {off}, terms {size}"
+                "{format:?} [{m}, {k}] x [{n}, {k}], row {i}, column {j}: off by {off}, \
+                 terms {size}"
             );
         }
     }
@@ -65,8 +66,14 @@ proptest! {
 
     #[test]
     fn products_equal_f64(
-        seed: u64, format in 0..Format::ALL.len(), m in 1_usize..40, n in 1_usize..70, blocks in 1_usize..40,
-        rows_a_part in 1_usize..80, bias: bool, adds: bool,
+        seed: u64,
+        format in 0..Format::ALL.len(),
+        m in 1_usize..40,
+        n in 1_usize..70,
+        blocks in 1_usize..40,
+        rows_a_part in 1_usize..80,
+        bias: bool,
+        adds: bool,
     ) {
         let format = Format::ALL[format];
         let k = blocks * format.block();

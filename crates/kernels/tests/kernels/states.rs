@@ -18,7 +18,14 @@ proptest! {
         let slots = 2 * lengths.len();
         let rule = if delta { RecurrentRule::Delta } else { RecurrentRule::StateSpace };
         let of = Recurrence {
-            rule, key_heads, value_heads: key_heads * group, key_width, value_width, taps, tiled, slots,
+            rule,
+            key_heads,
+            value_heads: key_heads * group,
+            key_width,
+            value_width,
+            taps,
+            tiled,
+            slots,
         };
         // Each from its own slot, or the beginning, to another, or the same.
         let mut first = 0;
@@ -54,8 +61,16 @@ proptest! {
         let (gpu_bias, gpu_rate, gpu_skip) = (upload(&bias), upload(&rate), upload(&skip));
         let heads = RecurrentHeads { bias: &gpu_bias, rate: &gpu_rate, skip: Some(&gpu_skip) };
         recurrence_rule(
-            gpu(), &gpu_projected, tokens, of, (&upload(&runs), runs.len()), heads, &gpu_states, &mixed,
-        ).unwrap();
+            gpu(),
+            &gpu_projected,
+            tokens,
+            of,
+            (&upload(&runs), runs.len()),
+            heads,
+            &gpu_states,
+            &mixed,
+        )
+        .unwrap();
         let heads = RecurrentHeads { bias: &bias[..], rate: &rate[..], skip: Some(&skip[..]) };
         recurrence_rule_cpu(&projected, of, &runs, heads, &mut states, &mut expected);
         let found = read(&[&mixed, &gpu_states]);
@@ -77,7 +92,11 @@ proptest! {
         };
         let x = numbers.many(tokens * of.row[0]);
         // Wide enough for both ends of the curves.
-        let gates: Vec<f32> = numbers.many(tokens * of.gate_row[0]).iter().map(|v| v * 120.0).collect();
+        let gates: Vec<f32> = numbers
+            .many(tokens * of.gate_row[0])
+            .iter()
+            .map(|v| v * 120.0)
+            .collect();
         let weight = numbers.many(if after_gate { heads * width } else { width });
         let (out, gpu_weight) = (marked(tokens * heads * width + 4), upload(&weight));
         let norm = normed.then_some(GatedNorm { weight: &gpu_weight, epsilon: 1e-5, after_gate });

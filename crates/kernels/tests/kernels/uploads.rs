@@ -84,20 +84,27 @@ proptest! {
     /// A stack multiplies like its matrices in sequence.
     #[test]
     fn a_stack_is_its_matrices_one_below_another(
-        seed: u64, index in 0_usize..Format::ALL.len(), blocks in 1_usize..4, rows in proptest::collection::vec(1_usize..40, 1..4),
+        seed: u64,
+        index in 0_usize..Format::ALL.len(),
+        blocks in 1_usize..4,
+        rows in proptest::collection::vec(1_usize..40, 1..4),
     ) {
         let format = Format::ALL[index];
         let cols = blocks * format.block();
         let mut numbers = Numbers(seed);
         let of: Vec<_> = rows.iter().map(|&rows| (format, rows)).collect();
-        let stored: Vec<Vec<u8>> = rows.iter().map(|&rows| numbers.blocks(format, rows * cols)).collect();
+        let stored: Vec<Vec<u8>> = rows
+            .iter()
+            .map(|&rows| numbers.blocks(format, rows * cols))
+            .collect();
         let matrices: Vec<Matrix> = rows.iter().zip(&stored)
             .map(|(&rows, blocks)| Matrix::upload(gpu(), format, rows, cols, blocks).unwrap())
             .collect();
         let stack = Matrix::stack(gpu(), &matrices.iter().collect::<Vec<_>>()).unwrap();
         prop_assert_eq!(stack.is_some(), Matrix::stacks(&of, cols));
         if let Some(stack) = stack {
-            let whole = Matrix::upload(gpu(), format, rows.iter().sum(), cols, &stored.concat()).unwrap();
+            let whole =
+                Matrix::upload(gpu(), format, rows.iter().sum(), cols, &stored.concat()).unwrap();
             let x = upload(&numbers.many(cols));
             let outs = [&stack, &whole].map(|matrix| {
                 let out = marked(matrix.rows());
@@ -109,13 +116,26 @@ proptest! {
     }
 
     #[test]
-    fn put_rows_equals_its_twin(seed: u64, rows in 1_usize..9, quads in 1_usize..40, at in 0_u32..10) {
+    fn put_rows_equals_its_twin(
+        seed: u64,
+        rows in 1_usize..9,
+        quads in 1_usize..40,
+        at in 0_u32..10,
+    ) {
         let mut numbers = Numbers(seed);
         let (width, count) = (4 * quads, 3);
         let x = numbers.many(count * width);
         let mut out = numbers.many(rows * width);
         let buffer = upload(&out);
-        put_rows(gpu(), &upload(&x), count, (&upload(&[7_u32, at]), 1), &buffer, [rows, width]).unwrap();
+        put_rows(
+            gpu(),
+            &upload(&x),
+            count,
+            (&upload(&[7_u32, at]), 1),
+            &buffer,
+            [rows, width],
+        )
+        .unwrap();
         put_rows_cpu(&x, at as usize, &mut out, width);
         prop_assert_eq!(&read(&[&buffer])[0], &out);
     }

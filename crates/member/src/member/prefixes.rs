@@ -147,7 +147,8 @@ impl Member {
     /// it.
     ///
     /// # Errors
-    /// [`ModelError::Saved`](conclave_model::ModelError::Saved) if it is damaged or of another model.
+    /// [`ModelError::Saved`](conclave_model::ModelError::Saved) if it is damaged or of another
+    /// model.
     pub fn take_prefix(&mut self, bytes: &[u8]) -> Result<(), MemberError> {
         let saved = Saved::from_bytes(bytes)?;
         self.session.check(&saved)?;

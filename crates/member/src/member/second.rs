@@ -4,10 +4,10 @@ use super::{Draft, Member};
 use crate::error::MemberError;
 
 impl Member {
-    /// Drafts for a round, as [`draft`](Self::draft) and with two conditions. Where `novel`, no token
-    /// completes a run of six that the answer has already, except under a constraint and by a model
-    /// that thinks. If two tokens' probabilities at the start of a word differ by less than `branch`,
-    /// a draft that ends the answer comes with a second one.
+    /// Drafts for a round, as [`draft`](Self::draft) and with two conditions. Where `novel`, no
+    /// token completes a run of six that the answer has already, except under a constraint and by a
+    /// model that thinks. If two tokens' probabilities at the start of a word differ by less than
+    /// `branch`, a draft that ends the answer comes with a second one.
     ///
     /// # Errors
     /// As [`draft`](Self::draft).

@@ -181,9 +181,13 @@ fn the_same_conversation_is_kept_once() {
     }
 }
 
-const CHATML: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+const CHATML: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n\
+    {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 /// The system prompt belongs to the first question, as in Gemma.
-const WITHIN: &str = "{% for m in messages %}{% if m.role != 'system' %}<|im_start|>{{ m.role }}\n{% if loop.index == 2 and messages[0].role == 'system' %}{{ messages[0].content }}\n\n{% endif %}{{ m.content }}<|im_end|>\n{% endif %}{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+const WITHIN: &str = "{% for m in messages %}{% if m.role != 'system' %}<|im_start|>{{ m.role }}\n\
+    {% if loop.index == 2 and messages[0].role == 'system' %}{{ messages[0].content }}\n\n\
+    {% endif %}{{ m.content }}<|im_end|>\n{% endif %}{% endfor %}\
+    {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
 const WORDS: &[&str] = &["<|end|>", "<|im_start|>", "<|im_end|>", " Yes"];
 
@@ -252,7 +256,8 @@ fn a_system_prompt_is_read_once_for_all_visits() {
 fn a_template_s_own_beginning_is_read_once_for_all_visits() {
     let own = "Answer in one short sentence, and be kind. ".repeat(8);
     let template = format!(
-        "{{% if messages[0].role != 'system' %}}<|im_start|>system\n{own}<|im_end|>\n{{% endif %}}{CHATML}"
+        "{{% if messages[0].role != 'system' %}}<|im_start|>system\n{own}<|im_end|>\n\
+         {{% endif %}}{CHATML}"
     );
     let asked = |question: &str| [Message::new("user", question)];
     let mut first = speaker(&template);

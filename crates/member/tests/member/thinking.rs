@@ -7,7 +7,8 @@ use conclave_member::{Member, Message, Thinking, Thought};
 use conclave_model::Sampling;
 
 /// A template with a switch for thinking, as Qwen 3's.
-const THINKER: &str = "{% for m in messages %}<|user|>{{ m.content }}<|end|>{% endfor %}<|answer|>{% if enable_thinking is defined and not enable_thinking %}<think>\n\n</think>\n\n{% endif %}";
+const THINKER: &str = "{% for m in messages %}<|user|>{{ m.content }}<|end|>{% endfor %}<|answer|>\
+    {% if enable_thinking is defined and not enable_thinking %}<think>\n\n</think>\n\n{% endif %}";
 
 const WORDS: &[&str] = &[
     "<|end|>",
@@ -245,7 +246,8 @@ fn a_channel_is_a_thought() {
         .filter(|word| !word.to_lowercase().contains("think"));
     let words = others.chain(&["<|channel>", "thought", "<channel|>"]);
     let words: Vec<&str> = words.copied().collect();
-    let template = "{% for m in messages %}<|user|>{{ m.content }}<|end|>{% endfor %}<|answer|>{% if not enable_thinking %}{% endif %}";
+    let template = "{% for m in messages %}<|user|>{{ m.content }}<|end|>{% endfor %}<|answer|>\
+        {% if not enable_thinking %}{% endif %}";
     let channelled = || {
         let speaker = Speaker {
             words: &words,

@@ -6,7 +6,8 @@ use conclave_member::{Member, Message};
 use conclave_model::Sampling;
 
 /// ChatML, whose turns end with `<|im_end|>`.
-const CHATML: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+const CHATML: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n\
+    {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
 /// Tokens of text; `<|endoftext|>` and `<|end|>` precede the token that ends a turn.
 const WORDS: &[&str] = &[

@@ -129,7 +129,8 @@ impl Reference {
     /// The file itself.
     pub fn source(&self) -> Disk {
         let folder = std::env::var_os("CONCLAVE_PUBLISHED").expect(
-            "CONCLAVE_PUBLISHED names no folder; `cargo xtask test --only real` fetches the models and sets it",
+            "CONCLAVE_PUBLISHED names no folder; `cargo xtask test --only real` fetches the models \
+             and sets it",
         );
         let path = PathBuf::from(folder).join(&self.file);
         Disk::open(&path).unwrap_or_else(|error| {

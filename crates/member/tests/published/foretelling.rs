@@ -34,7 +34,8 @@ pub fn hold(model: &Published) {
     let [error, apart] = [wanted.transformers, wanted.value].map(|value| found / value - 1.0);
     let [percent, percent_apart] = [error, apart].map(|error| 100.0 * error);
     model.found(&format!(
-        "perplexity {found:.4}, {percent:+.4} % of transformers', {percent_apart:+.3} % of llama.cpp's"
+        "perplexity {found:.4}, {percent:+.4} % of transformers', \
+         {percent_apart:+.3} % of llama.cpp's"
     ));
     assert!(
         error.abs() <= LIMIT,

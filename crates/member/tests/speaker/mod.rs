@@ -64,7 +64,8 @@ impl Speaker<'_> {
             "model": {"type": "BPE", "vocab": vocab, "merges": []},
         });
         let tokenizer_config = json!({
-            "eos_token": "<|end|>", "chat_template": self.template, "tokenizer_class": "PreTrainedTokenizerFast",
+            "eos_token": "<|end|>", "chat_template": self.template,
+            "tokenizer_class": "PreTrainedTokenizerFast",
         });
         let config = json!({
             "model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": rows,

@@ -44,8 +44,8 @@ pub struct CpuDecoder {
     scratch: Scratch,
     /// The residual stream after the last block by slot, `[SLOTS, hidden]`; empty while released.
     states: Vec<f32>,
-    /// ln Σ exp of all logits after a state, where they were computed: those that a draft was drawn
-    /// by need not be computed again to judge it.
+    /// ln Σ exp of all logits after a state, where they were computed: those that a draft was
+    /// drawn by need not be computed again to judge it.
     log_sums: Vec<Option<f32>>,
 }
 

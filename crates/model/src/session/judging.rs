@@ -10,9 +10,10 @@ impl Session {
     /// These are the tokens after the first `known`, which are at least 1, and the text becomes the
     /// prefix.
     ///
-    /// Where the length of a pass changes sums, the text runs in passes of one length from its first
-    /// token on, whole passes of the text before are kept, and all tokens that ran are judged, but for
-    /// the first. So a text is always as probable, whatever the session has read before.
+    /// Where the length of a pass changes sums, the text runs in passes of one length from its
+    /// first token on, whole passes of the text before are kept, and all tokens that ran are
+    /// judged, but for the first. So a text is always as probable, whatever the session has read
+    /// before.
     ///
     /// # Errors
     /// [`ModelError::ContextFull`], [`ModelError::NotFinite`], [`ModelError::Order`] if no token is

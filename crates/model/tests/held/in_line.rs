@@ -41,7 +41,8 @@ fn assert_close(found: &Score, wanted: &Score, what: &str) {
     }
 }
 
-/// 2–8 ragged candidates of 1–24 tokens after prefixes of 1–300 tokens, with and without windows.
+/// 2–8 ragged candidates of 1–24 tokens after prefixes of 1–300 tokens, with and without
+/// windows.
 #[test]
 fn one_pass_in_line_equals_a_pass_for_each_candidate() {
     let mut random = ChaCha8Rng::seed_from_u64(11);

@@ -1,6 +1,6 @@
 //! The same tokens are as probable whatever came before: a judged text's to the bit on every
-//! backend, a candidate's among others to the bit on the CPU and within 1e-5 nats on a software GPU.
-//! On other GPUs products of few rows and of many sum in another order.
+//! backend, a candidate's among others to the bit on the CPU and within 1e-5 nats on a software
+//! GPU. On other GPUs products of few rows and of many sum in another order.
 
 use conclave_kernels::{AdapterChoice, Choices, Launcher};
 use conclave_model::{Backend, Sampler, Sampling, Session};

@@ -18,8 +18,9 @@ impl Server {
         let thinking = json!({"enable_thinking": false});
         match self.kind {
             Kind::Vllm => {
-                let body = json!({"model": self.model, "messages": messages, "add_generation_prompt": true,
-                    "add_special_tokens": false, "chat_template_kwargs": thinking});
+                let body = json!({"model": self.model, "messages": messages,
+                    "add_generation_prompt": true, "add_special_tokens": false,
+                    "chat_template_kwargs": thinking});
                 let tokens: Tokens = self.post_beside("tokenize", &body, deadline)?;
                 Ok(Prefix::Ids(tokens.tokens))
             }
@@ -78,7 +79,8 @@ impl Server {
         if self.kind != Kind::LlamaCpp {
             return Ok((self.ids_of(text, deadline)?, true));
         }
-        let body = json!({"content": text, "add_special": false, "parse_special": false, "with_pieces": true});
+        let body = json!({"content": text, "add_special": false, "parse_special": false,
+            "with_pieces": true});
         let pieces: Pieces = self.post_beside("tokenize", &body, deadline)?;
         let whole = pieces.tokens.iter().all(|token| token.piece.is_string());
         Ok((pieces.tokens.iter().map(|token| token.id).collect(), whole))
@@ -101,7 +103,8 @@ impl Server {
             Kind::Vllm => {
                 let body = |messages: &[ChatMessage], open: bool| {
                     json!({"model": self.model, "messages": messages, "add_generation_prompt": open,
-                        "add_special_tokens": false, "chat_template_kwargs": {"enable_thinking": false}})
+                        "add_special_tokens": false,
+                        "chat_template_kwargs": {"enable_thinking": false}})
                 };
                 let mut said = self.tokens(&body(&turns[..1], true), deadline)?;
                 said.extend(self.ids_of("Yes.", deadline)?);

@@ -152,8 +152,9 @@ impl Server {
         } else {
             root.join(" ")
         };
-        let body = json!({"model": self.model, "prompt": prefix, "max_tokens": forced.len(), "temperature": 0,
-            "logprobs": 1, "grammar": format!("root ::= {root}"), "logit_bias": bias, "cache_prompt": true});
+        let body = json!({"model": self.model, "prompt": prefix, "max_tokens": forced.len(),
+            "temperature": 0, "logprobs": 1, "grammar": format!("root ::= {root}"),
+            "logit_bias": bias, "cache_prompt": true});
         let [choice] = self.choices(self.complete(&body, deadline)?)?;
         let told = logprobs_of_forced(&choice.logprobs, forced);
         told.ok_or_else(|| self.nonsense("it returned other tokens than the forced ones"))
@@ -171,8 +172,9 @@ impl Server {
         let mut logprobs = Vec::with_capacity(ids.len() - from);
         for at in from..ids.len() {
             let ask = |forced: u32, beside: usize| {
-                let body = json!({"model": self.model, "prompt": ids[..at], "max_tokens": 1, "temperature": 0,
-                    "logprobs": beside, "logit_bias": [[forced, FORCE]], "cache_prompt": true});
+                let body = json!({"model": self.model, "prompt": ids[..at], "max_tokens": 1,
+                    "temperature": 0, "logprobs": beside, "logit_bias": [[forced, FORCE]],
+                    "cache_prompt": true});
                 let [choice] = self.choices(self.complete(&body, deadline)?)?;
                 Ok::<_, RemoteError>(choice.logprobs)
             };

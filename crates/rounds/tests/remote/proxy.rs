@@ -78,7 +78,8 @@ fn pass(
         let length = body.len();
         write!(
             client,
-            "HTTP/1.1 {status} No\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+            "HTTP/1.1 {status} No\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
+             Connection: close\r\n\r\n{body}"
         )
     };
     if denied.lock().unwrap().is_some_and(|denied| denied == path) {

@@ -19,7 +19,8 @@ pub const GEMMA: &str = "gemma-3-270m-q4_k_m.gguf";
 /// The file of a published model.
 pub fn published(file: &str) -> PathBuf {
     let folder = std::env::var_os("CONCLAVE_PUBLISHED").expect(
-        "CONCLAVE_PUBLISHED names no folder; `cargo xtask test --only remote` fetches the models and sets it",
+        "CONCLAVE_PUBLISHED names no folder; `cargo xtask test --only remote` fetches the models \
+         and sets it",
     );
     Path::new(&folder).join(file)
 }

@@ -69,7 +69,10 @@ fn asks_for_nothing(name: &str, value: &Value) -> bool {
         || (*value == false || number == Some(1.0)) && among(OFF_AT_1)
         || name == "t_max_predict_ms" && number == Some(-1.0)
         // All biases are zero.
-        || name == "logit_bias" && value.as_object().is_some_and(|biases| biases.values().all(|bias| bias.as_f64() == Some(0.0)))
+        || name == "logit_bias"
+            && value
+                .as_object()
+                .is_some_and(|biases| biases.values().all(|bias| bias.as_f64() == Some(0.0)))
 }
 
 #[cfg(test)]
@@ -87,8 +90,9 @@ mod tests {
         let nothing = json!({
             "tools": null, "frequency_penalty": 0.0, "presence_penalty": 0, "logit_bias": {},
             "logprobs": false, "parallel_tool_calls": true, "store": false, "suffix": "",
-            "response_format": { "type": "text" }, "modalities": ["text"], "metadata": { "page": "1" },
-            "service_tier": "auto", "prompt_cache_key": "k", "safety_identifier": "me",
+            "response_format": { "type": "text" }, "modalities": ["text"],
+            "metadata": { "page": "1" }, "service_tier": "auto", "prompt_cache_key": "k",
+            "safety_identifier": "me",
         });
         assert_eq!(first_not_idle(&nothing), None);
         for body in [
@@ -96,8 +100,12 @@ mod tests {
             json!({ "tools": [{ "type": "function" }], "tool_choice": "none" }),
             json!({ "min_p": 0, "repetition_penalty": 1.0, "repeat_penalty": 1, "typical_p": 1 }),
             json!({ "cache_prompt": true, "id_slot": -1, "samplers": [], "n_probs": 0 }),
-            json!({ "reasoning_effort": "low", "verbosity": "low", "keep_alive": "5m", "store": true }),
-            json!({ "best_of": 1, "top_logprobs": 0, "skip_special_tokens": true, "ignore_eos": false }),
+            json!({
+                "reasoning_effort": "low", "verbosity": "low", "keep_alive": "5m", "store": true,
+            }),
+            json!({
+                "best_of": 1, "top_logprobs": 0, "skip_special_tokens": true, "ignore_eos": false,
+            }),
             json!({ "made_up": "", "more": null, "others": [] }),
         ] {
             assert_eq!(first_not_idle(&body), None, "{body}");

@@ -70,7 +70,8 @@ impl Options {
             }
             _ => {
                 return wrong(
-                    "There is no such type of `response_format`; there are text, json_object and json_schema.",
+                    "There is no such type of `response_format`; there are text, json_object and \
+                     json_schema.",
                 );
             }
         };

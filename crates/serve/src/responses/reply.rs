@@ -1,5 +1,5 @@
-//! Replies of `/v1/responses`, whole or as the events that OpenAI's clients expect. Both come from one
-//! account of the answer's items.
+//! Replies of `/v1/responses`, whole or as the events that OpenAI's clients expect. Both come from
+//! one account of the answer's items.
 
 use std::sync::Arc;
 

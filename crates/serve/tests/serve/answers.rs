@@ -216,7 +216,10 @@ fn a_question_has_as_many_answers_as_are_asked_for() {
     }
 
     // For bare texts: those of the first, then those of the second.
-    let body = json!({ "prompt": ["3 + 4 = ", "Sort: b, a"], "n": 2, "max_tokens": 8, "temperature": 0, "echo": true });
+    let body = json!({
+        "prompt": ["3 + 4 = ", "Sort: b, a"], "n": 2, "max_tokens": 8, "temperature": 0,
+        "echo": true,
+    });
     let both = stage.complete(&body);
     let begins = |index: usize, text: &str| {
         let choice = &both["choices"][index];

@@ -22,7 +22,9 @@ fn schema() -> Value {
         "properties": {
             "sum": { "type": "integer", "minimum": 0, "maximum": 9999 },
             "sure": { "type": "boolean" },
-            "words": { "type": "array", "items": { "type": "string", "maxLength": 8 }, "maxItems": 2 },
+            "words": {
+                "type": "array", "items": { "type": "string", "maxLength": 8 }, "maxItems": 2,
+            },
         },
         "required": ["sum", "sure", "words"],
         "additionalProperties": false,
@@ -30,7 +32,10 @@ fn schema() -> Value {
 }
 
 fn format(schema: &Value) -> Value {
-    json!({ "type": "json_schema", "json_schema": { "name": "sum", "strict": true, "schema": schema } })
+    json!({
+        "type": "json_schema",
+        "json_schema": { "name": "sum", "strict": true, "schema": schema },
+    })
 }
 
 /// Panics if a text is not a document of [`schema`].

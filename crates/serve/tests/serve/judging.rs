@@ -110,8 +110,9 @@ fn candidates_behind_one_text_are_judged_as_each_alone() {
     );
 }
 
-/// To the bit: alone; after a text that begins alike, so that a part of it is there; after an answer
-/// in rounds, whose candidates were verified in line; and after its own beginning was continued.
+/// To the bit: alone; after a text that begins alike, so that a part of it is there; after an
+/// answer in rounds, whose candidates were verified in line; and after its own beginning was
+/// continued.
 #[test]
 fn a_text_is_as_probable_whatever_was_asked_before() {
     let text = "What is 12 + 30? Let me add: first 12 + 8 = 20, then 20 + 22 = 42. The sum is 42.";

@@ -127,7 +127,8 @@ fn instructions_items_and_limits_are_honoured() {
     let stage = Stage::new();
     let said = json!([
         { "role": "user", "content": "What is 3 + 4?" },
-        { "type": "message", "role": "assistant", "content": [{ "type": "output_text", "text": "7" }] },
+        { "type": "message", "role": "assistant",
+          "content": [{ "type": "output_text", "text": "7" }] },
         { "role": "user", "content": [{ "type": "input_text", "text": SUM }] },
     ]);
     let chat = json!([
@@ -162,7 +163,9 @@ fn instructions_items_and_limits_are_honoured() {
     let cut = events(&stage, json!({ "max_output_tokens": 3 }));
     assert_eq!(*kinds(&cut).last().unwrap(), "response.incomplete");
 
-    let format = json!({ "format": { "type": "json_schema", "name": "b", "schema": { "type": "boolean" } } });
+    let format = json!({ "format": {
+        "type": "json_schema", "name": "b", "schema": { "type": "boolean" },
+    } });
     let response = respond(&stage, json!({ "text": format }));
     let text = response["output"][0]["content"][0]["text"]
         .as_str()
@@ -310,11 +313,16 @@ fn what_the_server_does_not_keep_is_refused_by_name() {
             "previous_response_id",
         ),
         (
-            json!({ "text": { "format": { "type": "json_schema", "name": "x", "schema": { "uniqueItems": true } } } }),
+            json!({ "text": { "format": {
+                "type": "json_schema", "name": "x", "schema": { "uniqueItems": true },
+            } } }),
             "text.format",
         ),
         (
-            json!({ "tools": [{ "type": "function", "name": "f", "parameters": { "properties": { "a": { "uniqueItems": true } } } }] }),
+            json!({ "tools": [{
+                "type": "function", "name": "f",
+                "parameters": { "properties": { "a": { "uniqueItems": true } } },
+            }] }),
             "tools",
         ),
         (json!({ "model": "other" }), "model"),

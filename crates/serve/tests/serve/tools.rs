@@ -98,7 +98,8 @@ fn a_required_call_is_valid_whoever_drafts_it() {
     for model in ["conclave", NAMES[0], NAMES[2]] {
         for (choice, only) in [(json!("required"), None), (paint.clone(), Some("paint"))] {
             let options = json!({
-                "model": model, "tools": tools(), "tool_choice": choice, "parallel_tool_calls": false,
+                "model": model, "tools": tools(), "tool_choice": choice,
+                "parallel_tool_calls": false,
             });
             let whole = stage.chat(SUM, options.clone());
             let made = calls(&whole);
@@ -327,8 +328,10 @@ fn calls_and_results_are_part_of_the_conversation() {
     let prompt = rendered["prompt"].as_str().unwrap();
     for words in [
         "<|system|># Tools",
-        "{\"type\": \"function\", \"function\": {\"name\": \"add\", \"description\": \"Adds two numbers\", \"parameters\": {\"type\": \"object\"",
-        "<|assistant|><tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 347, \"b\": 85}}\n</tool_call><|end|>",
+        "{\"type\": \"function\", \"function\": {\"name\": \"add\", \
+         \"description\": \"Adds two numbers\", \"parameters\": {\"type\": \"object\"",
+        "<|assistant|><tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 347, \"b\": 85}}\n\
+         </tool_call><|end|>",
         "<|user|><tool_response>\nIt makes 432.\n</tool_response><|end|>",
     ] {
         assert!(prompt.contains(words), "{words}: {prompt}");
@@ -391,7 +394,9 @@ fn an_unsupported_parameter_is_refused_with_its_function() {
         );
     }
     // Documents and calls in one form.
-    let schema = json!({ "type": "json_schema", "json_schema": { "name": "b", "schema": { "type": "boolean" } } });
+    let schema = json!({
+        "type": "json_schema", "json_schema": { "name": "b", "schema": { "type": "boolean" } },
+    });
     let answer = stage.chat(
         SUM,
         json!({ "tools": self::tools(), "response_format": schema, "parallel_tool_calls": false }),

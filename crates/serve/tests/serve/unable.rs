@@ -17,9 +17,11 @@ const CHAT: &str = "/v1/chat/completions";
 const TEXT: &str = "/v1/completions";
 
 /// Gemma 2's: no system message, and turns that alternate.
-const STRICT: &str = "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}\
+const STRICT: &str = "{% if messages[0].role == 'system' %}\
+    {{ raise_exception('System role not supported') }}{% endif %}\
     {% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}\
-    {{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}\
+    {{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}\
+    {% endif %}\
     <start_of_turn>{{ m.role }}\n{{ m.content | trim }}<end_of_turn>\n{% endfor %}\
     {% if add_generation_prompt %}<start_of_turn>model\n{% endif %}";
 

@@ -50,12 +50,14 @@ const CONTROLS: [&str; 6] = [
 /// Any characters, mixed with control tokens' text, whole and cut.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
-        4 => prop::collection::vec(any::<char>(), 0..6).prop_map(|letters| letters.into_iter().collect()),
+        4 => prop::collection::vec(any::<char>(), 0..6)
+            .prop_map(|letters| letters.into_iter().collect()),
         3 => "[ -~\n\t]{0,12}",
         1 => "[ \n]{1,9}",
         1 => "[\u{300}-\u{36f}\u{590}-\u{6ff}\u{4e00}-\u{4e20}\u{1f300}-\u{1f640}\u{200d}]{1,6}",
         2 => prop::sample::select(&CONTROLS[..]).prop_map(str::to_owned),
-        1 => (prop::sample::select(&CONTROLS[..]), 1..8_usize).prop_map(|(text, end)| text[..end].to_owned()),
+        1 => (prop::sample::select(&CONTROLS[..]), 1..8_usize)
+            .prop_map(|(text, end)| text[..end].to_owned()),
     ];
     prop::collection::vec(piece, 0..8).prop_map(|pieces| pieces.concat())
 }
@@ -67,18 +69,31 @@ fn is_control(tokenizer: &Tokenizer, id: u32) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 1500,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
-    fn plain_text_never_becomes_a_control_token_and_comes_back(text in text(), which in 0..4_usize) {
+    fn plain_text_never_becomes_a_control_token_and_comes_back(
+        text in text(),
+        which in 0..4_usize,
+    ) {
         let tokenizer = &MODELS[which].tokenizer;
         let ids = tokenizer.encode(&text).unwrap();
         prop_assert!(!ids.iter().any(|&id| is_control(tokenizer, id)));
-        prop_assert_eq!(tokenizer.decode(&ids), text.replace('▁', if which < 2 { "▁" } else { " " }));
+        prop_assert_eq!(
+            tokenizer.decode(&ids),
+            text.replace('▁', if which < 2 { "▁" } else { " " })
+        );
     }
 
     #[test]
-    fn any_ids_decode_in_pieces_as_at_once(ids in prop::collection::vec(0..1600_u32, 0..24), which in 0..4_usize) {
+    fn any_ids_decode_in_pieces_as_at_once(
+        ids in prop::collection::vec(0..1600_u32, 0..24),
+        which in 0..4_usize,
+    ) {
         let tokenizer = &MODELS[which].tokenizer;
         let mut decoder = tokenizer.decoder();
         let mut shown = String::new();
@@ -293,7 +308,8 @@ fn templates_assign_several_names_at_once() {
         ),
         ("{% set a, b = 1, 'two' %}{{ b }}{{ a }}", "two1"),
         (
-            "{% set ns = namespace(a=0) %}{% set (ns.a, (b, c)) = (1, (2, 3)) %}{{ ns.a }}{{ b }}{{ c }}",
+            "{% set ns = namespace(a=0) %}{% set (ns.a, (b, c)) = (1, (2, 3)) %}\
+             {{ ns.a }}{{ b }}{{ c }}",
             "123",
         ),
         ("{% with a = 4, b = 5 %}{{ a }}{{ b }}{% endwith %}", "45"),
@@ -328,7 +344,8 @@ fn a_model_without_template_gets_a_plain_one() {
     };
     assert_eq!(
         render(metadata),
-        "<|im_start|>user\nHi {{ 1 }}<|im_end|>\n<|im_start|>assistant\nYes<|im_end|>\n<|im_start|>assistant\n"
+        "<|im_start|>user\nHi {{ 1 }}<|im_end|>\n<|im_start|>assistant\nYes<|im_end|>\n\
+         <|im_start|>assistant\n"
     );
     let mut bare = Metadata::default();
     bare.set("tokenizer.ggml.model", Value::String("gpt2".to_owned()));
@@ -420,7 +437,11 @@ fn contradictions_in_a_file_are_named() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 400,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn scrambled_vocabularies_are_errors_or_tokenizers(
@@ -431,14 +452,26 @@ proptest! {
         sample in text(),
     ) {
         let mut metadata = MODELS[which].metadata.clone();
-        let mut tokens: Vec<String> = metadata.strings("tokenizer.ggml.tokens").unwrap().iter().map(str::to_owned).collect();
+        let mut tokens: Vec<String> = metadata
+            .strings("tokenizer.ggml.tokens")
+            .unwrap()
+            .iter()
+            .map(str::to_owned)
+            .collect();
         for (index, text) in changes {
             let index = index.index(tokens.len());
             tokens[index] = text;
         }
         let count = tokens.len();
-        metadata.set("tokenizer.ggml.tokens", Value::Array(Array::Strings(tokens.iter().collect())));
-        let mut types = metadata.opt_i32s("tokenizer.ggml.token_type").unwrap().unwrap().into_owned();
+        metadata.set(
+            "tokenizer.ggml.tokens",
+            Value::Array(Array::Strings(tokens.iter().collect())),
+        );
+        let mut types = metadata
+            .opt_i32s("tokenizer.ggml.token_type")
+            .unwrap()
+            .unwrap()
+            .into_owned();
         for (index, kind) in kinds {
             types[index.index(count)] = kind;
         }

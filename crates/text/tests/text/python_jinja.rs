@@ -276,7 +276,10 @@ fn templates_are_found_wherever_models_keep_them() {
         };
         ChatTemplate::from_hugging_face(&files, &tokenizer).unwrap()
     };
-    let list = json!([{ "name": "tool_use", "template": "tools" }, { "name": "chat", "template": "chat" }]);
+    let list = json!([
+        { "name": "tool_use", "template": "tools" },
+        { "name": "chat", "template": "chat" },
+    ]);
     assert!(writes("chat", &of_folder(list, json!([]))));
     assert!(writes(
         "json",
@@ -340,7 +343,8 @@ fn a_template_s_lines_end_as_in_jinja_and_have_no_mark_before_them() {
         ("{% if true %}\r\na{% endif %}\r\n", "a"),
         ("a\rb\r\n\r\n{{ 'c\r\nd' }}", "a\nb\n\nc\nd"),
         (
-            "{% for m in messages %}\r\n  {% if m %}\r\n{{ m.content }}\r\n  {% endif %}\r\n{% endfor %}",
+            "{% for m in messages %}\r\n  {% if m %}\r\n{{ m.content }}\r\n  {% endif %}\r\n\
+             {% endfor %}",
             "Hi\n",
         ),
     ] {

@@ -12,7 +12,10 @@ use serde_json::{Value, json};
 
 macro_rules! folders {
     ($($name:literal),*) => {
-        [$(include_bytes!(concat!("../../../../tests/fixtures/text/folder-", $name, ".json")).as_slice()),*]
+        [$(
+            include_bytes!(concat!("../../../../tests/fixtures/text/folder-", $name, ".json"))
+                .as_slice()
+        ),*]
     };
 }
 
@@ -137,8 +140,16 @@ fn part() -> impl Strategy<Value = Value> {
         .prop_map(move |(kind, one, other, behaviour, flags, number)| {
             json!({
                 "type": kind,
-                "pattern": if flags[0] { json!({ "String": one }) } else { json!({ "Regex": one }) },
-                "content": if flags[5] { json!(other) } else { json!(one.chars().next().unwrap_or('x')) },
+                "pattern": if flags[0] {
+                    json!({ "String": one })
+                } else {
+                    json!({ "Regex": one })
+                },
+                "content": if flags[5] {
+                    json!(other)
+                } else {
+                    json!(one.chars().next().unwrap_or('x'))
+                },
                 "prepend": other, "behavior": behaviour, "invert": flags[1],
                 "replacement": one.chars().next().unwrap_or('▁'), "delimiter": '-',
                 "prepend_scheme": schemes[number as usize],
@@ -223,7 +234,11 @@ fn expressions_that_match_nothing_are_no_panic() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(1500), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: cases(1500),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn changed_parts_are_errors_or_tokenizers(

@@ -1,5 +1,5 @@
-//! Functions that an answer may call: by the template's own words where it writes calls as Hermes and
-//! Qwen do, and otherwise as text in the same form.
+//! Functions that an answer may call: by the template's own words where it writes calls as Hermes
+//! and Qwen do, and otherwise as text in the same form.
 
 use conclave_text::{ChatTemplate, Message, Tokenizer, Tool, ToolCall};
 use conclave_weights::{Gguf, Metadata, Value};
@@ -62,20 +62,24 @@ const QWEN: &str = r#"{%- if tools %}
 {%- endif %}"#;
 
 /// Rendered by Jinja 3.1.6 with transformers' `tojson`.
-const RENDERED: &str = "<|im_start|>system\nBe brief.\n\n# Tools\n\nYou may call one or more functions to \
-assist with the user query.\n\nYou are provided with function signatures within <tools></tools> XML tags:\n\
-<tools>\n{\"type\": \"function\", \"function\": {\"name\": \"weather\", \"description\": \"Weather of a city\", \
+const RENDERED: &str = "<|im_start|>system\nBe brief.\n\n# Tools\n\n\
+You may call one or more functions to assist with the user query.\n\n\
+You are provided with function signatures within <tools></tools> XML tags:\n\
+<tools>\n{\"type\": \"function\", \"function\": {\"name\": \"weather\", \
+\"description\": \"Weather of a city\", \
 \"parameters\": {\"properties\": {\"city\": {\"type\": \"string\"}}, \
-\"required\": [\"city\"], \"type\": \"object\"}}}\n</tools>\n\nFor each function call, return a json object with function name and \
-arguments within <tool_call></tool_call> XML tags:\n<tool_call>\n{\"name\": <function-name>, \"arguments\": \
-<args-json-object>}\n</tool_call><|im_end|>\n<|im_start|>user\nOslo?<|im_end|>\n<|im_start|>assistant\n\
-<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Oslo é\"}}\n</tool_call>\n<tool_call>\n\
-{\"name\": \"weather\", \"arguments\": {\"city\": \"Bergen\"}}\n</tool_call><|im_end|>\n<|im_start|>user\n\
-<tool_response>\nrain\n</tool_response>\n<tool_response>\nsun\n</tool_response><|im_end|>\n\
-<|im_start|>assistant\n";
+\"required\": [\"city\"], \"type\": \"object\"}}}\n</tools>\n\n\
+For each function call, return a json object with function name and arguments within \
+<tool_call></tool_call> XML tags:\n<tool_call>\n\
+{\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call><|im_end|>\n\
+<|im_start|>user\nOslo?<|im_end|>\n<|im_start|>assistant\n<tool_call>\n\
+{\"name\": \"weather\", \"arguments\": {\"city\": \"Oslo é\"}}\n</tool_call>\n<tool_call>\n\
+{\"name\": \"weather\", \"arguments\": {\"city\": \"Bergen\"}}\n</tool_call><|im_end|>\n\
+<|im_start|>user\n<tool_response>\nrain\n</tool_response>\n\
+<tool_response>\nsun\n</tool_response><|im_end|>\n<|im_start|>assistant\n";
 
-const CHATML: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}\
-{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+const CHATML: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n\
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
 fn metadata() -> Metadata {
     let gguf = include_bytes!("../../../../tests/fixtures/text/qwen2.gguf");
@@ -140,7 +144,8 @@ fn a_template_of_this_form_is_asked_itself_and_others_read_the_same_as_text() {
 #[test]
 fn a_template_that_writes_calls_otherwise_gets_them_as_text() {
     let source = format!(
-        "{{% for m in messages if m.tool_calls %}}[CALLS]{{{{ m.tool_calls|tojson }}}}{{% endfor %}}{CHATML}"
+        "{{% for m in messages if m.tool_calls %}}\
+         [CALLS]{{{{ m.tool_calls|tojson }}}}{{% endfor %}}{CHATML}"
     );
     let (template, _) = template(&source);
     let prompt = template.render_adapted(&conversation(), true).unwrap();

@@ -19,22 +19,27 @@ pub const HELP: &str = "Examples:\n  \
     A task is a line of JSON. An answer is right if it holds the text as whole words, or one of a\n\
     list; or if a regex finds something in it; or if it names the right choice and no other:\n  \
     {\"question\": \"How many legs does a spider have?\", \"answer\": [\"8\", \"eight\"]}\n  \
-    {\"question\": \"Say yes or no: Is fire hot?\", \"answer\": {\"regex\": \"(?i)^\\\\W*yes\"}}\n  \
-    {\"question\": \"Which swims: cat or eel?\", \"choices\": [\"cat\", \"eel\"], \"answer\": \"eel\"}\n\
+    {\"question\": \"Say yes or no: Is fire hot?\", \
+    \"answer\": {\"regex\": \"(?i)^\\\\W*yes\"}}\n  \
+    {\"question\": \"Which swims: cat or eel?\", \
+    \"choices\": [\"cat\", \"eel\"], \"answer\": \"eel\"}\n\
     or if its code passes a test; to an open question no answer is right or wrong:\n  \
-    {\"question\": \"Write a Python function inc(x).\", \"answer\": {\"python\": \"assert inc(2) == 3\"}}\n  \
+    {\"question\": \"Write a Python function inc(x).\", \
+    \"answer\": {\"python\": \"assert inc(2) == 3\"}}\n  \
     {\"question\": \"Tell me a story.\", \"answer\": {\"open\": true}}\n\
     \"messages\" instead of \"question\" is a conversation that ends with the user's turn:\n  \
-    {\"messages\": [{\"role\": \"user\", \"content\": \"I am Ann.\"}, {\"role\": \"assistant\",\n   \
-    \"content\": \"Hello!\"}, {\"role\": \"user\", \"content\": \"Who am I?\"}], \"answer\": \"Ann\"}\n\
+    {\"messages\": [{\"role\": \"user\", \"content\": \"I am Ann.\"}, \
+    {\"role\": \"assistant\",\n   \
+    \"content\": \"Hello!\"}, {\"role\": \"user\", \"content\": \"Who am I?\"}], \
+    \"answer\": \"Ann\"}\n\
     \"not\" lists what a right answer doesn't hold; \"id\" names the question in the record.\n\n\
     Code runs in a process of its own in an empty folder, for 10 s, with 1 GB of memory, without\n\
     a network or child processes. That stops accidents, not attacks: it can read your files.";
 
 #[derive(Debug, Args)]
 pub struct Eval {
-    /// Files of questions, one JSON object per line: `{"question": …, "answer": …}`. Without it,
-    /// questions are generated for the skills of the bundled members.
+    /// Files of questions, one JSON object per line: `{"question": …, "answer": …}`. Without
+    /// it, questions are generated for the skills of the bundled members.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub tasks: Vec<PathBuf>,
     /// Only the first so many questions of each file.
@@ -44,7 +49,13 @@ pub struct Eval {
     #[arg(long, requires = "tasks")]
     pub skip_code: bool,
     /// Number of generated questions.
-    #[arg(long, default_value_t = 600, value_name = "QUESTIONS", conflicts_with = "tasks", value_parser = value_parser!(u64).range(1..))]
+    #[arg(
+        long,
+        default_value_t = 600,
+        value_name = "QUESTIONS",
+        conflicts_with = "tasks",
+        value_parser = value_parser!(u64).range(1..)
+    )]
     pub count: u64,
     /// Rules of the ensemble, each examined on every question: `harmonic`, `leader`, `paper`, also
     /// with settings as named in JSON, `paper+scoring=likelihood+segmentTokens=20`. Without it, the

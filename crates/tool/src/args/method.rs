@@ -18,7 +18,13 @@ pub struct Method {
     #[arg(long)]
     pub scoring: Option<Scoring>,
     /// Score a candidate that ends the answer on its end too: `on` or `off` [default: on].
-    #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
+    #[arg(
+        long,
+        value_name = "on|off",
+        num_args = 0..=1,
+        default_missing_value = "on",
+        value_parser = on_off
+    )]
     pub score_end: Option<bool>,
     /// Influence of a member's strength from the first round on: starting weights are proportional
     /// to strength^POWER; 0 makes them equal. See --trust for strengths [default: 0.75].
@@ -47,31 +53,55 @@ pub struct Method {
     pub update: Option<Update>,
     /// Count members' votes for their own candidates: `on` or `off`. With two members they always
     /// count [default: on].
-    #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
+    #[arg(
+        long,
+        value_name = "on|off",
+        num_args = 0..=1,
+        default_missing_value = "on",
+        value_parser = on_off
+    )]
     pub self_votes: Option<bool>,
     /// Divide each member's shares by its largest, so that all count equally for their favourites:
     /// `on` or `off` [default: on].
-    #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
+    #[arg(
+        long,
+        value_name = "on|off",
+        num_args = 0..=1,
+        default_missing_value = "on",
+        value_parser = on_off
+    )]
     pub level: Option<bool>,
     /// Extra weight of a member's vote where it is sure of the answer it has drafted; 0 for none
     /// [default: 0.5].
     #[arg(long, value_name = "POWER", allow_negative_numbers = true)]
     pub confidence: Option<f64>,
-    /// Difference of two tokens' probabilities below which a member drafts a second candidate in the
-    /// first round; 0 for none [default: 0.2].
+    /// Difference of two tokens' probabilities below which a member drafts a second candidate in
+    /// the first round; 0 for none [default: 0.2].
     #[arg(long, value_name = "MARGIN", allow_negative_numbers = true)]
     pub branch: Option<f64>,
     /// Surprise in nats at its own finished draft up to which the strongest member answers a first
     /// question without the others; 0 always asks all [default: 1.5].
     #[arg(long, value_name = "NATS", allow_negative_numbers = true)]
     pub alone: Option<f64>,
-    /// Once the strongest member's draft ends the answer, let only drafts that end it be candidates,
-    /// and longer ones that agree with these: `on` or `off` [default: on].
-    #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
+    /// Once the strongest member's draft ends the answer, let only drafts that end it be
+    /// candidates, and longer ones that agree with these: `on` or `off` [default: on].
+    #[arg(
+        long,
+        value_name = "on|off",
+        num_args = 0..=1,
+        default_missing_value = "on",
+        value_parser = on_off
+    )]
     pub ended_only: Option<bool>,
     /// Let candidates with the same answer in another form share their votes: `on` or `off`
     /// [default: on].
-    #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
+    #[arg(
+        long,
+        value_name = "on|off",
+        num_args = 0..=1,
+        default_missing_value = "on",
+        value_parser = on_off
+    )]
     pub agree: Option<bool>,
     /// Factor on the total of a candidate that only repeats earlier text, or that ends unsure of
     /// itself; 1 for none [default: 0.5].

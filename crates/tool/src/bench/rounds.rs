@@ -40,7 +40,8 @@ pub struct RoundReport {
     pub tokens_per_second: f64,
     /// Tokens that a member ran per round, the mean over members and rounds.
     pub tokens_run: f64,
-    /// Tokens that it must run: L − 1 if it drafts, and the others' candidates, in its own tokens.
+    /// Tokens that it must run: L − 1 if it drafts, and the others' candidates, in its own
+    /// tokens.
     pub tokens_due: f64,
     /// GPU operations of the last round.
     pub counts: Option<Counts>,
@@ -147,8 +148,8 @@ fn run_so_far(members: &[Member]) -> usize {
     members.iter().map(of).sum()
 }
 
-/// Total tokens that the members of a round must run: L − 1 of each drafter's own, and every member
-/// the others' candidates.
+/// Total tokens that the members of a round must run: L − 1 of each drafter's own, and every
+/// member the others' candidates.
 fn tokens_due_in(round: &Round, segment_tokens: usize) -> usize {
     let of = |(verifier, row): (usize, &Vec<conclave_member::VerifiedScore>)| {
         let written = row.iter().enumerate();

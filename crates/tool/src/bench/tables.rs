@@ -42,7 +42,8 @@ fn write_times(text: &mut String, device: &str, workload: &Workload) -> std::fmt
     }
     writeln!(
         text,
-        "\n| members | who drafts | prefix | round ms | first segment ms | tok/s | tokens run | due |"
+        "\n| members | who drafts | prefix | round ms | first segment ms | tok/s | \
+         tokens run | due |"
     )?;
     writeln!(text, "|---|---|---|---|---|---|---|---|")?;
     for each in &workload.rounds {
@@ -76,7 +77,8 @@ fn write_counts(text: &mut String, workload: &Workload) -> std::fmt::Result {
     )?;
     writeln!(
         text,
-        "| one of | what | prefix | read-backs | bytes | submits | passes | dispatches | writes | buffers | bind groups | pipelines |"
+        "| one of | what | prefix | read-backs | bytes | submits | passes | dispatches | writes | \
+         buffers | bind groups | pipelines |"
     )?;
     writeln!(text, "|---|---|---|---|---|---|---|---|---|---|---|---|")?;
     for each in &workload.members {

@@ -285,7 +285,8 @@ fn code_is_run_and_open_questions_have_no_right_answer() {
         // The members write no Python: their answer is put in a string that the test inspects.
         json!({"id": "runs", "question": "What is 12 + 30?",
             "answer": {"python": "\"\"\"\nassert '42' in text", "prefix": "text = \"\"\""}}),
-        json!({"id": "fails", "question": "What is 12 + 30?", "answer": {"python": "assert False"}}),
+        json!({"id": "fails", "question": "What is 12 + 30?",
+            "answer": {"python": "assert False"}}),
         json!({"id": "open", "question": "What is 12 + 30?", "answer": {"open": true}}),
     ];
     let tasks = tasks.map(|task| task.to_string()).join("\n");

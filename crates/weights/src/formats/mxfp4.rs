@@ -1,6 +1,6 @@
 //! MXFP4 (OCP Microscaling): blocks of 32 elements, a byte `e` and 16 bytes of nibbles, laid out as
-//! in Q4_0, each an E2M1 float. With the floats doubled to integers, as in ggml: `x = 2^(e − 128) ·
-//! LEVELS[q]`.
+//! in Q4_0, each an E2M1 float. With the floats doubled to integers, as in ggml:
+//! `x = 2^(e − 128) · LEVELS[q]`.
 
 use super::nibbles;
 use crate::quantised::{Bits, Levels, Plane, Power, Quantised, RUN};

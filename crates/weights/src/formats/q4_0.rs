@@ -27,9 +27,10 @@ impl Quantised for Q4_0 {
     }
 }
 
-/// `d = x* / −8`, with `x*` the element of largest magnitude including its sign, so that it becomes
-/// exactly −8; `q = ⌊x / d + 8.5⌋`, at most 15. Product and sum are rounded to f32 separately:
-/// ggml's result depends on whether the compiler fuses them; this follows the `gguf` package.
+/// `d = x* / −8`, with `x*` the element of largest magnitude including its sign, so that it
+/// becomes exactly −8; `q = ⌊x / d + 8.5⌋`, at most 15. Product and sum are rounded to f32
+/// separately: ggml's result depends on whether the compiler fuses them; this follows the `gguf`
+/// package.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

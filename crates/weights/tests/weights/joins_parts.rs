@@ -70,19 +70,22 @@ fn parts_that_do_not_make_a_whole_are_named() {
     // One part's content under another's name, one name twice, one number too many.
     let mut doubled = parts();
     doubled[1].1 = doubled[0].1.clone();
-    assert!(
-        matches!(open(doubled).unwrap_err(), CheckpointError::WrongPart { file, .. } if file == second)
-    );
+    assert!(matches!(
+        open(doubled).unwrap_err(),
+        CheckpointError::WrongPart { file, .. } if file == second
+    ));
     let mut twice = parts();
     twice[2].0 = second.to_owned();
-    assert!(
-        matches!(open(twice).unwrap_err(), CheckpointError::WrongPart { file, .. } if file == second)
-    );
+    assert!(matches!(
+        open(twice).unwrap_err(),
+        CheckpointError::WrongPart { file, .. } if file == second
+    ));
     let mut beyond = parts();
     beyond[2].0 = "split-00004-of-00003.gguf".to_owned();
-    assert!(
-        matches!(open(beyond).unwrap_err(), CheckpointError::WrongPart { file, .. } if file.contains("00004"))
-    );
+    assert!(matches!(
+        open(beyond).unwrap_err(),
+        CheckpointError::WrongPart { file, .. } if file.contains("00004")
+    ));
     // Five tensors announced as six, and a name that occurs in two parts.
     let mut parts_with = parts();
     let key = b"split.tensors.count";

@@ -284,14 +284,19 @@ fn an_index_that_differs_from_its_shards_is_refused() {
         &format!("\"model.norm.weight\": \"{file}\", {entry}"),
     );
     assert!(
-        matches!(&twice, CheckpointError::Json { reason, .. } if reason.contains("`model.norm.weight` occurs twice")),
+        matches!(
+            &twice,
+            CheckpointError::Json { reason, .. }
+                if reason.contains("`model.norm.weight` occurs twice")
+        ),
         "{twice}"
     );
     let away = with_index(
         &entry,
         "\"model.norm.weight\": \"../x.safetensors\", \"y\": \"0",
     );
-    assert!(
-        matches!(&away, CheckpointError::MissingFiles { files } if files.contains("../x.safetensors"))
-    );
+    assert!(matches!(
+        &away,
+        CheckpointError::MissingFiles { files } if files.contains("../x.safetensors")
+    ));
 }

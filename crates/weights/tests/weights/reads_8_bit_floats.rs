@@ -19,7 +19,9 @@ fn folder(settings: &str, tensors: &Made<'_>) -> Files {
         data.extend_from_slice(bytes);
         header.insert(
             (*name).to_owned(),
-            serde_json::json!({"dtype": dtype, "shape": shape, "data_offsets": [start, data.len()]}),
+            serde_json::json!({
+                "dtype": dtype, "shape": shape, "data_offsets": [start, data.len()],
+            }),
         );
     }
     let header = serde_json::to_vec(&header).unwrap();

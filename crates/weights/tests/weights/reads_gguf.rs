@@ -314,7 +314,8 @@ fn damage_is_named() {
     }
     assert!(matches!(
         patched(after_tensor("matrix.q8_0") + 4, &48_u64.to_le_bytes()).unwrap_err(),
-        GgufError::Shape { tensor, reason, .. } if tensor == "matrix.q8_0" && reason.contains("blocks")
+        GgufError::Shape { tensor, reason, .. }
+            if tensor == "matrix.q8_0" && reason.contains("blocks")
     ));
     let cube_type = cube + 4 + 3 * 8;
     let unknown = patched(cube_type, &19_u32.to_le_bytes()).unwrap_err();
@@ -339,9 +340,10 @@ fn damage_is_named() {
     let offset = tensor(&values(), "cube").offset - data_start();
     let at = |offset: u64| patched(cube_offset, &offset.to_le_bytes()).unwrap_err();
     assert!(matches!(at(offset + 1), GgufError::Misaligned { tensor, .. } if tensor == "cube"));
-    assert!(
-        matches!(at(0), GgufError::Overlap { tensor, other } if (tensor == "cube") != (other == "cube"))
-    );
+    assert!(matches!(
+        at(0),
+        GgufError::Overlap { tensor, other } if (tensor == "cube") != (other == "cube")
+    ));
     assert!(matches!(at(u64::MAX - 31), GgufError::Offset { tensor, .. } if tensor == "cube"));
     assert!(matches!(at(1 << 40), GgufError::Truncated { what, .. } if what == "tensor `cube`"));
     assert_eq!(

@@ -116,9 +116,10 @@ fn damage_in_safetensors_is_named() {
 
     for (length, data) in [(u64::MAX, 8), (100_000_001, 8)] {
         let file = [length.to_le_bytes().to_vec(), vec![0; data]].concat();
-        assert!(
-            matches!(of_file(file), Err(SafetensorsError::LongHeader { bytes, .. }) if bytes == length)
-        );
+        assert!(matches!(
+            of_file(file),
+            Err(SafetensorsError::LongHeader { bytes, .. }) if bytes == length
+        ));
     }
     for file in [
         Vec::new(),
@@ -126,8 +127,9 @@ fn damage_in_safetensors_is_named() {
         [9_u64.to_le_bytes().to_vec(), vec![b' '; 8]].concat(),
     ] {
         let length = file.len() as u64;
-        assert!(
-            matches!(of_file(file), Err(SafetensorsError::Truncated { length: l, .. }) if l == length)
-        );
+        assert!(matches!(
+            of_file(file),
+            Err(SafetensorsError::Truncated { length: l, .. }) if l == length
+        ));
     }
 }

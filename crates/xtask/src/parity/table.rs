@@ -66,8 +66,9 @@ pub fn markdown(outcomes: &[(&Comparison, Outcome)], devices: &[String]) -> Stri
     }
     let _ = writeln!(
         text,
-        "\nLargest |ours − transformers| over the largest logit of the row, of all rows of prompts of \
-         5, 37 and 300 tokens, on {}; a figure stands only where 24 greedy tokens are identical.",
+        "\nLargest |ours − transformers| over the largest logit of the row, of all rows of \
+         prompts of 5, 37 and 300 tokens, on {}; a figure stands only where 24 greedy tokens \
+         are identical.",
         devices.join(" and ")
     );
     text
