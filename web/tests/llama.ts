@@ -27,7 +27,8 @@ export class LlamaServer {
     const python = process.env["CONCLAVE_LLAMA_PYTHON"];
     if (!python)
       throw new Error(
-        "CONCLAVE_LLAMA_PYTHON names no Python with tests/remote/requirements.txt: run `cargo xtask test --only browser`",
+        "CONCLAVE_LLAMA_PYTHON names no Python with tests/remote/requirements.txt: " +
+          "run `cargo xtask test --only browser`",
       );
     const given = Object.entries(options).flatMap(([name, value]) => [`--${name}`, String(value)]);
     const child = spawn(python, [script, model, ...given], { stdio: ["pipe", "pipe", "ignore"] });

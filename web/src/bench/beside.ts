@@ -11,7 +11,9 @@ interface Line {
   value: Spread | number | null | undefined;
 }
 
-/** Medians with quartiles in both places, and the ratio of wasm to native; either may be missing. */
+/**
+ * Medians with quartiles in both places, and the ratio of wasm to native; either may be missing.
+ */
 export function beside(
   name: string,
   native: WorkloadReport | undefined,

@@ -71,10 +71,14 @@ async function run(): Promise<void> {
       adapter = found.adapter.name;
       scope.postMessage({ type: "surroundings", surroundings: found });
     }
+    const by =
+      way === "fused"
+        ? "the fused kernels"
+        : way === "burn"
+          ? "burn on the GPU"
+          : "burn on the CPU";
     for (const entry of entries) {
-      report(
-        `${entry.name} by ${way === "fused" ? "the fused kernels" : way === "burn" ? "burn on the GPU" : "burn on the CPU"}`,
-      );
+      report(`${entry.name} by ${by}`);
       const files = await readSource(sourceOf(entry, list), {});
       // It runs in this thread.
       const member = (await engine.load(

@@ -83,10 +83,22 @@ export function verdict({ members }: Check): string {
   if (fused && burn)
     return "This GPU computes correctly: both engines agree with the CPU except for rounding.";
   if (burn)
-    return "The fused engine's kernels are wrong on this GPU. Run members on the open core (?core=burn) or on the CPU (?backend=cpu), and please report this with the JSON below.";
+    return (
+      "The fused engine's kernels are wrong on this GPU. " +
+      "Run members on the open core (?core=burn) or on the CPU (?backend=cpu), " +
+      "and please report this with the JSON below."
+    );
   if (fused)
-    return "The open core is wrong on this GPU; the fused engine, which the page runs on, is right. Please report this with the JSON below.";
-  return "Both engines differ from the CPU on this GPU: its driver computes wrongly, or a kernel that they share does. Run members on the CPU (?backend=cpu), update the graphics driver, and please report this with the JSON below.";
+    return (
+      "The open core is wrong on this GPU; the fused engine, which the page runs on, is right. " +
+      "Please report this with the JSON below."
+    );
+  return (
+    "Both engines differ from the CPU on this GPU: " +
+    "its driver computes wrongly, or a kernel that they share does. " +
+    "Run members on the CPU (?backend=cpu), update the graphics driver, " +
+    "and please report this with the JSON below."
+  );
 }
 
 /** The check as a table. */
@@ -95,7 +107,9 @@ export function tableOf(check: Check): Table {
     apart === null ? "no number" : apart.toExponential(1);
   return {
     caption: `Logits on ${check.adapter}`,
-    note: `${verdict(check)} Differences are the largest of any logit, as a share of the largest logit; up to ${tolerance} is rounding.`,
+    note:
+      `${verdict(check)} Differences are the largest of any logit, ` +
+      `as a share of the largest logit; up to ${tolerance} is rounding.`,
     head: [
       "member",
       "tokens read",

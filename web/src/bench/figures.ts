@@ -27,9 +27,9 @@ export function stepBytes(
 }
 
 /**
- * Bytes that members read in a round after a prefix: in each of L − 1 decode steps the weights and
- * one more row of keys and values than before; in the verify pass once the weights, and the keys
- * and values of the prefix and of the tokens in line.
+ * Bytes that members read in a round after a prefix: in each of L − 1 decode steps the weights
+ * and one more row of keys and values than before; in the verify pass once the weights, and the
+ * keys and values of the prefix and of the tokens in line.
  */
 export function roundBytes(
   members: readonly Pick<Loaded, "weights" | "kvRow">[],

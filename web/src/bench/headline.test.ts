@@ -19,7 +19,9 @@ const smol = {
 test("the headline tells words a second of the first member, after the shortest prefix", () => {
   assert.deepEqual(headlineOf(smol, { backend: "webgpu", adapter }), {
     text: "SmolLM2 135M: 23 words a second on this machine's GPU",
-    note: "Measured: 31 tokens a second (25–39) after 64 tokens, in Q8_0. Four tokens make about three English words.",
+    note:
+      "Measured: 31 tokens a second (25–39) after 64 tokens, in Q8_0. " +
+      "Four tokens make about three English words.",
   });
   const slow = { ...smol, members: [member("SmolLM2-135M 1", 64, 750)] };
   assert.equal(

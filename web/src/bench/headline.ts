@@ -30,7 +30,8 @@ export function headlineOf(
   const tokens = perSecond(step.median);
   const place = `on this machine's ${backend === "webgpu" ? "GPU" : "CPU"}`;
   const [low, high] = [step.high, step.low].map((ms) => rounded(perSecond(ms)));
-  const measured = `Measured: ${rounded(tokens)} tokens a second (${low}–${high}) after ${first.prefix} tokens`;
+  const pace = `${rounded(tokens)} tokens a second (${low}–${high})`;
+  const measured = `Measured: ${pace} after ${first.prefix} tokens`;
   // Tokens of the toys are parts of words.
   if (models === "bundled")
     return {
@@ -38,8 +39,9 @@ export function headlineOf(
       note: `${measured}.`,
     };
   const words = rounded(tokens * wordsPerToken);
+  const speed = `${words} ${words === "1" ? "word" : "words"} a second`;
   return {
-    text: `${models.replaceAll("-", " ")}: ${words} ${words === "1" ? "word" : "words"} a second ${place}`,
+    text: `${models.replaceAll("-", " ")}: ${speed} ${place}`,
     note: `${measured}, in ${format}. Four tokens make about three English words.`,
   };
 }

@@ -288,9 +288,9 @@ function runSoFar(members: readonly Member[]): number {
 }
 
 /**
- * Minimum number of tokens that the members of a round must run. Each drafter runs L − 1 tokens of
- * its draft, and each member runs the candidates of all others in its own tokens. `drafters[j]` is
- * the drafter of candidate j, `scores[i][j]` is verifier i's score of candidate j.
+ * Minimum number of tokens that the members of a round must run. Each drafter runs L − 1 tokens
+ * of its draft, and each member runs the candidates of all others in its own tokens. `drafters[j]`
+ * is the drafter of candidate j, `scores[i][j]` is verifier i's score of candidate j.
  */
 export function tokensDue(
   drafters: readonly number[],

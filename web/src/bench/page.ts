@@ -152,7 +152,8 @@ function weigh(): void {
       bytes === 0
         ? ""
         : ` Up to ${(bytes / 1e9).toFixed(2)} GB of weights are in memory at a time.`;
-    text = `Measured on the ${plan.backend === "cpu" ? "CPU" : "GPU"}: ${sentence(names)}.${memory}`;
+    const place = plan.backend === "cpu" ? "CPU" : "GPU";
+    text = `Measured on the ${place}: ${sentence(names)}.${memory}`;
   } catch (error) {
     text = (error as Error).message;
   }
@@ -247,7 +248,8 @@ function run(report: Report, worker: Worker): void {
   worker.onerror = (event) =>
     finish(
       "failed",
-      `The worker failed: ${event.message || "it could not be started"}. Reload the page and try again.`,
+      `The worker failed: ${event.message || "it could not be started"}. ` +
+        "Reload the page and try again.",
     );
   worker.onmessage = ({ data: reply }: MessageEvent<BenchReply>) => {
     switch (reply.type) {

@@ -21,7 +21,8 @@ export const emptySeries = (prefix: number): PeerSeries => ({
 
 /** Measurements of an engine that was cut off `ms` into its last step. */
 export function leftAt({ series, doing: { prefix, what } }: PeerNews, ms: number): PeerSeries[] {
-  const failure = `left after ${Math.round(ms / 1000)} s of ${what === "load" ? "loading" : `a ${what}`}`;
+  const step = what === "load" ? "loading" : `a ${what}`;
+  const failure = `left after ${Math.round(ms / 1000)} s of ${step}`;
   return series.map((at) => {
     if (at.prefix !== prefix) return at;
     return {

@@ -6,7 +6,17 @@ test("a plan's address is read as that plan", () => {
   assert.deepEqual(planFrom(new URLSearchParams(queryOf(defaultPlan))), defaultPlan);
   const other = planFrom(
     new URLSearchParams(
-      "backend=cpu&models=bundled,Qwen3-0.6B:Q8_0,files:a-1.Q4.gguf:b.gguf&ensembles=1,5&drafting=all,leader&prefixes=1024,4096&segmentTokens=6&repeats=2&limitSeconds=30&threads=4",
+      [
+        "backend=cpu",
+        "models=bundled,Qwen3-0.6B:Q8_0,files:a-1.Q4.gguf:b.gguf",
+        "ensembles=1,5",
+        "drafting=all,leader",
+        "prefixes=1024,4096",
+        "segmentTokens=6",
+        "repeats=2",
+        "limitSeconds=30",
+        "threads=4",
+      ].join("&"),
     ),
   );
   assert.deepEqual(other.models.slice(1), [

@@ -57,15 +57,18 @@ function modelsNamed(name: string): Models {
     const strange = names.find((file) => !/^\w[\w.-]*\.gguf$/.test(file));
     if (strange !== undefined)
       throw new RangeError(
-        `There is no file ${strange}. Name GGUF files of the folder files beside the page, with a colon between.`,
+        `There is no file ${strange}. Name GGUF files of the folder files beside the page, ` +
+          "with a colon between.",
       );
     return { kind: "files", names };
   }
   const [shape, format] = name.split(":");
   const known = formats.find((candidate) => candidate === format);
   if (!known || !shapes.some((candidate) => candidate.name === shape)) {
+    const named = shapes.map((candidate) => candidate.name).join(", ");
     throw new RangeError(
-      `There is no model ${name}. Take "bundled", "files:NAME.gguf", or one of ${shapes.map((candidate) => candidate.name).join(", ")} with ":Q4_0" or ":Q8_0" after it.`,
+      `There is no model ${name}. Take "bundled", "files:NAME.gguf", or one of ${named} ` +
+        'with ":Q4_0" or ":Q8_0" after it.',
     );
   }
   return { kind: "random", shape: shape!, format: known };

@@ -57,7 +57,7 @@ test("sizes are those of the published models", () => {
   assert.ok(Math.abs(parameters("Qwen2.5-1.5B") - 1544) < 1.5);
 });
 
-test("every vocabulary has its size, no token twice, and reads the bench's text word by word", () => {
+test("every vocabulary has its size, no token twice, and reads the bench's text by words", () => {
   for (const size of [2048, 49_152, 151_936]) {
     const { tokens, merges } = words(size);
     assert.equal(tokens.length, size);

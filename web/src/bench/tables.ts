@@ -45,18 +45,21 @@ export function tablesOf(workload: WorkloadReport): Table[] {
   const title = `${models} ${format}`;
   const sum = (what: "weights" | "kv" | "scratch"): string =>
     megabytes(loaded.reduce((total, each) => total + each[what], 0));
-  const inUse =
-    gpuBytes === null
-      ? ""
-      : `, ${megabytes(gpuBytes)} in GPU buffers${gpuBytesReserved === null ? "" : ` (${megabytes(gpuBytesReserved)} of the driver's)`}`;
+  const ofDriver =
+    gpuBytesReserved === null ? "" : ` (${megabytes(gpuBytesReserved)} of the driver's)`;
+  const inUse = gpuBytes === null ? "" : `, ${megabytes(gpuBytes)} in GPU buffers${ofDriver}`;
   const missing =
     leftOut.length === 0
       ? ""
-      : ` Prefixes of ${leftOut.map(figure).join(" and ")} tokens were left out: with the rounds after them they are longer than the smallest context of a member.`;
+      : ` Prefixes of ${leftOut.map(figure).join(" and ")} tokens were left out: ` +
+        "with the rounds after them they are longer than the smallest context of a member.";
   const tables: Table[] = [
     {
       caption: `${title}: each member alone`,
-      note: `${sum("weights")} of weights, ${sum("kv")} of keys and values, ${sum("scratch")} of scratch in all, loaded in ${figure(loadMs / 1000)} s${inUse}.${missing}`,
+      note:
+        `${sum("weights")} of weights, ${sum("kv")} of keys and values, ` +
+        `${sum("scratch")} of scratch in all, ` +
+        `loaded in ${figure(loadMs / 1000)} s${inUse}.${missing}`,
       head: [
         "member",
         "prefix",

@@ -101,9 +101,9 @@ export class Keeper {
   }
 
   /**
-   * Keeps the present state of a turn whose conversation is kept. All of it is sent at once, so that
-   * it arrives even if the page closes in the next moment; it goes again if its conversation was
-   * deleted, here or in another tab.
+   * Keeps the present state of a turn whose conversation is kept. All of it is sent at once, so
+   * that it arrives even if the page closes in the next moment; it goes again if its conversation
+   * was deleted, here or in another tab.
    */
   async updateTurn(turn: KeptTurn): Promise<void> {
     await this.#write(async (database) => {
@@ -290,7 +290,8 @@ export class Keeper {
   #fail(error: unknown): void {
     const why = error instanceof Error ? error.message : String(error);
     this.#onFailure(
-      `This browser keeps no conversations for the page (${why}). What you ask and what is answered is gone when the page closes: export what you need.`,
+      `This browser keeps no conversations for the page (${why}). ` +
+        "What you ask and what is answered is gone when the page closes: export what you need.",
     );
     this.#onFailure = () => undefined;
   }

@@ -1,4 +1,6 @@
-/** Conversations as files: JSON that holds everything, and Markdown to read, which can come back. */
+/**
+ * Conversations as files: JSON that holds everything, and Markdown to read, which can come back.
+ */
 import { newId } from "./new-id.ts";
 import { parseExported, plainTurn, titleOf, type Exported, type Turn } from "./records.ts";
 import type { WholeConversation } from "./keeper.ts";

@@ -218,7 +218,8 @@ async function* partsOf({
 
 const unfinished = (): BadSettings =>
   new BadSettings(
-    "The answer has no end: its engine was closed. Keep the engine open until the answer is complete.",
+    "The answer has no end: its engine was closed. " +
+      "Keep the engine open until the answer is complete.",
   );
 
 function optionsOf(call: LanguageModelV4CallOptions): AskOptions {
@@ -275,7 +276,9 @@ function warningsOf({
     warnings.push({
       type: "compatibility",
       feature: "reasoning",
-      details: `Members that can think aloud do so; ${JSON.stringify(reasoning)} does not say for how long.`,
+      details:
+        "Members that can think aloud do so; " +
+        `${JSON.stringify(reasoning)} does not say for how long.`,
     });
   }
   return warnings;
@@ -291,7 +294,8 @@ function messageOf({ role, content }: LanguageModelV4Message): Message {
     // Thoughts are not part of the next question.
     else if (part.type !== "reasoning")
       throw new BadSettings(
-        `The members read text alone, and a message has a part of type ${JSON.stringify(part.type)}. Leave it out.`,
+        "The members read text alone, and a message has a part of type " +
+          `${JSON.stringify(part.type)}. Leave it out.`,
       );
   }
   return { role, content: text };

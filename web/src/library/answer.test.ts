@@ -38,7 +38,7 @@ const round: RoundEvent = {
   counters: [],
 };
 
-test("a segment tells how likely each member that scored it found it, and who those are when one has left", () => {
+test("a segment tells how likely each scorer found it, and who they are when one has left", () => {
   assert.deepEqual(voteOf(round, ["Ada", "Bo", "Cy"]), {
     text: "Two",
     writers: ["Cy"],

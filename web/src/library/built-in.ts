@@ -86,11 +86,13 @@ export class BuiltIn {
       const found = await availability();
       if (found === "unavailable")
         throw new RemoteFailure(
-          `This browser has no language model of its own for ${name}, or not for this page. Take another member.`,
+          `This browser has no language model of its own for ${name}, or not for this page. ` +
+            "Take another member.",
         );
       if (found !== "available" && globalThis.navigator?.userActivation?.isActive === false)
         throw new RemoteFailure(
-          `The browser has to download its language model for ${name}, which needs a user action. Add it on a press of a button.`,
+          `The browser has to download its language model for ${name}, ` +
+            "which needs a user action. Add it on a press of a button.",
         );
       const monitor = (monitor: EventTarget): void =>
         monitor.addEventListener("downloadprogress", (event) => {
@@ -109,7 +111,8 @@ export class BuiltIn {
       signal?.throwIfAborted();
       if (error instanceof ConclaveError) throw error;
       throw new RemoteFailure(
-        `The browser does not give its language model for ${name} (${reason(error)}). Add it again, or take another member.`,
+        `The browser does not give its language model for ${name} (${reason(error)}). ` +
+          "Add it again, or take another member.",
         { cause: error },
       );
     }
@@ -164,9 +167,11 @@ const reason = (error: unknown): string =>
 function failed(error: unknown): ConclaveError {
   if (error instanceof Error && error.name === "QuotaExceededError")
     return new ContextFull(
-      "The conversation is longer than the browser's language model has room for. Ask less, or begin a new conversation.",
+      "The conversation is longer than the browser's language model has room for. " +
+        "Ask less, or begin a new conversation.",
     );
   return new RemoteFailure(
-    `The browser's language model did not answer (${isAbort(error) ? "it was stopped" : reason(error)}).`,
+    "The browser's language model did not answer " +
+      `(${isAbort(error) ? "it was stopped" : reason(error)}).`,
   );
 }

@@ -579,7 +579,8 @@ export class Conclave {
     if (rule === undefined) return this.defaults;
     if (Object.hasOwn(this.rules, rule)) return this.rules[rule];
     throw new BadSettings(
-      `There is no rule ${JSON.stringify(rule)}. Choose one of ${Object.keys(this.rules).join(", ")}.`,
+      `There is no rule ${JSON.stringify(rule)}. ` +
+        `Choose one of ${Object.keys(this.rules).join(", ")}.`,
     );
   }
 

@@ -1,4 +1,6 @@
-/** An answer that goes on from text accepted before, and drafts that are reported as they arrive. */
+/**
+ * An answer that goes on from text accepted before, and drafts that are reported as they arrive.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { open } from "../testing/staged.ts";
@@ -21,7 +23,7 @@ async function collect(conclave: Conclave, options: AskOptions = {}): Promise<Co
   return events;
 }
 
-test("an answer continues after accepted text, which is in its end but in none of its rounds", async () => {
+test("an answer continues after accepted text, which is in its end but in no round", async () => {
   const { conclave } = await open({ Ada: says("one "), Bo: says("one ") });
   const whole = await collect(conclave);
   const texts = (events: ConclaveEvent[]): string =>

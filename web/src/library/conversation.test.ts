@@ -16,7 +16,7 @@ const two = {
   },
 };
 
-test("members draft, verify what they are given, and keep one of it, in the caller's order", async () => {
+test("members draft, verify what is given, and keep one of it, in the caller's order", async () => {
   for (const cores of [1, 2]) {
     const { conclave, journal, members } = await open(two, cores);
     const conversation = await conclave.begin(hello, { sampling: { seed: 7 } });

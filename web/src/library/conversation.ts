@@ -57,7 +57,8 @@ export class Conversation {
       const place = this.members.indexOf(name);
       if (place < 0)
         throw new BadSettings(
-          `There is no member called ${name} in this conversation. There are ${this.members.join(", ")}.`,
+          `There is no member called ${name} in this conversation. ` +
+            `There are ${this.members.join(", ")}.`,
         );
       return place;
     });

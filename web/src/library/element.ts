@@ -43,36 +43,50 @@ import { checked } from "./options.ts";
 import { Share } from "./share.ts";
 
 const style = `
-  :host { display: block; font: inherit; max-width: 40rem; --conclave-gap: .75em; --conclave-rule: 1px; }
+  :host { display: block; font: inherit; max-width: 40rem;
+    --conclave-gap: .75em; --conclave-rule: 1px; }
   [hidden] { display: none !important; }
-  [part~=question] { font-weight: 600; overflow-wrap: anywhere; margin: 0 0 calc(var(--conclave-gap) / 3); }
+  [part~=question] { font-weight: 600; overflow-wrap: anywhere;
+    margin: 0 0 calc(var(--conclave-gap) / 3); }
   [part~=answer] { overflow-wrap: anywhere; min-height: 1.5em; margin: 0 0 var(--conclave-gap); }
   [part~=answer] > * { margin: .75em 0 0; } [part~=answer] > :first-child { margin-block-start: 0; }
   p, li, td, th { white-space: pre-line; }
   li > * { margin: 0; } ul, ol { padding-inline-start: 1.5em; }
   h2, h3, h4, h5, h6 { font-size: 1.05em; line-height: 1.3; } h2 { font-size: 1.2em; }
-  blockquote { border-inline-start: 2px solid; padding-inline-start: .9em; } blockquote > * { margin: 0; }
-  pre { margin: 0; overflow-x: auto; padding: .6em .8em; } code { font-family: ui-monospace, Menlo, Consolas, monospace; font-size: .875em; }
-  .code { border: 1px solid color-mix(in srgb, currentColor 25%, transparent); border-radius: .35em; }
-  .code-head { display: flex; justify-content: space-between; align-items: center; padding: .2em .3em .2em .9em; font-size: .8em; }
+  blockquote { border-inline-start: 2px solid; padding-inline-start: .9em; }
+  blockquote > * { margin: 0; }
+  pre { margin: 0; overflow-x: auto; padding: .6em .8em; }
+  code { font-family: ui-monospace, Menlo, Consolas, monospace; font-size: .875em; }
+  .code { border: 1px solid color-mix(in srgb, currentColor 25%, transparent);
+    border-radius: .35em; }
+  .code-head { display: flex; justify-content: space-between; align-items: center;
+    padding: .2em .3em .2em .9em; font-size: .8em; }
   .code-keyword { font-weight: 600; } .code-comment { font-style: italic; opacity: .8; }
-  .wide { overflow-x: auto; } table { border-collapse: collapse; } th, td { text-align: start; padding: .3em .9em .3em 0; border-bottom: 1px solid color-mix(in srgb, currentColor 25%, transparent); }
+  .wide { overflow-x: auto; } table { border-collapse: collapse; }
+  th, td { text-align: start; padding: .3em .9em .3em 0;
+    border-bottom: 1px solid color-mix(in srgb, currentColor 25%, transparent); }
   [data-align=right] { text-align: end; } [data-align=center] { text-align: center; }
   a { color: inherit; }
   [part~=answer]:empty { min-height: 0; margin: 0; }
   [part=writers] { font-size: .875em; opacity: .8; margin: 0 0 var(--conclave-gap); }
   [part=thought] { margin: 0 0 var(--conclave-gap); opacity: .8; white-space: pre-wrap; }
   [part=status], [part=consent] { margin: 0 0 var(--conclave-gap); }
-  [part=consent] { display: flex; flex-wrap: wrap; gap: .5em; } [part=consent] span { flex-basis: 100%; }
+  [part=consent] { display: flex; flex-wrap: wrap; gap: .5em; }
+  [part=consent] span { flex-basis: 100%; }
   [part=progress] { display: block; width: 100%; margin: 0 0 var(--conclave-gap); }
   form { display: flex; flex-wrap: wrap; gap: .5em; }
-  [part=box], button { font: inherit; color: inherit; background: transparent; border: 1px solid color-mix(in srgb, currentColor 55%, transparent); border-radius: .35em; }
+  [part=box], button { font: inherit; color: inherit; background: transparent;
+    border: 1px solid color-mix(in srgb, currentColor 55%, transparent); border-radius: .35em; }
   [part=box] { flex: 1 1 8em; min-width: 0; padding: .4em .6em; }
   [part=box]::placeholder { color: inherit; opacity: .7; }
   button { padding: .4em .9em; cursor: pointer; }
   button:hover { border-color: currentColor; }
-  [part=segment], [part=writers] > span { text-decoration-line: underline; text-underline-offset: .25em; text-decoration-thickness: var(--conclave-rule); }
-  .s2 { text-decoration-style: dashed; } .s3 { text-decoration-style: dotted; text-decoration-thickness: calc(2 * var(--conclave-rule)); } .s0 { text-decoration-style: double; }
+  [part=segment], [part=writers] > span { text-decoration-line: underline;
+    text-underline-offset: .25em; text-decoration-thickness: var(--conclave-rule); }
+  .s2 { text-decoration-style: dashed; }
+  .s3 { text-decoration-style: dotted;
+    text-decoration-thickness: calc(2 * var(--conclave-rule)); }
+  .s0 { text-decoration-style: double; }
 `;
 
 /** Lets the class be imported on a server, which has no elements. */
@@ -437,7 +451,8 @@ export class ConclaveChat extends Base {
       ? "This browser keeps them."
       : "This browser can't keep them: they are fetched anew at each visit.";
     const sentence = document.createElement("span");
-    sentence.textContent = `${missing.length === 1 ? "A model has" : `${missing.length} models have`} to be downloaded from ${hosts}, ${megabytes(bytes)}. ${kept}`;
+    const needed = missing.length === 1 ? "A model has" : `${missing.length} models have`;
+    sentence.textContent = `${needed} to be downloaded from ${hosts}, ${megabytes(bytes)}. ${kept}`;
     this.#consent.replaceChildren(sentence, download, decline);
     this.#consent.hidden = false;
     download.focus();

@@ -227,7 +227,7 @@ test("create is stopped by its signal, and the signal destroys the session after
   assert.equal(await never.model.availability(), "available");
 });
 
-test("too long a conversation loses its oldest questions, never its initial prompts, and says so", async () => {
+test("too long a conversation loses old questions, no initial prompt, and says so", async () => {
   const { model, stages } = made({ ...talker, tokens });
   const session = await model.create({
     initialPrompts: [
@@ -457,7 +457,7 @@ test("failures have the API's names, with the library's error as their cause", a
   assert.equal(stages.length, 2);
 });
 
-test("without workers there is no engine, without a place to keep models all are to be downloaded", async (context) => {
+test("no workers, no engine; without storage all models are to be downloaded", async (context) => {
   assert.equal(await createLanguageModel().availability(), "unavailable");
   Object.assign(globalThis, { Worker: class {} });
   context.after(() => Reflect.deleteProperty(globalThis, "Worker"));

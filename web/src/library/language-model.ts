@@ -3,7 +3,9 @@
  *
  * ```ts
  * const LanguageModel = createLanguageModel();
- * const session = await LanguageModel.create({ initialPrompts: [{ role: "system", content: "Be brief." }] });
+ * const session = await LanguageModel.create({
+ *   initialPrompts: [{ role: "system", content: "Be brief." }],
+ * });
  * for await (const text of session.promptStreaming("What is 14 plus 28?")) show(text);
  * ```
  *

@@ -190,7 +190,7 @@ test("a response format holds the members to its schema, and is the client's own
   }
 });
 
-test("what an ensemble can't honour is refused by its name; who stops hears AbortError", async () => {
+test("what can't be honoured is refused by its name; who stops hears AbortError", async () => {
   const { conclave } = await open({ Ada: talker });
   const { create } = createChatCompletions(conclave).chat.completions;
   for (const [params, message] of [

@@ -3,7 +3,9 @@
  *
  * ```ts
  * const client = createChatCompletions(await Conclave.load());
- * const completion = await client.chat.completions.create({ messages: [{ role: "user", content: "What is 14 plus 28?" }] });
+ * const completion = await client.chat.completions.create({
+ *   messages: [{ role: "user", content: "What is 14 plus 28?" }],
+ * });
  * completion.choices[0].message.content;
  * ```
  *
@@ -286,7 +288,8 @@ async function completed(
     };
   }
   throw new BadSettings(
-    "The answer has no end: its engine was closed. Keep the engine open until the answer is complete.",
+    "The answer has no end: its engine was closed. " +
+      "Keep the engine open until the answer is complete.",
   );
 }
 
@@ -361,14 +364,16 @@ function refuseForeign(params: ChatParams): void {
     const reason = name === "logprobs" ? perSegment : "";
     if (!Object.hasOwn(fields, name))
       throw new BadSettings(
-        `An ensemble can't honour ${JSON.stringify(name)}: ${JSON.stringify(value)}.${reason} Leave it out.`,
+        `An ensemble can't honour ${JSON.stringify(name)}: ` +
+          `${JSON.stringify(value)}.${reason} Leave it out.`,
       );
   }
   checked("create", params, shape(fields));
 }
 
 const perSegment =
-  " Members agree on segments, and their tokens are not the same: how likely each member found a segment is in `conclave`, as `logprobs`.";
+  " Members agree on segments, and their tokens are not the same: " +
+  "how likely each member found a segment is in `conclave`, as `logprobs`.";
 
 function formatOf(format: ChatResponseFormat): ResponseFormat {
   if (format.type !== "json_schema") return format;
@@ -389,7 +394,8 @@ function messageOf(message: ChatMessage, index: number): Message {
   const other = parts.find(({ type }) => type !== "text");
   if (other)
     throw new BadSettings(
-      `The members read text alone, and a message has a part of type ${JSON.stringify(other.type)}. Leave it out.`,
+      "The members read text alone, and a message has a part of type " +
+        `${JSON.stringify(other.type)}. Leave it out.`,
     );
   const pieces = checked(`messages[${index}].content`, parts, list(shape({ text })));
   return {

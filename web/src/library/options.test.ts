@@ -118,7 +118,8 @@ test("the library names the option that is of a wrong type", async () => {
     [load({ members: 5 }), "load.members must be a list; it was 5."],
     [
       load({ members: [{ name: "Bo", contextTokens: 5 }] }),
-      'load.members[0] knows no "contextTokens". It knows name, ref, files, url, bytes, sha256, quantise, core, remote, model, key, turn, judge, builtIn, timeout.',
+      'load.members[0] knows no "contextTokens". It knows name, ref, files, url, bytes, ' +
+        "sha256, quantise, core, remote, model, key, turn, judge, builtIn, timeout.",
     ],
     [
       load({ contextTokens: "1024" }),

@@ -56,7 +56,7 @@ test("bundled members come with their names, sizes and hashes", () => {
   for (const { bytes, sha256 } of toys()) assert.ok(bytes! > 1e6 && /^[0-9a-f]{64}$/.test(sha256!));
 });
 
-test("a page that is isolated from other origins starts the engine for shared memory", (context) => {
+test("a page isolated from other origins starts the engine for shared memory", (context) => {
   const page = globalThis as { crossOriginIsolated?: boolean };
   page.crossOriginIsolated = true;
   context.after(() => delete page.crossOriginIsolated);

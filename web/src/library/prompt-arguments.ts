@@ -89,7 +89,8 @@ export function refuseNeeds(needs: SessionNeeds): void {
   const other = [...expectedInputs, ...expectedOutputs].find(({ type }) => type !== "text");
   if (other)
     throw unsupported(
-      `The members read and write text alone, and ${JSON.stringify(other.type)} is expected. Leave it out.`,
+      `The members read and write text alone, and ${JSON.stringify(other.type)} is expected. ` +
+        "Leave it out.",
     );
   if (tools.length > 0) throw unsupported("The members call no tools. Leave them out.");
   if (samplingMode !== "balanced")

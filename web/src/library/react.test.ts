@@ -106,11 +106,13 @@ test("it renders on a server as before the first question, and the element's tag
   const html = renderToString(createElement(Component)).replaceAll("&quot;", '"');
   assert.equal(
     html,
-    '<p>{"status":"idle","text":"","messages":[],"failed":false,"loaded":false}<conclave-chat members="hf:owner/repo/model.gguf" rule="leader" title="Ask"></conclave-chat></p>',
+    '<p>{"status":"idle","text":"","messages":[],"failed":false,"loaded":false}' +
+      '<conclave-chat members="hf:owner/repo/model.gguf" rule="leader" title="Ask">' +
+      "</conclave-chat></p>",
   );
 });
 
-test("the first question loads the members, the answer comes segment by segment, and the next one continues it", async () => {
+test("the first question loads the members, answers come by segments and continue", async () => {
   const { hook, stages, seen, unmount } = await mounted();
   const { ask, load, stop, reset } = hook();
   assert.equal(stages.length, 0, "nothing is loaded before");
@@ -199,7 +201,7 @@ test("a stopped answer keeps its text; while one is under way others are refused
   await unmount();
 });
 
-test("to stop while the members load ends the loading, and the question is to be asked again", async () => {
+test("a stop while members load ends that, and the question is to be asked again", async () => {
   const { hook, stages, unmount } = await mounted({
     surroundings: { building: new Promise(() => {}) },
   });
@@ -242,7 +244,7 @@ test("a failure is told; what was accepted stays, and the next question starts a
   await away.unmount();
 });
 
-test("a strict component has one engine in the end, whichever effect has asked for it", async () => {
+test("a strict component has one engine in the end, whichever effect asked for it", async () => {
   const Child = ({ load, ask }: UseConclave): ReactNode => {
     useEffect(() => {
       void load();
@@ -262,7 +264,7 @@ test("a strict component has one engine in the end, whichever effect has asked f
   assert.ok(stages.every(ended));
 });
 
-test("the element as a component hears the element's events, also where the page was rendered on a server, and the last handlers count", async () => {
+test("the element as a component is heard by its last handlers, also after SSR", async () => {
   const heard: string[] = [];
   const at = (when: string) => ({
     onEnd: ({ stop }: { stop: string }) => void heard.push(`${when} ${stop}`),

@@ -42,7 +42,7 @@ const kinds = (events: ConclaveEvent[]): string[] =>
     .map((event) => (event.type === "round" ? `round ${event.round}` : event.type));
 const sixRounds = ["round 1", "round 2", "round 3", "round 4", "round 5", "round 6"];
 
-test("a worker that dies in mid-answer is replaced, and the answer continues after the text so far", async () => {
+test("a worker that dies in mid-answer is replaced, and the answer goes on", async () => {
   const { conclave, stages, fail } = await open();
   const events = await answer(conclave, (round) => (round === 2 ? fail() : undefined));
   const told = kinds(events);
@@ -95,7 +95,7 @@ test("a lost device is one that is opened anew as well", async () => {
   assert.equal(stages.length, 2);
 });
 
-test("what fails twice in an answer is the caller's, with the text so far; the next question has another engine", async () => {
+test("a second failure is the caller's, with the text; later ones have a new engine", async () => {
   const { conclave, stages, fail } = await open();
   await assert.rejects(
     answer(conclave, (round) => (round === 2 || round === 4 ? fail() : undefined)),
@@ -198,7 +198,7 @@ test("what the caller throws, or hands over broken, opens nothing anew", async (
   assert.equal(stages.length, 1);
 });
 
-test("a member that is added while another engine opens is there once, and one that had left stays out", async () => {
+test("a member added while an engine opens anew is there once; one that left is not", async () => {
   const { conclave, stages, fail } = await open();
   let added: Promise<unknown> | undefined;
   const events = await answer(conclave, (round) => {

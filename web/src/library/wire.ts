@@ -54,7 +54,10 @@ export class Wire {
     port.onmessageerror = () =>
       this.#break(new EngineFailure("The worker sent what can't be read here. Reload the engine."));
     port.onerror = (event) => {
-      const causes = `Check that the file is there, that the page's policy allows it (worker-src), and, where the page is isolated from other origins, that the file is sent with Cross-Origin-Embedder-Policy: require-corp.`;
+      const causes =
+        "Check that the file is there, that the page's policy allows it (worker-src), and, " +
+        "where the page is isolated from other origins, " +
+        "that the file is sent with Cross-Origin-Embedder-Policy: require-corp.";
       this.#break(
         new EngineFailure(
           event.message

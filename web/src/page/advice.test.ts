@@ -8,7 +8,8 @@ import { parseHTML } from "linkedom";
 import { Advice, overruling, type Voted } from "./advice.ts";
 
 const { window, document } = parseHTML(
-  '<!doctype html><html><body><div id="advice"></div><textarea id="question"></textarea></body></html>',
+  "<!doctype html><html><body>" +
+    '<div id="advice"></div><textarea id="question"></textarea></body></html>',
 );
 Object.assign(globalThis, { window, document, HTMLElement: window.HTMLElement });
 
@@ -26,7 +27,7 @@ const answer = (rounds: Voted["rounds"], start = even): Voted => ({ members, sta
 const found = (...answers: Voted[]): string[] =>
   overruling(answers).map(({ member, turned, voted }) => `${member} ${turned} of ${voted}`);
 
-test("a third of five voted rounds is told, over all answers of the conversation; fewer are not", () => {
+test("a third of five voted rounds is told, over the whole conversation; fewer are not", () => {
   assert.deepEqual(found(answer(voted(1, 1, 1, 1))), [], "four rounds say nothing");
   assert.deepEqual(
     found(answer(voted(1, undefined)), answer(voted(1, undefined, undefined, undefined))),
@@ -44,7 +45,7 @@ test("a third of five voted rounds is told, over all answers of the conversation
   );
 });
 
-test("rounds count that the member voted in: not those that nobody voted in, nor after it has left or was late", () => {
+test("rounds count that the member voted in: not without votes, once it left or was late", () => {
   const unvoted = { active: [0, 1, 2], shares: [], turnedBy: [] };
   const late = { active: [0, 1, 2], shares: [[1], [], [1]], turnedBy: [] };
   const left = { active: [0, 2], shares: [[1], [1]], turnedBy: [1] };

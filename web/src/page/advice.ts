@@ -88,7 +88,8 @@ export class Advice {
     const { member, turned, voted } = found;
     this.#about = { member, out: false };
     this.#show(
-      `In this conversation ${member}'s vote alone decided ${turned} of ${voted} rounds against all the others.`,
+      `In this conversation ${member}'s vote alone decided ${turned} of ${voted} rounds ` +
+        "against all the others.",
       button(`Answer without ${member}`, () => this.#leaveOut(member)),
       button(`Keep ${member}`, () => this.#keep(member), { class: "quiet" }),
     );

@@ -12,8 +12,11 @@ const says = (text: string, failure?: Script["failure"]): Script => ({
   taste: () => 1,
   ...(failure && { failure }),
 });
-const summary = ({ member, ...what }: Alone): string =>
-  `${member} ${"error" in what ? what.error.kind : what.event.type === "round" ? what.event.text : what.event.type}`;
+const summary = ({ member, ...what }: Alone): string => {
+  if ("error" in what) return `${member} ${what.error.kind}`;
+  const { event } = what;
+  return `${member} ${event.type === "round" ? event.text : event.type}`;
+};
 
 async function play(
   scripts: Record<string, Script>,

@@ -193,8 +193,8 @@ export class Answers {
   }
 
   /**
-   * Shows the weights of the answer with an open round, otherwise of the latest, in the chart and on
-   * the members' cards.
+   * Shows the weights of the answer with an open round, otherwise of the latest, in the chart and
+   * on the members' cards.
    */
   #showVotes(): void {
     const { members, session } = this.#context;
@@ -216,7 +216,9 @@ export class Answers {
     this.#context.chart.show({ names, voices, start, rounds, open });
   }
 
-  /** Members of an answer with rounds, in its order; only those that are here and voted or failed. */
+  /**
+   * Members of an answer with rounds, in its order; only those that are here and voted or failed.
+   */
   #slotsOf(exchange: Exchange): (Slot | undefined)[] {
     const { slots } = this.#context.roster;
     const { context, failed, rounds } = exchange;

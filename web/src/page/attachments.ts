@@ -1,4 +1,6 @@
-/** A text file or PDF beside the question: chosen, read, and cut to the room that the members have. */
+/**
+ * A text file or PDF beside the question: chosen, read, and cut to the room that the members have.
+ */
 import type { Conclave } from "../library/conclave.ts";
 import { messagesOf, type Asking, type Attachment } from "../kept/records.ts";
 import { button, byId, el } from "./dom.ts";
@@ -98,7 +100,8 @@ export class Attachments {
       .catch(() => undefined);
     if (text === undefined || text.trim() === "")
       throw new Error(
-        `${name} is no text, or can't be read. Attach a PDF or a text file, such as .txt, .md, .csv or source code.`,
+        `${name} is no text, or can't be read. ` +
+          "Attach a PDF or a text file, such as .txt, .md, .csv or source code.",
       );
     return { name, text, whole: Math.max(text.length, size > mostBytes ? size : 0) };
   }
@@ -145,8 +148,8 @@ function extentOf(attached: Attachment): string {
 }
 
 /**
- * The attached file of a question, cut to what every member has room for; throws if there is no room
- * for any of it.
+ * The attached file of a question, cut to what every member has room for; throws if there is no
+ * room for any of it.
  */
 export async function fitted(
   conclave: Pick<Conclave, "measure">,
@@ -164,7 +167,9 @@ export async function fitted(
   });
   if (text === "")
     throw new Error(
-      `There is no room for ${attached.name} beside the question. Choose more room for a conversation under “Change”, or let members with more room answer.`,
+      `There is no room for ${attached.name} beside the question. ` +
+        "Choose more room for a conversation under “Change”, " +
+        "or let members with more room answer.",
     );
   return { ...attached, text };
 }

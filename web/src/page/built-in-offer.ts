@@ -19,7 +19,12 @@ export class BuiltInOffer {
     const found = await availability().catch(() => "unavailable" as const);
     const here = found === "available";
     this.root.hidden = found === "unavailable";
-    this.#about.textContent = `This browser has a language model of its own. It judges what the others draft, and what it hears stays on this machine.${here ? "" : " The browser has to download it first, once for all pages: that can be some gigabytes."}`;
+    const first = here
+      ? ""
+      : " The browser has to download it first, once for all pages: that can be some gigabytes.";
+    this.#about.textContent =
+      "This browser has a language model of its own. It judges what the others draft, " +
+      `and what it hears stays on this machine.${first}`;
     this.#take.textContent = here ? "Let it judge" : "Download it and let it judge";
   }
 }

@@ -9,7 +9,7 @@ const models = new Map(
   ensembles.flatMap(({ members }) => members).map((member) => [member.name, member]),
 );
 
-test("every ensemble joins two to eight models of at least two families, each at a file of the hub", () => {
+test("every ensemble joins two to eight models of two or more families, files of the hub", () => {
   for (const { name, members } of ensembles) {
     assert.ok(new Set(members.map(({ family }) => family)).size >= 2, `${name} is of one family`);
     for (const member of members) {
@@ -45,7 +45,7 @@ test("the file sizes it gives come within 1.5 % of the hub's", () => {
   }
 });
 
-test("memory grows with the context, not beyond the model's own; on the CPU six bits take eight", () => {
+test("memory grows with the context up to the model's own; on the CPU six bits take eight", () => {
   const olmo = models.get("OLMo 2 1B")!;
   const short = memoryOf(olmo, 1024, "webgpu");
   const long = memoryOf(olmo, 4096, "webgpu");

@@ -91,7 +91,8 @@ export async function readCatalogue(url: URL): Promise<Ensemble[]> {
     return parseCatalogue(await response.json());
   } catch (error) {
     throw new Download(
-      `The catalogue could not be read (${String(error)}). Check that catalogue.json lies beside the page; models can still be added by hand.`,
+      `The catalogue could not be read (${String(error)}). ` +
+        "Check that catalogue.json lies beside the page; models can still be added by hand.",
       { cause: error },
     );
   }

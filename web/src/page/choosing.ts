@@ -166,10 +166,12 @@ export class Choosing {
     );
     this.#standIn = true;
     await this.#seatToys(true);
+    const lacking = missing.length === 1 ? "one model is" : `${missing.length} models are`;
     notices.show(
       "incomplete",
       "hint",
-      `${title}, the ensemble of your last visit, is not all stored in this browser: ${missing.length === 1 ? "one model is" : `${missing.length} models are`} missing. These are the toys.`,
+      `${title}, the ensemble of your last visit, is not all stored in this browser: ` +
+        `${lacking} missing. These are the toys.`,
       [
         { label: "Fetch the rest", run: () => void roster.replaceAll(title, seats) },
         { label: "Keep the toys", run: () => ((this.#standIn = false), this.keep()) },

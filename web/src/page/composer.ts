@@ -205,7 +205,8 @@ export class Composer {
     const text =
       count === 1
         ? "The earlier answer was taken out of the conversation."
-        : `The earlier answer and ${plural(count - 1, "answer")} after it were taken out of the conversation.`;
+        : `The earlier answer and ${plural(count - 1, "answer")} after it ` +
+          "were taken out of the conversation.";
     this.#context.notices.show("replaced", "hint", text, [{ label: "Bring back", run: bringBack }]);
   }
 

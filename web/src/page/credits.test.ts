@@ -42,11 +42,12 @@ test("the line below an answer of several is the tool's, each name in its colour
   }
 });
 
-test("a round is credited to members also after one has left; of one alone the segments are counted", () => {
+test("a round is credited also after a member has left; of one alone segments are counted", () => {
   const rounds: Credited[] = [{ active: [0, 2, 3], drafters: [2, 3], writers: [0], turnedBy: [1] }];
   assert.equal(
     shown(["Ada", "Bo", "Cy", "Dee"], rounds).textContent,
-    "Written by Cy 1 of 1 segment, Ada none, Bo none, Dee none. Cy's vote decided 1 round against all the others.",
+    "Written by Cy 1 of 1 segment, Ada none, Bo none, Dee none. " +
+      "Cy's vote decided 1 round against all the others.",
   );
   assert.equal(
     shown(["Ada"], [{ active: [0], drafters: [0], writers: [0], turnedBy: [] }]).textContent,

@@ -11,7 +11,8 @@ export function takeDrops(onFiles: (picked: PickedFile[]) => void): void {
     el(
       "p",
       {},
-      "Drop a GGUF file or a model's folder: it joins as a member. A text or PDF goes with your question.",
+      "Drop a GGUF file or a model's folder: it joins as a member. " +
+        "A text or PDF goes with your question.",
     ),
   );
   document.body.append(sheet);

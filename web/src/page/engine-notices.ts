@@ -9,7 +9,9 @@ export function tellSoftware(
   onCpu: () => void,
 ): void {
   if (backend !== "webgpu" || !adapter.software) return notices.clear("software");
-  const text = `${adapter.name} is a software adapter: it emulates a graphics card on the CPU. Answers are right but very slow.`;
+  const text =
+    `${adapter.name} is a software adapter: it emulates a graphics card on the CPU. ` +
+    "Answers are right but very slow.";
   notices.show("software", "warning", text, [{ label: "Run on the CPU instead", run: onCpu }]);
 }
 
@@ -30,7 +32,10 @@ export function tellStartedAgain(notices: Notices, member: string): void {
   notices.show(
     "engine",
     "warning",
-    `The engine stopped while it loaded ${member}, and was started again with the other members. The conversation and your question are as they were. “Try again” on its card loads it once more.`,
+    `The engine stopped while it loaded ${member}, ` +
+      "and was started again with the other members. " +
+      "The conversation and your question are as they were. " +
+      "“Try again” on its card loads it once more.",
   );
 }
 
@@ -38,6 +43,7 @@ export function tellTabCost(notices: Notices): void {
   notices.show(
     "tabs",
     "hint",
-    "This page is open in another tab as well. Each tab holds its models in memory by itself: close one if this machine runs short.",
+    "This page is open in another tab as well. " +
+      "Each tab holds its models in memory by itself: close one if this machine runs short.",
   );
 }

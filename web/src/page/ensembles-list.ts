@@ -83,15 +83,12 @@ function card(ensemble: Ensemble, context: ListContext): HTMLElement {
     : missing < whole
       ? `${bytes(missing)} of ${bytes(whole)} to fetch from ${host}`
       : `${bytes(whole)} to fetch from ${host}`;
-  const load = button(
-    inUse ? "In use" : complete ? "Open" : "Download and open",
-    () => context.onEnsemble(ensemble),
-    {
-      "aria-label": `${inUse ? "In use:" : complete ? "Open" : "Download and open"} ${ensemble.name}`,
-      "aria-describedby": `${id} ${id}-verdict`,
-      disabled: inUse || against?.tone === "no",
-    },
-  );
+  const action = complete ? "Open" : "Download and open";
+  const load = button(inUse ? "In use" : action, () => context.onEnsemble(ensemble), {
+    "aria-label": `${inUse ? "In use:" : action} ${ensemble.name}`,
+    "aria-describedby": `${id} ${id}-verdict`,
+    disabled: inUse || against?.tone === "no",
+  });
   return el(
     "li",
     { class: "ensemble", "data-ensemble": ensemble.name },
@@ -143,7 +140,8 @@ function toys({ shown, onToys }: ListContext): HTMLElement {
     el(
       "p",
       {},
-      "Three models of a million parameters each that come with the page. Good for seeing how the voting works; nothing is fetched from elsewhere.",
+      "Three models of a million parameters each that come with the page. " +
+        "Good for seeing how the voting works; nothing is fetched from elsewhere.",
     ),
   );
 }

@@ -1,7 +1,7 @@
 /**
- * Example questions: for the toys one button for each trained skill (crates/eval/src/skills), with numbers
- * and words drawn at every press, so that no answer can be memorised; for real models, general
- * knowledge and writing.
+ * Example questions: for the toys one button for each trained skill (crates/eval/src/skills), with
+ * numbers and words drawn at every press, so that no answer can be memorised; for real models,
+ * general knowledge and writing.
  */
 import { button, el } from "./dom.ts";
 
@@ -64,8 +64,10 @@ export const skills: { name: string; label: string; ask: () => string }[] = [
   {
     name: "filter",
     label: "Filter a list",
-    ask: () =>
-      `Which of these are animals: ${several(5, [...several(3, animals), ...several(3, tools)]).join(", ")}?`,
+    ask: () => {
+      const words = several(5, [...several(3, animals), ...several(3, tools)]);
+      return `Which of these are animals: ${words.join(", ")}?`;
+    },
   },
   {
     name: "count",
@@ -81,7 +83,8 @@ export const skills: { name: string; label: string; ask: () => string }[] = [
     name: "problem",
     label: "Word problem",
     ask: () =>
-      `Anna has ${between(3, 8)} boxes with ${between(4, 12)} apples in each and ${between(2, 9)} loose apples. How many apples does Anna have?`,
+      `Anna has ${between(3, 8)} boxes with ${between(4, 12)} apples in each and ` +
+      `${between(2, 9)} loose apples. How many apples does Anna have?`,
   },
   { name: "story", label: "Story", ask: () => `Tell me a short story about a ${pick(animals)}.` },
 ];
@@ -90,32 +93,47 @@ const general: typeof skills = [
   {
     name: "explain",
     label: "Explain",
-    ask: () =>
-      `Explain in three sentences ${pick(["why the sky is blue", "how a refrigerator cools", "what inflation is", "why leaves turn red"])}.`,
+    ask: () => {
+      const what = pick([
+        "why the sky is blue",
+        "how a refrigerator cools",
+        "what inflation is",
+        "why leaves turn red",
+      ]);
+      return `Explain in three sentences ${what}.`;
+    },
   },
   {
     name: "plan",
     label: "Plan",
-    ask: () =>
-      `Plan a day in ${pick(["Lisbon", "Kyoto", "Edinburgh", "Vienna"])} for someone who likes ${pick(["gardens", "books", "good food", "old buildings"])}.`,
+    ask: () => {
+      const city = pick(["Lisbon", "Kyoto", "Edinburgh", "Vienna"]);
+      const taste = pick(["gardens", "books", "good food", "old buildings"]);
+      return `Plan a day in ${city} for someone who likes ${taste}.`;
+    },
   },
   {
     name: "write",
     label: "Write",
-    ask: () =>
-      `Write a four-line poem about ${pick(["rain", "an old bicycle", "the first train home", "salt"])}.`,
+    ask: () => {
+      const subject = pick(["rain", "an old bicycle", "the first train home", "salt"]);
+      return `Write a four-line poem about ${subject}.`;
+    },
   },
   {
     name: "translate",
     label: "Translate",
-    ask: () =>
-      `Translate into ${pick(["French", "German", "Spanish", "Italian"])}: "Where can I leave my luggage until this evening?"`,
+    ask: () => {
+      const language = pick(["French", "German", "Spanish", "Italian"]);
+      return `Translate into ${language}: "Where can I leave my luggage until this evening?"`;
+    },
   },
   {
     name: "reason",
     label: "Reason",
     ask: () =>
-      `A train leaves at ${between(6, 11)}:40 and takes ${between(2, 5)} hours and ${between(25, 55)} minutes. When does it arrive?`,
+      `A train leaves at ${between(6, 11)}:40 and takes ${between(2, 5)} hours and ` +
+      `${between(25, 55)} minutes. When does it arrive?`,
   },
   {
     name: "code",

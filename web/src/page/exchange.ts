@@ -482,7 +482,10 @@ export class Exchange {
   }
 }
 
-/** The messages of exchanges, as they were sent. Questions without an answer are left out: roles must alternate. */
+/**
+ * The messages of exchanges, as they were sent. Questions without an answer are left out: roles
+ * must alternate.
+ */
 export function conversationOf(exchanges: readonly Exchange[]): Message[] {
   return exchanges
     .filter((exchange) => exchange.text !== "")

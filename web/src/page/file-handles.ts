@@ -17,7 +17,9 @@ interface Pickers {
   showDirectoryPicker?(): Promise<FileSystemDirectoryHandle>;
 }
 
-/** Depth limit: a model's folder holds one folder at most, and a dropped disk must not take long. */
+/**
+ * Depth limit: a model's folder holds one folder at most, and a dropped disk must not take long.
+ */
 export const deepest = 2;
 export const mostFiles = 500;
 

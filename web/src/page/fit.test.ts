@@ -18,7 +18,7 @@ test("what can't fit is refused, what may not is warned of, all else passes in s
   assert.equal(tone(4e6, 20e6, { backend: "cpu" }), undefined);
 });
 
-test("on the CPU each member has a heap of its own, while there are cores; together they have the machine's memory", () => {
+test("on the CPU members have own heaps while there are cores, in the machine's memory", () => {
   const cpu = (memory: number[], machine: Partial<Machine> = {}) =>
     tone(0, memory, { backend: "cpu", ...machine });
   const three = [2.2e9, 2.2e9, 2.2e9];

@@ -50,7 +50,10 @@ export function verdict(need: Need, machine: Machine): Verdict | undefined {
   if (free !== undefined && need.download > free) {
     return {
       tone: "no",
-      text: `Too large for the storage here: ${bytes(need.download)} are yet to come, and the browser lets this page keep ${bytes(free)} more. Delete stored models, or make room on the disk.`,
+      text:
+        `Too large for the storage here: ${bytes(need.download)} are yet to come, ` +
+        `and the browser lets this page keep ${bytes(free)} more. ` +
+        "Delete stored models, or make room on the disk.",
     };
   }
   return running;
@@ -66,7 +69,9 @@ function whileRunning(memory: number[], machine: Machine): Verdict | undefined {
   if (there !== undefined && all > there * 0.5e9) {
     return {
       tone: "warning",
-      text: `May be too large: it takes ${bytes(all)} of memory, and this machine has about ${there} GB in all.`,
+      text:
+        `May be too large: it takes ${bytes(all)} of memory, ` +
+        `and this machine has about ${there} GB in all.`,
     };
   }
   if (machine.backend === "cpu") {
@@ -74,13 +79,17 @@ function whileRunning(memory: number[], machine: Machine): Verdict | undefined {
     const free = all > large ? `Needs ${bytes(all)} of free memory. ` : "";
     return {
       tone: "warning",
-      text: `${free}Slow on the CPU: without a graphics card expect a word in seconds rather than words in a second.`,
+      text:
+        `${free}Slow on the CPU: without a graphics card ` +
+        "expect a word in seconds rather than words in a second.",
     };
   }
   return all > large
     ? {
         tone: "warning",
-        text: `Needs a graphics card with ${bytes(all)} of free memory; browsers don't tell how much there is.`,
+        text:
+          `Needs a graphics card with ${bytes(all)} of free memory; ` +
+          "browsers don't tell how much there is.",
       }
     : undefined;
 }
@@ -89,17 +98,28 @@ function whileRunning(memory: number[], machine: Machine): Verdict | undefined {
 function beyondTheCpu(memory: number[], machine: Machine): string | undefined {
   const largest = Math.max(...memory);
   if (largest > heapLimit) {
-    return `Too large for the CPU path, where a model holds 4 GB at most: one would take ${bytes(largest)}. Take a smaller one, or use a graphics card with WebGPU.`;
+    return (
+      "Too large for the CPU path, where a model holds 4 GB at most: " +
+      `one would take ${bytes(largest)}. Take a smaller one, or use a graphics card with WebGPU.`
+    );
   }
   const fullest = fullestHeap(memory, machine.cores);
   if (fullest > heapLimit) {
-    return `Too large for the CPU path: there are fewer cores than models, and those that share a thread hold 4 GB at most together, of which they would take ${bytes(fullest)}. Take fewer or smaller ones, or use a graphics card with WebGPU.`;
+    return (
+      "Too large for the CPU path: there are fewer cores than models, " +
+      "and those that share a thread hold 4 GB at most together, " +
+      `of which they would take ${bytes(fullest)}. ` +
+      "Take fewer or smaller ones, or use a graphics card with WebGPU."
+    );
   }
   const there = memoryGigabytes(machine);
   const all = sum(memory);
   // The browser rounds it to a power of two.
   if (there !== undefined && all > there * 1.5e9) {
-    return `Too large for this machine: it takes ${bytes(all)} of memory, and there are about ${there} GB in all. Take fewer or smaller models.`;
+    return (
+      `Too large for this machine: it takes ${bytes(all)} of memory, ` +
+      `and there are about ${there} GB in all. Take fewer or smaller models.`
+    );
   }
   return undefined;
 }

@@ -1,4 +1,7 @@
-/** How much of a file's text fits a question: as many whole lines from its beginning as there is room for. */
+/**
+ * How much of a file's text fits a question: as many whole lines from its beginning as there is
+ * room for.
+ */
 
 /** Fewer characters are not worth asking about. */
 const least = 200;

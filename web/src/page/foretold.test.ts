@@ -23,7 +23,7 @@ const pace: Pace = {
   first: 2000,
 };
 
-test("an answer is measured from its first step on, and the next one like it is foretold by that", () => {
+test("an answer is measured from its first step on, and foretells the next one like it", () => {
   const answer = new Foretelling(undefined, both, 0);
   // It waits a minute for its turn.
   for (const [done, at] of [
@@ -69,7 +69,7 @@ test("what is unknown is not foretold", () => {
   assert.equal(answer.sentence(1200), "", "nothing is known of Quill");
 });
 
-test("a first answer is foretold by its own reading, after a second of it, and only to its end", () => {
+test("a first answer is foretold by a second of its own reading, and only to its end", () => {
   const answer = new Foretelling(undefined, both, 0);
   answer.take(reading("Ada", 32, 232), 100);
   answer.take(reading("Quill", 32, 3232), 100);
@@ -83,7 +83,7 @@ test("a first answer is foretold by its own reading, after a second of it, and o
   assert.equal(answer.sentence(16_000), "", "how long they draft is unknown");
 });
 
-test("an answer is foretold at once by an earlier pace, counts down, and follows what is observed", () => {
+test("an answer is foretold at once by an earlier pace, counts down, and follows the facts", () => {
   const answer = new Foretelling(pace, both, 0);
   assert.equal(answer.sentence(0), "", "how much they have to read is not known yet");
   answer.expect({ Ada: 1000, Quill: 1000 }, 1000);

@@ -141,7 +141,9 @@ interface Step {
   at: number;
 }
 
-/** The time to one answer's first words while it is awaited: foretold, and measured for the next. */
+/**
+ * The time to one answer's first words while it is awaited: foretold, and measured for the next.
+ */
 export class Foretelling {
   readonly #pace: Pace | undefined;
   /** Members that read here; others read on their server, unseen. */

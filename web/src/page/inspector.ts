@@ -22,7 +22,9 @@ const raws: Record<
 > = {
   harmonic: {
     value: surprise,
-    name: "surprise in nats, which the least likely of its tokens decide; twice the surprise is half of the share",
+    name:
+      "surprise in nats, which the least likely of its tokens decide; " +
+      "twice the surprise is half of the share",
   },
   logit: { value: ({ meanLogit }) => meanLogit, name: "mean raw logit of its tokens" },
   likelihood: {
@@ -45,6 +47,12 @@ export function inspector(round: RoundEvent, context: InspectorContext): HTMLEle
     "data-control": "on",
     disabled: round.round >= context.rounds,
   });
+  const taken =
+    writers.length > 1
+      ? `${sentence(writers)} drafted the same, and it was taken.`
+      : `${sentence(writers)}'s draft was taken.`;
+  const { draft, verify } = round.ms;
+  const times = `Drafting took ${duration(draft)}, scoring ${duration(verify)}.`;
   return el(
     "section",
     { class: "inspector", "aria-label": `Round ${round.round}` },
@@ -52,11 +60,7 @@ export function inspector(round: RoundEvent, context: InspectorContext): HTMLEle
       "div",
       { class: "inspector-head" },
       el("h3", {}, `Round ${round.round}`),
-      el(
-        "p",
-        {},
-        `${writers.length > 1 ? `${sentence(writers)} drafted the same, and it` : `${sentence(writers)}'s draft`} was taken.${turning(round, context)} Drafting took ${duration(round.ms.draft)}, scoring ${duration(round.ms.verify)}.`,
-      ),
+      el("p", {}, `${taken}${turning(round, context)} ${times}`),
       el("span", { class: "actions" }, back, on, close),
     ),
     candidates(round, context),
@@ -87,7 +91,11 @@ function unvoted(round: RoundEvent, { names }: InspectorContext): string {
   const member = round.candidates[round.winner]?.member ?? "";
   if (byOne(round)) {
     const own = round.scores.find((row) => row.length > 0)?.[round.winner];
-    return `${member}, the strongest member, was sure of its answer (surprise ${(surprise(own) ?? 0).toFixed(1)} nats), so that no other was asked.`;
+    const nats = (surprise(own) ?? 0).toFixed(1);
+    return (
+      `${member}, the strongest member, was sure of its answer (surprise ${nats} nats), ` +
+      "so that no other was asked."
+    );
   }
   // Excludes members that abstained or only judge.
   const surprises = round.scores.flatMap(([score], place) => {
@@ -96,7 +104,10 @@ function unvoted(round: RoundEvent, { names }: InspectorContext): string {
       ? []
       : [`${names[round.active[place] ?? place] ?? ""} by ${nats.toFixed(1)}`];
   });
-  return `${member} drafted for all, and no member doubted the draft. It surprised ${sentence(surprises)} nats.`;
+  return (
+    `${member} drafted for all, and no member doubted the draft. ` +
+    `It surprised ${sentence(surprises)} nats.`
+  );
 }
 
 /** Marks the second candidate of a member that drafted two. */
@@ -198,6 +209,7 @@ function matrix(round: RoundEvent, { names, voices, settings }: InspectorContext
     ),
     el("td", {}),
   );
+  const divided = level ? ", each member's shares divided by its largest" : "";
   return el(
     "div",
     // It scrolls sideways on narrow screens, by keyboard, too.
@@ -208,7 +220,8 @@ function matrix(round: RoundEvent, { names, voices, settings }: InspectorContext
       el(
         "caption",
         {},
-        `Share each candidate got from each member; below it the ${raw.name}. The total is the weighted sum${level ? ", each member's shares divided by its largest" : ""}.`,
+        `Share each candidate got from each member; below it the ${raw.name}. ` +
+          `The total is the weighted sum${divided}.`,
       ),
       el("thead", {}, head),
       el("tbody", {}, ...rows),

@@ -40,7 +40,8 @@ export class Masthead {
     byId("about-toys", HTMLElement).hidden = !toys;
     const about = byId("about-models", HTMLElement);
     about.hidden = toys || slots.length === 0;
-    about.textContent = `${sentence(names)} ${names.length === 1 ? "answers" : "answer"} ${whereabouts(slots)}.`;
+    const verb = names.length === 1 ? "answers" : "answer";
+    about.textContent = `${sentence(names)} ${verb} ${whereabouts(slots)}.`;
     byId("tagline", HTMLElement).textContent =
       `Several small models, one answer, ${whereabouts(slots, true)}.`;
     byId("choose", HTMLElement).textContent = toys ? "Bring real models" : "Choose other models";

@@ -61,7 +61,8 @@ test("a member's line says what is known of it", () => {
   );
   assert.equal(
     facts({ source, about: about([["Q8_0", "Q8_0"]], { core: "burn" }) }),
-    "1.5\u00a0G\u00a0parameters · 900\u00a0MB · llama model, its numbers in Q8_0 · runs on the open core",
+    "1.5\u00a0G\u00a0parameters · 900\u00a0MB · llama model, " +
+      "its numbers in Q8_0 · runs on the open core",
   );
   assert.equal(
     facts({ source: { ...source, bytes: 9e8 }, core: "burn" }, 3.8e6),
@@ -103,7 +104,8 @@ test("graphics memory is told of each and of all, on the GPU only", () => {
   assert.equal(graphicsMemory({ ...one, backend: "cpu" }), "");
   assert.equal(
     memoryTogether([one, { source }, one], 5),
-    "Together 2.5\u00a0GB of graphics memory: weights 2.0\u00a0GB, keys and values 400\u00a0MB, working room 80\u00a0MB.",
+    "Together 2.5\u00a0GB of graphics memory: " +
+      "weights 2.0\u00a0GB, keys and values 400\u00a0MB, working room 80\u00a0MB.",
   );
   assert.equal(
     memoryTogether([{ ...one, backend: "cpu" }], 2e8),

@@ -32,7 +32,10 @@ export function whereabouts(members: Pick<Known, "source">[], short = false): st
   const hosts = [...new Set(members.flatMap((member) => elsewhere(member) ?? []))];
   const here = members.some((member) => elsewhere(member) === undefined);
   if (hosts.length > 0)
-    return `${here ? "here and " : ""}at ${sentence(hosts)}: what you ask and what is answered goes there`;
+    return (
+      `${here ? "here and " : ""}at ${sentence(hosts)}: ` +
+      "what you ask and what is answered goes there"
+    );
   if (!short) return "here, on this machine. Nothing you type leaves it";
   return members.some(({ source }) => source.builtIn) ? "inside this browser" : "inside this tab";
 }
@@ -81,11 +84,15 @@ export function description(known: Known): string {
   const { source, entry, about } = known;
   const host = elsewhere(known);
   if (source.builtIn) return "The browser runs it on this machine; your questions stay here.";
-  if (host !== undefined)
-    return `${host} hears what is asked and answered.${about?.remote?.note ? ` It can no more, since ${about.remote.note}.` : ""}`;
+  if (host !== undefined) {
+    const note = about?.remote?.note;
+    const limits = note ? ` It can no more, since ${note}.` : "";
+    return `${host} hears what is asked and answered.${limits}`;
+  }
   const base =
     about?.template === false
-      ? "Base model, no chat template: it reads questions with examples and answers in one paragraph."
+      ? "Base model, no chat template: " +
+        "it reads questions with examples and answers in one paragraph."
       : undefined;
   return [entry?.description, base].filter(Boolean).join(" ");
 }
@@ -126,7 +133,8 @@ export function memoryTogether(members: Known[], heapBytes: number): string {
   const sum = (part: keyof Memory): number =>
     loaded.reduce((all, { about }) => all + (about?.memory[part] ?? 0), 0);
   const parts: Memory = { weights: sum("weights"), kv: sum("kv"), scratch: sum("scratch") };
-  return `${loaded.length === 1 ? "In all" : "Together"} ${bytes(total(parts))} of graphics memory: ${memoryParts(parts)}.`;
+  const all = `${loaded.length === 1 ? "In all" : "Together"} ${bytes(total(parts))}`;
+  return `${all} of graphics memory: ${memoryParts(parts)}.`;
 }
 
 export const total = ({ weights, kv, scratch }: Memory): number => weights + kv + scratch;

@@ -178,7 +178,8 @@ export class MembersPanel {
   hold(slot: Slot, ending: Ending): void {
     this.wait(
       slot,
-      `${endedTab(ending)}. It stays out until you try it again; with less room for a conversation, or fewer members, it may fit.`,
+      `${endedTab(ending)}. It stays out until you try it again; ` +
+        "with less room for a conversation, or fewer members, it may fit.",
     );
   }
 
@@ -260,7 +261,8 @@ export class MembersPanel {
           : shared === segments
             ? ", in the same words as others"
             : `, ${shared} in the same words as others`;
-      const share = `wrote ${segments} of ${plural(rounds.length, "segment")} (${percent(segments / rounds.length)})${together}`;
+      const part = percent(segments / rounds.length);
+      const share = `wrote ${segments} of ${plural(rounds.length, "segment")} (${part})${together}`;
       const judges = slot.about?.remote?.can === "judges only";
       const since = stayed ? `after round ${stayed.round}` : "in the first round";
       const silent =

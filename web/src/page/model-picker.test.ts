@@ -20,7 +20,7 @@ const offered = (machine: Partial<Machine>, among = ensembles): string | undefin
   return recommended(among, context)?.name;
 };
 
-test("of what fits and is fetched in minutes the largest measured set is offered, else the smallest", () => {
+test("of what fits and comes in minutes the largest measured set is offered, or the least", () => {
   assert.equal(offered({}), "Starter");
   assert.equal(offered({ backend: "cpu" }), "Starter");
   assert.equal(offered({ free: 5e8 }), "Starter", "nothing fits");

@@ -16,8 +16,8 @@ export type PickerContext = Pick<
 >;
 
 /**
- * The largest ensemble that was measured as one, fits without a doubt and is fetched in minutes; else
- * the largest of those that were not measured; else the smallest of all.
+ * The largest ensemble that was measured as one, fits without a doubt and is fetched in minutes;
+ * else the largest of those that were not measured; else the smallest of all.
  */
 export function recommended(ensembles: Ensemble[], context: PickerContext): Ensemble | undefined {
   const sized = ensembles

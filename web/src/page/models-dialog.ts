@@ -205,8 +205,13 @@ export class ModelsDialog {
   #promise(keeps: boolean): string {
     const kept = keeps
       ? "they are checked and kept in this browser"
-      : "they are checked, and held in memory as long as the page is open, since this browser gives it no place to keep them";
-    return `Models are downloaded from their hosts when you choose them, those named here from ${this.#host}; ${kept}. Your questions stay on this machine, unless you add a member behind a server.`;
+      : "they are checked, and held in memory as long as the page is open, " +
+        "since this browser gives it no place to keep them";
+    return (
+      "Models are downloaded from their hosts when you choose them, " +
+      `those named here from ${this.#host}; ${kept}. ` +
+      "Your questions stay on this machine, unless you add a member behind a server."
+    );
   }
 
   /** Examines one choice at a time; closing the dialog aborts it. */
@@ -306,12 +311,18 @@ export class ModelsDialog {
     try {
       const reference = parseReference(text);
       const from = reference.kind === "url" ? new URL(reference.url).host : this.#host;
-      found = `${reference.kind === "hub" && reference.file === undefined ? `The safetensors of ${reference.owner}/${reference.repo}` : referenceName(reference)}, from ${from}.`;
+      const what =
+        reference.kind === "hub" && reference.file === undefined
+          ? `The safetensors of ${reference.owner}/${reference.repo}`
+          : referenceName(reference);
+      found = `${what}, from ${from}.`;
     } catch (error) {
       fault = typed(error).message;
     }
     const example =
-      "For example hf:Qwen/Qwen3-0.6B-GGUF/Qwen3-0.6B-Q8_0.gguf, hf:HuggingFaceTB/SmolLM2-360M-Instruct for a whole folder, or https://example.org/model.gguf. After @ may stand a revision.";
+      "For example hf:Qwen/Qwen3-0.6B-GGUF/Qwen3-0.6B-Q8_0.gguf, " +
+      "hf:HuggingFaceTB/SmolLM2-360M-Instruct for a whole folder, " +
+      "or https://example.org/model.gguf. After @ may stand a revision.";
     // Half-typed references are not marked as wrong.
     const wrong = found === undefined && this.#refused;
     this.#hint.textContent = found ?? (wrong ? fault : example);

@@ -41,13 +41,13 @@ test("a newer version is offered if it waits for the one in use", async () => {
   assert.ok(await isOffered({ waiting: worker, active: worker }, true));
 });
 
-test("the first version is no newer one, even while it waits and controls the page at once", async () => {
+test("the first version is no newer one, even if it waits and controls the page", async () => {
   assert.equal(await isOffered({ waiting: worker, active: null }, true), false);
   assert.equal(await isOffered({ waiting: null, active: worker }, true), false);
   assert.equal(await isOffered({ waiting: worker, active: null }, false), false);
 });
 
-test("where the browser lets pages store nothing there is no offline copy, and no failure", async () => {
+test("where pages may store nothing there is no offline copy, and no failure", async () => {
   const refused = (): never => {
     throw new DOMException("not here", "SecurityError");
   };

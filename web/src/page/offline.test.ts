@@ -216,7 +216,7 @@ test("a new version has what its visitor used before, fetched only where it chan
   assert.equal(await newest.get(burn), "a newer script");
 });
 
-test("a page that its host does not isolate is isolated by the worker, which keeps both builds", async () => {
+test("a page not isolated by its host is isolated by the worker, with both builds", async () => {
   const relaxed = ["engine-relaxed.wasm", "engine-shared-relaxed.wasm"];
   const plain = ["engine.wasm", "engine-shared.wasm"];
   const scripts = ["engine.js", "engine-shared.js", "index.html"];

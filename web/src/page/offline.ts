@@ -6,9 +6,9 @@
  * use on; of the engine's builds only the one that the page starts, named in the
  * worker's query.
  *
- * Where the host does not isolate the page (HTML, “Cross-origin opener policies”), this worker does,
- * from the next visit on: threads beyond one a member need it. Then it keeps the builds for both, since
- * not every browser that isolates a page lets it share memory.
+ * Where the host does not isolate the page (HTML, “Cross-origin opener policies”), this worker
+ * does, from the next visit on: threads beyond one a member need it. Then it keeps the builds for
+ * both, since not every browser that isolates a page lets it share memory.
  *
  * A new version is fetched beside the running one and takes over when its last page has closed or a
  * page asks for it ("activate"), so that no page mixes files of two versions.

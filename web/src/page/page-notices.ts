@@ -11,8 +11,10 @@ export function tellDeleted(
 ): void {
   if (!deleted) return notices.clear("deleted");
   const text = nothing
-    ? "“Keep nothing” was chosen in another tab. What is shown here is no longer kept, and gone when you leave it."
-    : "This conversation was deleted in another tab. It is gone when you leave it; if you ask on, all that is shown is kept again.";
+    ? "“Keep nothing” was chosen in another tab. " +
+      "What is shown here is no longer kept, and gone when you leave it."
+    : "This conversation was deleted in another tab. " +
+      "It is gone when you leave it; if you ask on, all that is shown is kept again.";
   notices.show("deleted", "warning", text, [{ label: "New conversation", run: onNew }]);
 }
 

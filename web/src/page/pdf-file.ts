@@ -47,5 +47,6 @@ async function fetchReader(): Promise<typeof import("./pdf-text.ts")> {
 
 const fetchError = (): Error =>
   new Error(
-    "The reader of PDFs is fetched at its first use, which failed. Attach the file again once there is a network.",
+    "The reader of PDFs is fetched at its first use, which failed. " +
+      "Attach the file again once there is a network.",
   );

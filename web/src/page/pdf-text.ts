@@ -39,7 +39,8 @@ const mostEmpty = 100;
 export async function readPdf(file: File, reading: PdfReading): Promise<PdfText> {
   if (file.size > mostBytes)
     throw new Error(
-      `${file.name} has more than ${mostBytes / 1e6} MB, which is too much to read here. Save the pages you need as a file of their own, and attach that.`,
+      `${file.name} has more than ${mostBytes / 1e6} MB, which is too much to read here. ` +
+        "Save the pages you need as a file of their own, and attach that.",
     );
   const verbosity = VerbosityLevel.ERRORS;
   const worker = PDFWorker.create({ port: reading.port, verbosity });
@@ -110,14 +111,17 @@ class NoText extends Error {}
 function forVisitor(error: unknown, name: string): Error {
   if (error instanceof PasswordException)
     return new Error(
-      `${name} is protected by a password. Open it in a PDF viewer, save or print it as a PDF without one, and attach that.`,
+      `${name} is protected by a password. ` +
+        "Open it in a PDF viewer, save or print it as a PDF without one, and attach that.",
     );
   if (error instanceof NoText)
     return new Error(
-      `${name} has pictures of pages but no text, as scanners make. Let a program recognise its text (OCR) first, or copy the text into the question.`,
+      `${name} has pictures of pages but no text, as scanners make. ` +
+        "Let a program recognise its text (OCR) first, or copy the text into the question.",
     );
   return new Error(
-    `${name} is damaged, or is no PDF. Open it in a PDF viewer and save it again, or attach its text.`,
+    `${name} is damaged, or is no PDF. ` +
+      "Open it in a PDF viewer and save it again, or attach its text.",
   );
 }
 

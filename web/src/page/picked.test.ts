@@ -13,7 +13,7 @@ const sort = (...paths: string[]) => {
   };
 };
 
-test("files become models: each GGUF one, splits together in order, a folder what a loader reads of it", () => {
+test("files become models: each GGUF, splits in order, of a folder what a loader reads", () => {
   assert.deepEqual(sort("a.gguf", "readme.md", "B.GGUF").models, [
     ["a", "a.gguf"],
     ["B", "B.GGUF"],

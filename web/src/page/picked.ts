@@ -54,7 +54,8 @@ export function sortPicked(picked: PickedFile[]): Sorted {
   }
   if (sorted.models.length === 0 && sorted.complaints.length === 0) {
     sorted.complaints.push(
-      "There is no model among these files. A model is a .gguf file, or a folder with config.json and .safetensors files.",
+      "There is no model among these files. " +
+        "A model is a .gguf file, or a folder with config.json and .safetensors files.",
     );
   }
   return sorted;
@@ -75,10 +76,12 @@ function sortFolder(folder: string, files: PickedFile[], { models, complaints }:
     parts.sort((a, b) => (a.name < b.name ? -1 : 1));
     const [, name = "", , of = "0"] = split.exec(parts[0]?.name ?? "") ?? [];
     if (parts.length === Number(of)) models.push({ name, files: parts, handles: [] });
-    else
+    else {
+      const here = parts.length === 1 ? "one of them is" : `${parts.length} of them are`;
       complaints.push(
-        `${name} comes in ${Number(of)} parts, and ${parts.length === 1 ? "one" : parts.length} of them ${parts.length === 1 ? "is" : "are"} here. Pick all of them together.`,
+        `${name} comes in ${Number(of)} parts, and ${here} here. Pick all of them together.`,
       );
+    }
   }
   const wanted = files
     .filter(({ path, file }) => ofFolder.test(file.name) || template.test(path))
@@ -92,6 +95,7 @@ function sortFolder(folder: string, files: PickedFile[], { models, complaints }:
     });
   else
     complaints.push(
-      "A .safetensors file needs the config.json and the tokenizer.json beside it: pick its whole folder.",
+      "A .safetensors file needs the config.json and the tokenizer.json beside it: " +
+        "pick its whole folder.",
     );
 }

@@ -8,7 +8,7 @@ const folder = (bytes: number) => [
   { name: "model-00002-of-00002.safetensors", bytes: bytes / 2 },
 ];
 
-test("large folders become Q8_0 by themselves; small ones, GGUF files and what was chosen stay as they are", () => {
+test("large folders become Q8_0; small ones, GGUF files and what was chosen stay as is", () => {
   assert.equal(quantiseFor("auto", folder(1e9)), "Q8_0");
   assert.equal(quantiseFor("auto", folder(500e6)), "Q8_0", "by all its shards");
   assert.equal(quantiseFor("auto", folder(270e6)), undefined);

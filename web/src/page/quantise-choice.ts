@@ -24,7 +24,9 @@ export function quantiseFor(
   return weights >= large ? "Q8_0" : undefined;
 }
 
-/** Bits of a weight of each format, with its share of the block's scale; unquantised ones have 16. */
+/**
+ * Bits of a weight of each format, with its share of the block's scale; unquantised ones have 16.
+ */
 const bits = { Q8_0: 8.5, Q4_0: 4.5 };
 
 /** Bytes of a model's weights once loaded, by the sizes of its files. */

@@ -58,7 +58,9 @@ export class RemoteForm {
       el(
         "p",
         { class: "hint" },
-        "A model too large for this machine, on any server that speaks OpenAI's protocol: vLLM, llama.cpp, a provider's. One that can only chat judges what the others draft. One that exceeds its time limit has no vote in that round.",
+        "A model too large for this machine, on any server that speaks OpenAI's protocol: " +
+          "vLLM, llama.cpp, a provider's. One that can only chat judges what the others draft. " +
+          "One that exceeds its time limit has no vote in that round.",
       ),
       field("Address", this.#address),
       field("Model", this.#model),

@@ -97,7 +97,7 @@ const shown = ({ slots }: Roster): string[] =>
 const find = ({ slots }: Roster, name: string) =>
   slots.find(({ source }) => source.name === name) ?? assert.fail(`${name} is not here`);
 
-test("of two choices in quick succession the last one holds, in the panel and in the engine", async () => {
+test("of two quick choices the last one holds, in the panel and in the engine", async () => {
   let built = (): void => {};
   const { roster, conclave, cards, seated, shares } = await furnish(seats("Ada", "Bo"), {
     building: new Promise((resolve) => (built = resolve)),
@@ -116,7 +116,7 @@ test("of two choices in quick succession the last one holds, in the panel and in
   conclave.close();
 });
 
-test("toys that came by default leave once a member of the visitor's own is ready, not before", async () => {
+test("toys by default leave once a member of the visitor's own is ready, not before", async () => {
   const { roster, conclave, cards, seated } = await furnish(toys(true));
   assert.deepEqual(shown(roster), ["Ada ready", "Bo ready", "Cy ready"]);
   roster.add(seats("Dee")[0]!);
@@ -190,7 +190,7 @@ test("toys that are removed by hand stay away", async () => {
   conclave.close();
 });
 
-test("an ensemble takes the toys' places at once; where none of it can be loaded they come, until another try", async () => {
+test("an ensemble replaces the toys at once; if none loads they return until a retry", async () => {
   const { roster, conclave, seated } = await furnish(toys(true));
   await roster.replaceAll("Pair", [damaged("Dee"), damaged("Eve")]);
   assert.deepEqual(await seated(), ["Ada", "Bo", "Cy"]);
@@ -267,7 +267,7 @@ test("a member that ended a tab is not loaded until it is tried; the toys stand 
   conclave.close();
 });
 
-test("a load is marked as long as it lasts, and what memory refuses is tried with less room", async () => {
+test("a load is marked while it lasts; what memory refuses is tried with less room", async () => {
   const marked: string[][] = [];
   const storage = new Map<string, string>();
   const risks = new Risks(

@@ -335,7 +335,8 @@ export class Roster {
     this.#panel.drop(slot);
     this.#retitle();
     this.#events.onChange();
-    if (there) await conclave?.remove(name).catch(() => undefined); // A failed engine holds nothing.
+    // A failed engine holds nothing.
+    if (there) await conclave?.remove(name).catch(() => undefined);
   }
 
   /** Aborts a slot's download; fetched data is kept, and the slot stays. */

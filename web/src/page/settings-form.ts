@@ -42,12 +42,16 @@ const numbers = {
   },
   discount: {
     label: "Discount",
-    help: "Share of its votes kept by a draft that repeats, or that ends unsurely while others go on.",
+    help:
+      "Share of its votes kept by a draft that repeats, " +
+      "or that ends unsurely while others go on.",
     step: 0.05,
   },
   alone: {
     label: "Alone if sure, nats",
-    help: "The largest model answers a first question by itself if its answer surprises it by no more; 0: all always vote.",
+    help:
+      "The largest model answers a first question by itself " +
+      "if its answer surprises it by no more; 0: all always vote.",
     step: 0.1,
   },
   alpha: {
@@ -133,7 +137,8 @@ export class SettingsForm {
         select<Thinking>(
           "thinking",
           "Thinking",
-          "Whether members that can think aloud do so first. It is shown folded, and no part of the answer.",
+          "Whether members that can think aloud do so first. " +
+            "It is shown folded, and no part of the answer.",
           {
             off: "Off",
             on: "On",
@@ -147,7 +152,8 @@ export class SettingsForm {
         select<Settings["scoring"]>(
           "scoring",
           "Scoring",
-          "What votes are computed from. The harmonic score depends mostly on a draft's least likely words.",
+          "What votes are computed from. " +
+            "The harmonic score depends mostly on a draft's least likely words.",
           {
             harmonic: "Harmonic",
             logit: "Mean raw logit",
@@ -180,7 +186,8 @@ export class SettingsForm {
         tick(
           "leader",
           "Leader drafts",
-          "One member drafts for all, and the others only if a member doubts it. Quicker when members mostly agree.",
+          "One member drafts for all, and the others only if a member doubts it. " +
+            "Quicker when members mostly agree.",
         ),
         tick("fast", "Fast mode", "Take a candidate that ends the answer at once, without a vote."),
       ),
@@ -480,7 +487,8 @@ function rule(): HTMLElement {
   const element = select<Rule>(
     "rule",
     "Rule",
-    "The best in measurements; the same with leader drafts; the method as published. Sets every switch of the method.",
+    "The best in measurements; the same with leader drafts; the method as published. " +
+      "Sets every switch of the method.",
     names,
   );
   element.classList.add("wide");

@@ -73,7 +73,7 @@ const end = (events: ConclaveEvent[]) => {
 };
 const question = (content: string): Message[] => [{ role: "user", content }];
 
-test("the engine is opened once and each member loaded once, whoever asks and whenever", async () => {
+test("the engine opens once and each member loads once, whoever asks and whenever", async () => {
   const { asked, one, two, tab } = await pair();
   const late = tab();
   await late.conclave.ready;
@@ -89,7 +89,7 @@ test("the engine is opened once and each member loaded once, whoever asks and wh
     );
 });
 
-test("who comes in the middle of a load hears how far it is, and stops it for itself alone", async () => {
+test("a tab that comes in mid-load hears how far it is, and stops it for itself only", async () => {
   let built = (): void => {};
   const { engine } = shared(endless, { building: new Promise((resolve) => (built = resolve)) });
   const heard: Record<string, unknown[]> = { one: [], two: [], three: [] };
@@ -131,7 +131,7 @@ test("who comes in the middle of a load hears how far it is, and stops it for it
   assert.equal(heard["three"]!.length, 1);
 });
 
-test("a load that everybody has stopped is stopped in the engine, and begins anew for who asks again", async () => {
+test("a load that all have stopped stops in the engine, and begins anew when asked", async () => {
   let built = (): void => {};
   const { tab, asked } = shared(endless, { building: new Promise((resolve) => (built = resolve)) });
   const [one, two] = [tab(), tab()];
@@ -197,7 +197,7 @@ test("a stop ends the answer of its own tab alone, under way or waiting", async 
   assert.deepEqual([end(second).stop, end(second).text], ["rounds", "la la la "]);
 });
 
-test("tabs take turns: one that asks much does not keep the other waiting for all of it", async () => {
+test("tabs take turns: one that asks much does not keep the other waiting", async () => {
   const { one, two, members } = await pair();
   const order: string[] = [];
   const ask = async ({ conclave }: Tab, name: string): Promise<void> => {
@@ -214,7 +214,7 @@ test("tabs take turns: one that asks much does not keep the other waiting for al
   assert.deepEqual(order, ["one 1", "two 1", "one 2", "two 2", "one 3"]);
 });
 
-test("a tab that goes away in mid-answer gives its turn to the next, and a conversation ends with its tab", async () => {
+test("a tab gone in mid-answer passes its turn; a conversation ends with its tab", async () => {
   const { one, two, tab, engine, journal, ends, asked } = await pair();
   for await (const event of one.conclave.ask(hello))
     if (event.type === "round" && event.round === 2) break;
@@ -252,7 +252,7 @@ test("a tab that goes away in mid-answer gives its turn to the next, and a conve
   );
 });
 
-test("conversations whose rounds a tab drives are its own, and have the engine to themselves", async () => {
+test("conversations whose rounds a tab drives are its own, and have the engine alone", async () => {
   const { one, two } = await pair();
   const conversation = await one.conclave.begin(hello);
   const answer = collect(two.conclave.ask(hello, { settings: { maxRounds: 2 } }));

@@ -33,7 +33,8 @@ export function offerMembers(
   notices.show(
     "link",
     "hint",
-    `The link names an ensemble, ${title}: ${sentence(refs)}. What is not stored here would be fetched from its host.`,
+    `The link names an ensemble, ${title}: ${sentence(refs)}. ` +
+      "What is not stored here would be fetched from its host.",
     [{ label: "Take these members", run: () => void choosing.useNamed(title, members) }],
   );
 }

@@ -139,7 +139,7 @@ test("an engine is found by the members that it has now", async () => {
   assert.deepEqual([three.stages.length, one.sharing.shared, two.sharing.shared], [0, true, false]);
 });
 
-test("a key says where members come from, and how they are held; what only one tab can find has none", () => {
+test("a key says where members come from and how they are held; a tab's own have none", () => {
   const source = { name: "Ada", ref: "hf:owner/repo/file.gguf" };
   const key = ensembleKey(["1"], [{ source, contextTokens: 512 }]);
   assert.ok(key !== undefined);

@@ -1,4 +1,6 @@
-/** How far the weights of the members' votes differ, and have moved since the start of an answer. */
+/**
+ * How far the weights of the members' votes differ, and have moved since the start of an answer.
+ */
 
 /** Relative difference of weights, to the smaller, below which they count as equal. */
 const noticeable = 0.1;
@@ -34,5 +36,6 @@ export function steadyText(rows: (number | null)[][], round?: number): string {
   if (last < 1) return uneven ? "" : "All votes count the same at the start.";
   if (uneven) return "Feedback has hardly moved the weights since.";
   const [low, high] = [Math.min(...now), Math.max(...now)].map((weight) => weight.toFixed(3));
-  return `${where}${all} count alike: each weight is ${low === high ? `about ${low}` : `between ${low} and ${high}`}.`;
+  const range = low === high ? `about ${low}` : `between ${low} and ${high}`;
+  return `${where}${all} count alike: each weight is ${range}.`;
 }

@@ -34,7 +34,8 @@ export function toysNote(
   return el(
     "p",
     { class: "note" },
-    "The bundled toys know only their exercises, and this question is none of them: the answer is a demonstration of the voting. ",
+    "The bundled toys know only their exercises, and this question is none of them: " +
+      "the answer is a demonstration of the voting. ",
     button("Bring real models", onModels, { class: "quiet" }),
   );
 }

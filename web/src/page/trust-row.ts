@@ -29,7 +29,8 @@ export function trustRow(names: string[], voices: number[], weights: number[]): 
     el(
       "p",
       { class: "hint" },
-      "Each member's part of the vote at the start, by its model's size and whether it was taught to converse.",
+      "Each member's part of the vote at the start, " +
+        "by its model's size and whether it was taught to converse.",
     ),
   );
 }

@@ -68,11 +68,16 @@ function note(exchange: Exchange, text: string): void {
 /** Shows how many messages were left out for lack of room. */
 export function noteDropped(exchange: Exchange, { dropped }: Pick<BeginEvent, "dropped">): void {
   const turns = Math.ceil(dropped / 2);
-  if (turns > 0)
-    note(
-      exchange,
-      `There is no room for all that was said before: the ${turns === 1 ? "oldest question was" : `oldest ${turns} questions were`} left out, with ${turns === 1 ? "its answer" : "their answers"}. “Room for a conversation” under “Change” sets how much there is.`,
-    );
+  if (turns === 0) return;
+  const oldest =
+    turns === 1
+      ? "oldest question was left out, with its answer"
+      : `oldest ${turns} questions were left out, with their answers`;
+  note(
+    exchange,
+    `There is no room for all that was said before: the ${oldest}. ` +
+      "“Room for a conversation” under “Change” sets how much there is.",
+  );
 }
 
 function attachedText(attached: NonNullable<KeptTurn["attached"]>): string {
@@ -81,7 +86,8 @@ function attachedText(attached: NonNullable<KeptTurn["attached"]>): string {
   if (pages) return `With ${name}: ${pagesOf(text, pages)}${rest}`;
   return isWhole(attached)
     ? `With ${name}.`
-    : `With ${name}: its first ${text.length.toLocaleString("en")} of ${whole.toLocaleString("en")} characters${rest}`;
+    : `With ${name}: its first ${text.length.toLocaleString("en")} ` +
+        `of ${whole.toLocaleString("en")} characters${rest}`;
 }
 
 /** A member that is asked. */

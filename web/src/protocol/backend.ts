@@ -67,7 +67,8 @@ export async function chooseBackend(wanted: BackendChoice, gpu: Gpu | undefined)
   if (!adapter) {
     if (wanted === "webgpu")
       throw new NoGpu(
-        "WebGPU found no adapter. Take the CPU backend, or allow hardware acceleration in the browser's settings.",
+        "WebGPU found no adapter. Take the CPU backend, " +
+          "or allow hardware acceleration in the browser's settings.",
       );
     return { backend: "cpu", why: "WebGPU found no graphics adapter" };
   }

@@ -322,8 +322,8 @@ export interface EngineModule extends CoreModule {
 export type BurnModule = CoreModule;
 
 /**
- * The grammar module (feature `grammar` of crates/wasm), fetched for the first answer with a form. Its errors
- * are named Settings.
+ * The grammar module (feature `grammar` of crates/wasm), fetched for the first answer with a form.
+ * Its errors are named Settings.
  */
 export interface GrammarModule {
   default(input: { module_or_path: WebAssembly.Module }): Promise<unknown>;

@@ -1,6 +1,6 @@
 /**
- * Events of an answer as they cross from the worker, checked on arrival; the types below are derived
- * from the checks.
+ * Events of an answer as they cross from the worker, checked on arrival; the types below are
+ * derived from the checks.
  */
 import {
   exact,

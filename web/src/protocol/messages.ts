@@ -132,7 +132,8 @@ export const memberSource: typeof source = (data, path) => {
   );
   if (present.length !== 1)
     throw new TypeError(
-      `${path} must have one of ${origins.join(", ")}; ${JSON.stringify(checked.name)} has ${present.join(" and ") || "none"}`,
+      `${path} must have one of ${origins.join(", ")}; ` +
+        `${JSON.stringify(checked.name)} has ${present.join(" and ") || "none"}`,
     );
   return checked;
 };

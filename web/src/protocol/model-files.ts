@@ -64,7 +64,9 @@ export const cutShort = (name: string, end: number): ModelFile =>
 /** Where a model's folder keeps named chat templates, as in `crates/hub` and `crates/weights`. */
 export const moreTemplates = "additional_chat_templates/";
 
-/** Path in a model's folder. A browser tells only the name, and a second template is a named one. */
+/**
+ * Path in a model's folder. A browser tells only the name, and a second template is a named one.
+ */
 const pathOf = ({ name }: File): string =>
   name.endsWith(".jinja") && name !== "chat_template.jinja" ? moreTemplates + name : name;
 

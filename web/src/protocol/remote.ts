@@ -24,7 +24,8 @@ export function remoteAddress(text: string): URL {
   const url = URL.parse(text.trim());
   if (!url || (url.protocol !== "https:" && url.protocol !== "http:"))
     throw new BadReference(
-      "A remote member's address begins with https:// and ends with the base path of its interface, as in https://example.org/v1.",
+      "A remote member's address begins with https:// " +
+        "and ends with the base path of its interface, as in https://example.org/v1.",
     );
   // Never repeated in a message, as they may contain secrets.
   if (url.username !== "" || url.password !== "" || url.search !== "" || url.hash !== "")
@@ -33,7 +34,8 @@ export function remoteAddress(text: string): URL {
     );
   if (url.protocol === "http:" && !onThisMachine.includes(url.hostname))
     throw new BadReference(
-      `${url.host} would be asked in the clear. Plain http is for localhost and 127.0.0.1 alone: take https://${url.host}.`,
+      `${url.host} would be asked in the clear. ` +
+        `Plain http is for localhost and 127.0.0.1 alone: take https://${url.host}.`,
     );
   url.pathname = url.pathname.replace(/\/+$/, "");
   return url;

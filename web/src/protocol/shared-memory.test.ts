@@ -34,7 +34,7 @@ function inPage({
   }
 }
 
-test("memory is shared in an isolated page, where threads can wait for each other and may have it", () => {
+test("memory is shared in an isolated page, where threads can wait and may have it", () => {
   assert.equal(inPage({ isolated: true }), true);
   assert.equal(inPage({ isolated: false }), false);
   assert.equal(inPage({ isolated: true, waits: false }), false, "Firefox before 145");

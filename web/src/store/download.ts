@@ -213,8 +213,11 @@ class Fetching {
     const [first] = damaged;
     if (!first || !last) return damaged;
     const { name, url, sha256: listed } = first.remote;
+    const digest = listed === undefined ? "git id" : "SHA-256";
     throw new Download(
-      `${name} arrived damaged ${mostDamaged} times: its ${listed === undefined ? "git id" : "SHA-256"} is not the one that is listed. Nothing of it was kept. Try again later, or take it from elsewhere than ${new URL(url).host}.`,
+      `${name} arrived damaged ${mostDamaged} times: ` +
+        `its ${digest} is not the one that is listed. Nothing of it was kept. ` +
+        `Try again later, or take it from elsewhere than ${new URL(url).host}.`,
     );
   }
 
@@ -406,6 +409,7 @@ async function expect({ total, validator, body }: Answered, remote: RemoteFile):
   await body.cancel().catch(() => undefined);
   if (changed) throw new Changed(`${remote.name} has changed at its host.`);
   throw new RetryableError(
-    `${new URL(remote.url).host} sends ${remote.name} with ${total} bytes instead of ${remote.bytes}.`,
+    `${new URL(remote.url).host} sends ${remote.name} ` +
+      `with ${total} bytes instead of ${remote.bytes}.`,
   );
 }

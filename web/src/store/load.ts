@@ -47,7 +47,8 @@ export async function readManifest(
     return manifestList(JSON.parse(new TextDecoder().decode(data)), "members");
   } catch (error) {
     throw new Download(
-      `The list of members at ${url} is not what it should be (${String(error)}). Check that the address is that of a list, as members/members.json is one.`,
+      `The list of members at ${url} is not what it should be (${String(error)}). ` +
+        "Check that the address is that of a list, as members/members.json is one.",
       { cause: error },
     );
   }
@@ -93,7 +94,8 @@ export async function download(
     const response = await fetch(url, signal ? { signal } : {});
     if (!response.ok || !response.body) {
       throw new Download(
-        `${url} answered ${response.status}. Check that the file lies beside the page, then reload.`,
+        `${url} answered ${response.status}. ` +
+          "Check that the file lies beside the page, then reload.",
       );
     }
     // Only a hint: Content-Length counts compressed bytes if the host compresses.
@@ -109,7 +111,8 @@ export async function download(
   }
   if (options.bytes !== undefined && data.length !== options.bytes) {
     throw new Download(
-      `${url} has ${data.length} bytes instead of ${options.bytes}: it arrived cut short, or is out of date. Reload to fetch it again.`,
+      `${url} has ${data.length} bytes instead of ${options.bytes}: ` +
+        "it arrived cut short, or is out of date. Reload to fetch it again.",
     );
   }
   if (options.sha256 !== undefined && (await sha256(data)) !== options.sha256.toLowerCase()) {

@@ -37,7 +37,7 @@ test("what is put under a key is got by it, by the next visit too", async () => 
   assert.deepEqual(await next.get("a"), bytes(10, 7), "written over, and no longer than it is");
 });
 
-test("of too many, and of more bytes than there is room for, the least recently used go", async () => {
+test("of too many, and of more bytes than fit, the least recently used go", async () => {
   const { prompts } = kept({ most: 3, mostBytes: 100 });
   for (const key of ["a", "b", "c"]) await prompts.put(key, null, bytes(20));
   await prompts.touch("a");

@@ -11,7 +11,8 @@ export type Reference =
   | { kind: "url"; url: string };
 
 const examples =
-  "For example hf:Qwen/Qwen3-0.6B-GGUF/Qwen3-0.6B-Q8_0.gguf, hf:HuggingFaceTB/SmolLM2-360M-Instruct, or https://example.org/model.gguf.";
+  "For example hf:Qwen/Qwen3-0.6B-GGUF/Qwen3-0.6B-Q8_0.gguf, " +
+  "hf:HuggingFaceTB/SmolLM2-360M-Instruct, or https://example.org/model.gguf.";
 const longestAddress = 4096;
 /**
  * Limit on the percent-encoded length of a file's path or a revision: the tool uses it as one
@@ -54,8 +55,8 @@ export function referenceName(reference: Reference): string {
 }
 
 /**
- * All parts of a split GGUF file, if `file` is named as one (`…-00001-of-00003.gguf`), else `file`
- * alone.
+ * All parts of a split GGUF file, if `file` is named as one (`…-00001-of-00003.gguf`), else
+ * `file` alone.
  */
 export function splitNames(file: string): string[] {
   const [, stem, part, count] = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/.exec(file) ?? [];

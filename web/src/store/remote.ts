@@ -89,12 +89,15 @@ export async function askHost(reference: Reference, options: HostOptions): Promi
   if (only && model.files.length === 1) {
     if (bytes !== undefined && bytes !== only.bytes)
       throw new Download(
-        `${referenceText(reference)} has ${only.bytes} bytes instead of ${bytes}: it is not the file that was meant. Correct the size, or the reference.`,
+        `${referenceText(reference)} has ${only.bytes} bytes instead of ${bytes}: ` +
+          "it is not the file that was meant. Correct the size, or the reference.",
       );
     const digest = sha256?.toLowerCase();
     if (digest !== undefined && only.sha256 !== undefined && digest !== only.sha256) {
       throw new Download(
-        `${referenceText(reference)} has another SHA-256 at ${model.from} than the one that was asked for: it is not the file that was meant. Correct the digest, or the reference.`,
+        `${referenceText(reference)} has another SHA-256 at ${model.from} ` +
+          "than the one that was asked for: it is not the file that was meant. " +
+          "Correct the digest, or the reference.",
       );
     }
     if (digest !== undefined) only.sha256 = digest;
@@ -115,20 +118,23 @@ type HubReference = Extract<Reference, { kind: "hub" }>;
 const segments = (path: string): string => path.split("/").map(encodeURIComponent).join("/");
 
 async function listRepository({ owner, repo, revision }: HubReference, options: HostOptions) {
-  const url = `${options.hub}/api/models/${owner}/${repo}/revision/${encodeURIComponent(revision)}?blobs=true`;
+  const at = `${owner}/${repo}/revision/${encodeURIComponent(revision)}`;
+  const url = `${options.hub}/api/models/${at}?blobs=true`;
   const data = await getJson(url, `${owner}/${repo}`, options);
   let found: Checked<typeof repository>;
   try {
     found = repository(data, "repository");
   } catch (error) {
     throw new Download(
-      `${new URL(url).host} answered with what is no list of files (${String(error)}). Check the hub's address.`,
+      `${new URL(url).host} answered with what is no list of files (${String(error)}). ` +
+        "Check the hub's address.",
       { cause: error },
     );
   }
   if (!/^[0-9a-f]{40}$/.test(found.sha))
     throw new Download(
-      `The hub answered with an invalid commit (${JSON.stringify(found.sha)}). Check the hub's address.`,
+      `The hub answered with an invalid commit (${JSON.stringify(found.sha)}). ` +
+        "Check the hub's address.",
     );
   return found;
 }
@@ -186,7 +192,8 @@ async function folderNames(
   for (const name of needed) {
     if (!listed.has(name))
       throw new Download(
-        `${owner}/${repo} has no ${name}: it is no folder of safetensors. ${offer(reference, siblings)}`,
+        `${owner}/${repo} has no ${name}: it is no folder of safetensors. ` +
+          `${offer(reference, siblings)}`,
       );
   }
   const templates = siblings.map(({ rfilename }) => rfilename).filter(isTemplate);
@@ -197,7 +204,8 @@ async function folderNames(
   if (listed.has(wholeWeights)) return [...described, wholeWeights];
   if (!listed.has(weightsIndex))
     throw new Download(
-      `${owner}/${repo} has neither ${wholeWeights} nor ${weightsIndex}. ${offer(reference, siblings)}`,
+      `${owner}/${repo} has neither ${wholeWeights} nor ${weightsIndex}. ` +
+        `${offer(reference, siblings)}`,
     );
   const data = await getJson(`${base}/${weightsIndex}`, weightsIndex, options);
   try {
@@ -207,7 +215,8 @@ async function folderNames(
     return [...described, weightsIndex, ...shards.sort()];
   } catch (error) {
     throw new Download(
-      `${weightsIndex} of ${owner}/${repo} is not what it should be (${String(error)}). Choose another model.`,
+      `${weightsIndex} of ${owner}/${repo} is not what it should be (${String(error)}). ` +
+        "Choose another model.",
       { cause: error },
     );
   }
@@ -227,7 +236,8 @@ function offer({ owner, repo }: HubReference, siblings: Sibling[]): string {
   const choices = models
     .slice(0, most)
     .map((name) => `hf:${owner}/${repo}/${name} (${amount(bytes(name))})`);
-  return `Name one of its files: ${choices.join(", ")}${models.length > most ? `, and ${models.length - most} more` : ""}.`;
+  const more = models.length > most ? `, and ${models.length - most} more` : "";
+  return `Name one of its files: ${choices.join(", ")}${more}.`;
 }
 
 /** Bytes formatted for display. */
@@ -259,7 +269,8 @@ async function askForFile(url: string, name: string, options: HostOptions): Prom
   });
   if (answered.total === undefined)
     throw new Download(
-      `${new URL(url).host} does not tell the size of ${name}. Download it, and choose the file here.`,
+      `${new URL(url).host} does not tell the size of ${name}. ` +
+        "Download it, and choose the file here.",
     );
   return {
     name,

@@ -62,14 +62,16 @@ export async function retrying<T>(
       fruitless = gained() ? 0 : fruitless + 1;
       if (fruitless >= policy.tries) {
         throw new Download(
-          `${thrown.message} It was tried ${policy.tries} times. What arrived is kept: check the connection, then try again.`,
+          `${thrown.message} It was tried ${policy.tries} times. ` +
+            "What arrived is kept: check the connection, then try again.",
           { cause: thrown },
         );
       }
       const wait = waitAfter(thrown, fruitless, policy);
       if (wait > policy.patienceMs) {
         throw new Download(
-          `${thrown.message} It asks to wait ${Math.ceil(wait / 60_000)} minutes. What arrived is kept: try again then.`,
+          `${thrown.message} It asks to wait ${Math.ceil(wait / 60_000)} minutes. ` +
+            "What arrived is kept: try again then.",
           { cause: thrown },
         );
       }

@@ -132,7 +132,9 @@ export async function gitBlobId(
 ): Promise<string> {
   if (!subtle)
     throw new Download(
-      "A downloaded file can't be checked here, since this page was not loaded over a secure connection. Open it over https, or choose the model's files.",
+      "A downloaded file can't be checked here, " +
+        "since this page was not loaded over a secure connection. " +
+        "Open it over https, or choose the model's files.",
     );
   const header = new TextEncoder().encode(`blob ${data.length}\0`);
   const whole = new Uint8Array(header.length + data.length);

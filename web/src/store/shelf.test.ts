@@ -28,13 +28,13 @@ const refusing = (name: string) => (): never => {
   throw new DOMException("not here", name);
 };
 
-test("models are kept where files can be opened for writing, and the trial leaves nothing", async () => {
+test("models are kept where files can be opened to write; the trial leaves nothing", async () => {
   const { manager, entries } = storage(() => undefined);
   assert.ok((await openShelf(manager, "place")).persistent);
   assert.deepEqual([...entries], ["place"]);
 });
 
-test("where the browser has private files that can't be opened for writing, models stay in memory", async () => {
+test("where private files can't be opened for writing, models stay in memory", async () => {
   for (const name of ["NotSupportedError", "InvalidStateError", "SecurityError"]) {
     const { manager, entries } = storage(refusing(name));
     assert.equal((await openShelf(manager, "place")).persistent, false, name);

@@ -198,7 +198,8 @@ async function patiently<T>(task: () => Promise<T>): Promise<T> {
       if (!isLocked(error)) throw error;
       if (attempt === 30)
         throw new StorageFailure(
-          "The stored model is in use elsewhere. Close the other tabs of this page, then try again.",
+          "The stored model is in use elsewhere. " +
+            "Close the other tabs of this page, then try again.",
           { cause: error },
         );
       await new Promise((resolve) => setTimeout(resolve, 100));

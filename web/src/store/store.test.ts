@@ -139,7 +139,7 @@ test("reading beyond a file, and from one that is none, is refused", async () =>
   files.close();
 });
 
-test("a folder is config, tokenizer and the shards of the index, each checked by the id the hub has", async () => {
+test("a folder is config, tokenizer and the index's shards, checked by the hub's ids", async () => {
   const opened = await open(store(), "hf:owner/folder");
   const names = opened.files.files.map(({ name }) => name);
   assert.deepEqual(names, [
@@ -185,11 +185,13 @@ for (const { name, faults, extra, note } of survived) {
   test(`survived: ${name}`, async () => {
     await hub.break(...faults);
     const opened = await open(store(undefined, stallsOf(faults)));
-    if (note)
+    if (note) {
+      const told = [...new Set(opened.progress.map((step) => step.note))].join(" | ");
       assert.ok(
         opened.progress.some((step) => note.test(step.note ?? "")),
-        `says ${String(note)}: ${[...new Set(opened.progress.map((step) => step.note))].join(" | ")}`,
+        `says ${String(note)}: ${told}`,
       );
+    }
     await assertWhole(opened);
     if (extra !== undefined)
       assert.equal(
@@ -396,7 +398,7 @@ test("a model in use is not deleted; afterwards it is", async () => {
   assert.deepEqual((await own.list()).models, []);
 });
 
-test("whether a model is here whole can be seen without a store, and nothing is asked for it", async () => {
+test("whether a model is here whole is seen without a store, and without a request", async () => {
   const shelf = new MemoryShelf(true);
   const here = (name = ref, from = hub.address): Promise<boolean> => isStored(shelf, name, from);
   assert.equal(await here(), false);
@@ -453,7 +455,7 @@ test("what does not fit is said before a byte is fetched", async () => {
   });
 });
 
-test("without a place to keep models a small one is loaded from memory, and a large one refused", async () => {
+test("without a place to keep models a small one is in memory, a large one refused", async () => {
   const shelf = new MemoryShelf();
   const own = store(shelf);
   await assertWhole(await open(own));

@@ -258,7 +258,8 @@ export class Store {
         if (anew) continue;
         if (error instanceof Changed)
           throw new Download(
-            `${error.message} It changed again during the new download. Nothing of it was kept: try again later.`,
+            `${error.message} It changed again during the new download. ` +
+              "Nothing of it was kept: try again later.",
             { cause: error },
           );
         if (isFull(error) && model) throw await this.#full(model, stored, error);
@@ -273,13 +274,19 @@ export class Store {
   async #makeRoom(model: RemoteModel, needed: number): Promise<void> {
     if (!this.#options.shelf.persistent && totalOf(model) > this.#options.mostInMemory) {
       throw new StorageFailure(
-        `${model.ref} has ${amount(totalOf(model))}, and this browser offers the page no place to keep it (private windows, pages without https and some browsers have none). Open the page in an ordinary window over https, or download the model and choose the file.`,
+        `${model.ref} has ${amount(totalOf(model))}, ` +
+          "and this browser offers the page no place to keep it " +
+          "(private windows, pages without https and some browsers have none). " +
+          "Open the page in an ordinary window over https, " +
+          "or download the model and choose the file.",
       );
     }
     const { free } = await this.#space();
     if (this.#options.shelf.persistent && free !== null && needed > free) {
       throw new StorageFailure(
-        `${model.ref} needs ${amount(needed)} more on this machine, and ${amount(free)} are free for this page. Delete stored models or free disk space, then try again.`,
+        `${model.ref} needs ${amount(needed)} more on this machine, ` +
+          `and ${amount(free)} are free for this page. ` +
+          "Delete stored models or free disk space, then try again.",
       );
     }
   }
@@ -294,7 +301,9 @@ export class Store {
         : `${amount(free)} are free for this page`;
     const kept = stored > 0 ? " What arrived is kept." : "";
     return new StorageFailure(
-      `${model.ref} needs ${amount(left)} more on this machine, and ${space}.${kept} Delete stored models or free disk space, then try again.`,
+      `${model.ref} needs ${amount(left)} more on this machine, ` +
+        `and ${space}.${kept} ` +
+        "Delete stored models or free disk space, then try again.",
       { cause },
     );
   }
@@ -340,11 +349,13 @@ export class Store {
       if (error instanceof ConclaveError || isAbort(error)) throw error;
       if (isFull(error))
         throw new StorageFailure(
-          "There is no room left for this page. Delete stored models or free disk space, then try again.",
+          "There is no room left for this page. " +
+            "Delete stored models or free disk space, then try again.",
           { cause: error },
         );
       throw new StorageFailure(
-        `The browser's storage failed (${String(error)}). Reload the page, then try again; what is stored is kept.`,
+        `The browser's storage failed (${String(error)}). ` +
+          "Reload the page, then try again; what is stored is kept.",
         { cause: error },
       );
     }

@@ -87,7 +87,9 @@ async function refuse(response: Response, url: string, what: string): Promise<vo
           `${host} has no repository for ${what}, or a private one. Check its name.`,
         );
       throw new Download(
-        `${host} gives ${what} only to those who are signed in and have accepted its terms. Accept them there, download it, and choose the file here; or take a copy that is open to all.`,
+        `${host} gives ${what} only to those who are signed in and have accepted its terms. ` +
+          "Accept them there, download it, and choose the file here; " +
+          "or take a copy that is open to all.",
       );
     case 404:
     case 410:

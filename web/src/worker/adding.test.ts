@@ -21,7 +21,7 @@ test("a broken file leaves the member that it should replace in its place", asyn
   assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end");
 });
 
-test("who stops a load is answered while the engine still builds; the member never joins", async () => {
+test("who stops a load is answered while the engine builds; the member never joins", async () => {
   for (const cores of [1, 2]) {
     let built = (): void => {};
     const made = stage({ Ada: talker, Bo: talker }, cores, {
@@ -79,7 +79,7 @@ test("two members of one name are refused", async () => {
   await assert.rejects(conclave.add({ name: "Ada", files: [file] }), { name: "Settings" });
 });
 
-test("kernels are chosen by measure with the first model, and the next visit remembers", async () => {
+test("kernels are chosen by measure with the first model, and remembered next time", async () => {
   const shelf = new MemoryShelf(true);
   const visit = async (
     names: string[],
@@ -123,7 +123,7 @@ test("a removed member is freed and no longer takes part", async () => {
   });
 });
 
-test("members keep the order they are listed in, whichever download ends first", async (context) => {
+test("members keep the order they are listed in, whatever download ends first", async (context) => {
   const { port, members } = stage({ Ada: talker, Bo: talker });
   context.mock.method(globalThis, "fetch", async (url: string) => {
     if (url.endsWith("ada.gguf")) await new Promise((resolve) => setTimeout(resolve, 30));
@@ -180,7 +180,7 @@ test("files are fetched while the engine opens", async (context) => {
   assert.equal((await collect((await loading).ask(hello))).at(-1)?.type, "end");
 });
 
-test("members can be added to an engine that has only been started; what it runs on is known later", async (context) => {
+test("members can join an engine just started; what it runs on is known later", async (context) => {
   const { port, asked, start } = waitingEngine(context);
   const conclave = Conclave.start({ backend: "cpu" }, port);
   const adding = conclave.add(ada);
@@ -209,7 +209,7 @@ test("where the engine can't open, fetching ends, and that is what is told", asy
   assert.ok(journal.includes("terminate"));
 });
 
-test("who adds a member to an engine that can't open hears why, then and later", async (context) => {
+test("who adds to an engine that can't open hears why, then and later", async (context) => {
   let fail = (_error: Error): void => {};
   const { port, journal } = stage({ Ada: talker }, 1, {
     starting: new Promise((_, reject) => (fail = reject)),
@@ -228,7 +228,7 @@ test("who adds a member to an engine that can't open hears why, then and later",
   assert.ok(journal.includes("terminate"));
 });
 
-test("models are planned, listed and asked about whether or not the engine can open", async (context) => {
+test("models are planned, listed and asked about even if no engine can open", async (context) => {
   let fail = (_error: Error): void => {};
   const { port } = stage({}, 1, { starting: new Promise((_, reject) => (fail = reject)) });
   const sha = "a".repeat(40);

@@ -102,7 +102,7 @@ const long: Message[] = [
   { role: "user", content: "third" },
 ];
 
-test("of a conversation that is too long the oldest questions are left out, if the caller says so", async () => {
+test("too long a conversation loses its oldest questions, if the caller says so", async () => {
   const full = (call: number): Script => ({
     ...talker,
     failure: {
@@ -127,7 +127,7 @@ test("of a conversation that is too long the oldest questions are left out, if t
   );
 });
 
-test("what is left of a conversation leaves an answer a quarter of the context, or what it may take at most", async () => {
+test("a cut conversation leaves the answer a quarter of the context, or its limit", async () => {
   // The quarter of 64 tokens is 16.
   const dropped = async (perMessage: number, limits: { maxTokens?: number } = {}) => {
     const { conclave } = await open({
@@ -150,7 +150,7 @@ test("what is left of a conversation leaves an answer a quarter of the context, 
   );
 });
 
-test("who stops while another question is answered is told at once, and is not answered later", async () => {
+test("who stops while another question is answered is told at once, and not answered", async () => {
   let goOn = (): void => {};
   const held = new Promise<void>((resolve) => (goOn = resolve));
   const { conclave, journal } = await open({
@@ -169,7 +169,7 @@ test("who stops while another question is answered is told at once, and is not a
   assert.equal(ended(await collect(conclave.ask(hello))).stop, "ended");
 });
 
-test("what a caller's own function throws ends its request, and the engine answers on", async () => {
+test("what a caller's function throws ends its request, and the engine answers on", async () => {
   const { conclave } = await open({ Ada: talker, Bo: talker });
   await conclave.remove("Bo");
   const onProgress = (): never => {

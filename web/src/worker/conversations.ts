@@ -100,7 +100,8 @@ export class Conversations {
     const open = this.#of(conversation);
     if (candidates.length === 0 || candidates.length > mostCandidates)
       throw new BadSettings(
-        `1 to ${mostCandidates} candidates can be verified at a time; there are ${candidates.length}.`,
+        `1 to ${mostCandidates} candidates can be verified at a time; ` +
+          `there are ${candidates.length}.`,
       );
     open.verified = 0;
     const scores = await together(open.members, (member) => member.verify(candidates, settings));
@@ -113,7 +114,8 @@ export class Conversations {
     const open = this.#of(conversation);
     if (winner >= open.verified)
       throw new BadSettings(
-        `There is no candidate ${winner} to keep: ${open.verified} were verified since the last one was kept.`,
+        `There is no candidate ${winner} to keep: ` +
+          `${open.verified} were verified since the last one was kept.`,
       );
     open.verified = 0;
     await together(open.members, (member) => member.keep(winner));

@@ -15,7 +15,7 @@ const slowly = (): ReadableStream<Uint8Array> =>
     },
   });
 
-test("a core's module is fetched and compiled, and its bytes are told as they come", async (context) => {
+test("a core's module is fetched and compiled, its bytes told as they come", async (context) => {
   const asked: string[] = [];
   const address = "https://host/open-core.wasm";
   let headers: Record<string, string> = {};

@@ -46,7 +46,9 @@ export async function compileModule(
     // compilation in this process ends. Hence not asynchronous either; only this worker waits.
     return new WebAssembly.Module(await told.arrayBuffer());
   } catch (error) {
-    const advice = `Check that the file is there, and that the policy it is served with allows it (connect-src, and script-src 'wasm-unsafe-eval'), then reload.`;
+    const advice =
+      "Check that the file is there, and that the policy it is served with allows it " +
+      "(connect-src, and script-src 'wasm-unsafe-eval'), then reload.";
     throw new Download(
       `${names[name]} could not be started from ${address} (${String(error)}). ${advice}`,
       { cause: error },

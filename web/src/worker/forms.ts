@@ -29,7 +29,8 @@ export class Forms {
     if (schema === undefined) return undefined;
     if (members.every(({ remote }) => remote))
       throw new BadSettings(
-        "Members behind servers can't be held to a schema: they only judge such an answer. Add a member that runs here, or ask for words.",
+        "Members behind servers can't be held to a schema: they only judge such an answer. " +
+          "Add a member that runs here, or ask for words.",
       );
     if (this.address === undefined) throw notOpen();
     this.#compiled ??= this.#fetch(this.address);

@@ -12,7 +12,7 @@ const sum: ResponseFormat = { type: "json_schema", schema: { type: "object", req
 const told = (journal: string[]): string[] =>
   journal.filter((entry) => /fetch|document|constrained|accepts|anything|begin/.test(entry));
 
-test("every member writes under a grammar over its own vocabulary, which hears what all have accepted", async () => {
+test("each member's grammar is over its own vocabulary, and hears what all accepted", async () => {
   for (const cores of [1, 2]) {
     const { conclave, journal } = await open({ Ada: talker, Bo: talker }, cores);
     const events = await collect(conclave.ask(hello, { responseFormat: sum }));
@@ -58,7 +58,7 @@ test("every member writes under a grammar over its own vocabulary, which hears w
   }
 });
 
-test("nothing is fetched before an answer has a form; one that can't be honoured is refused before anybody reads", async () => {
+test("without a form nothing is fetched; one not to be honoured is refused unread", async () => {
   const { conclave, journal } = await open({ Ada: talker });
   await collect(conclave.ask(hello, { responseFormat: { type: "text" } }));
   assert.ok(!journal.some((entry) => entry.startsWith("fetch")), journal.join("\n"));

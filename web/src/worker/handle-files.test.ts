@@ -89,7 +89,7 @@ test("files with handles are read where they lie, and let go of at the end", asy
   assert.equal(open(), 0);
 });
 
-test("where files can't be opened for reading alone, or not all of them, they are read as blobs", async () => {
+test("where not all files can be opened for reading alone, they are read as blobs", async () => {
   const gone = stored({ missing: true });
   assert.ok((await soonest(gone.files)) instanceof ReadAhead);
   assert.equal(gone.open(), 0, "the first is let go of");

@@ -40,7 +40,7 @@ async function visit(
 const moves = (journal: string[]): string[] =>
   journal.filter((entry) => /systemKey|giveSystem|takePrefix|has |begin/.test(entry));
 
-test("a system prompt is kept behind the first answer, and the next visit begins with it", async (context) => {
+test("a system prompt is kept after the first answer, for the next visit", async (context) => {
   mock.timers.enable({ apis: ["setTimeout"] });
   context.after(() => mock.timers.reset());
   for (const cores of [1, 2]) {
@@ -77,7 +77,7 @@ test("a system prompt is kept behind the first answer, and the next visit begins
   }
 });
 
-test("each system prompt has its own, and a conversation without one that of the template", async (context) => {
+test("each system prompt has its own, and no system prompt the template's", async (context) => {
   mock.timers.enable({ apis: ["setTimeout"] });
   context.after(() => mock.timers.reset());
   const shelf = new MemoryShelf(true);
@@ -123,7 +123,7 @@ test("what a member refuses is deleted, read anew and kept anew", async (context
   assert.deepEqual(await shelf.list(), [key]);
 });
 
-test("nothing is asked or kept where it is switched off, can't outlive the page, or is not worth it", async (context) => {
+test("nothing is kept if switched off, if it can't last, or is not worth it", async (context) => {
   mock.timers.enable({ apis: ["setTimeout"] });
   context.after(() => mock.timers.reset());
   for (const [shelf, script, keepPrompts, wanted] of [
@@ -139,7 +139,7 @@ test("nothing is asked or kept where it is switched off, can't outlive the page,
   }
 });
 
-test("a question within the second puts it off, and a removed member is not asked", async (context) => {
+test("a question in that second puts it off; a removed member is not asked", async (context) => {
   mock.timers.enable({ apis: ["setTimeout"] });
   context.after(() => mock.timers.reset());
   const shelf = new MemoryShelf(true);

@@ -9,7 +9,8 @@ export function diagnosed(thrown: unknown, reason: string | undefined): Conclave
   const error = typed(thrown);
   if (reason === undefined) return error;
   const lost = new DeviceLost(
-    `The graphics device was lost (${reason}). Reload the engine on the GPU or on the CPU; the text so far is kept.`,
+    `The graphics device was lost (${reason}). ` +
+      "Reload the engine on the GPU or on the CPU; the text so far is kept.",
     {
       cause: error,
     },

@@ -223,7 +223,8 @@ export class MemberHost {
 
 const faulty = (trap: WebAssembly.RuntimeError): EngineFailure =>
   new EngineFailure(
-    `A fault of the engine ended its thread (${trap.message}). It is started again with the next question.`,
+    `A fault of the engine ended its thread (${trap.message}). ` +
+      "It is started again with the next question.",
     { cause: trap },
   );
 

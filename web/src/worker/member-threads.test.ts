@@ -155,7 +155,7 @@ test("a thread that crashes fails its members' calls by name; the others go on",
   assert.equal(alone.at(-1)?.type, "end");
 });
 
-test("a trap in a thread is the engine's fault by the member's name; its module is not used again", async () => {
+test("a trap in a thread is told by the member's name; its module is not used again", async () => {
   const trap = new WebAssembly.RuntimeError("unreachable");
   const { conclave } = await open(
     { Ada: endless, Bo: { ...endless, failure: { move: "draft", call: 2, error: trap } } },
@@ -172,7 +172,7 @@ test("a trap in a thread is the engine's fault by the member's name; its module 
   await assert.rejects(collect(conclave.ask(hello, asked)), { name: "Engine", member: "Bo" });
 });
 
-test("a trap in the module that members share ends the answer at once, with the text so far", async () => {
+test("a trap in the shared module ends the answer at once, with the text so far", async () => {
   const trap = new WebAssembly.RuntimeError("unreachable");
   const { conclave } = await open(
     { Ada: endless, Bo: { ...endless, failure: { move: "draft", call: 3, error: trap } } },
@@ -320,7 +320,7 @@ test("a worker that no member comes to is ended", async () => {
   );
 });
 
-test("of two members of one name that come at once one is refused, and lets go of what it has", async () => {
+test("of two members of one name at once one is refused, and lets go of what it has", async () => {
   const scripts = { Ada: talker, Bo: talker };
   const { port, threads } = stage(scripts, 4);
   const conclave = await Conclave.open({ backend: "cpu" }, port);

@@ -53,7 +53,7 @@ const living = ({ threads }: Stage): unknown[] =>
     .filter(({ terminated }) => !terminated)
     .map(({ core, backend, members }) => [core, backend, ...members]);
 
-test("members on the open core share one worker beside the threads of the others, however many cores there are", async () => {
+test("members on the open core share one worker beside the others' threads", async () => {
   for (const [cores, beside] of [
     [1, []],
     [
@@ -86,7 +86,7 @@ test("members on the open core share one worker beside the threads of the others
   }
 });
 
-test("on the GPU, too, the open core has a worker of its own, with an engine on the GPU", async () => {
+test("on the GPU, too, the open core has its own worker, with an engine on the GPU", async () => {
   const made = await open(four, 8, { backend: "webgpu", kept: new MemoryShelf(), core: "burn" });
   for (const name of ["Ada", "Bo"]) await made.conclave.add(from(name));
   assert.deepEqual(living(made), [["burn", "webgpu", "Ada", "Bo"]]);
@@ -132,7 +132,7 @@ test("a member's own core goes before the engine's", async () => {
   }
 });
 
-test("what the fused core has no plan for runs on the open one, where nobody has named a core", async () => {
+test("what the fused core has no plan for runs on the open one, if no core is named", async () => {
   for (const cores of [1, 2]) {
     const made = await open({ Ada: talker, Bo: unplanned }, cores);
     await made.conclave.add(from("Ada"));
@@ -191,7 +191,7 @@ test("without need nothing of the open core is fetched or started", async () => 
   }
 });
 
-test("the worker ends with its last member; for the next there is another, of the module that is here", async () => {
+test("the worker ends with its last member; the next has another, of the same module", async () => {
   const made = await open(four, 2, { core: "burn" });
   for (const name of ["Ada", "Bo"]) await made.conclave.add(from(name));
   await made.conclave.remove("Ada");
@@ -215,7 +215,7 @@ test("the worker ends with its last member; for the next there is another, of th
   assert.equal(fetches(made), 1);
 });
 
-test("all who wait for the module hear how far it is; it is fetched once, and questions are answered meanwhile", async () => {
+test("all who wait hear how far the module is; it comes once, and answers go on", async () => {
   let arrive = (): void => {};
   const arrived = new Promise<void>((resolve) => (arrive = resolve));
   const made = await open(four, 2, { fetching: () => arrived });
@@ -252,7 +252,7 @@ test("a module that can't be had is told, and the next try asks for it again", a
   assert.equal(fetches(made), 2);
 });
 
-test("who stops while the module is fetched is answered at once; the member never joins", async () => {
+test("who stops while the module comes is answered at once; the member never joins", async () => {
   let arrive = (): void => {};
   const arrived = new Promise<void>((resolve) => (arrive = resolve));
   const made = await open(four, 2, { fetching: () => arrived });
@@ -266,7 +266,7 @@ test("who stops while the module is fetched is answered at once; the member neve
   assert.deepEqual(made.threads, []);
 });
 
-test("where workers have no workers the open core is refused, and what only it could run as well", async () => {
+test("where workers have no workers the open core is refused, and what needs it", async () => {
   const made = await open({ Ada: talker, Bo: unplanned }, 1, { workerless: true });
   await assert.rejects(
     made.conclave.add(from("Ada", "burn")),
@@ -279,7 +279,7 @@ test("where workers have no workers the open core is refused, and what only it c
   assert.equal((await made.conclave.add(from("Ada"))).core, "fused");
 });
 
-test("a device that the open core loses is told as such, whatever was thrown or not; the others go on", async () => {
+test("a device lost by the open core is told, whatever was thrown; the others go on", async () => {
   const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
   const made = await open({ Ada: endless, Bo: endless }, 2, {
     backend: "webgpu",

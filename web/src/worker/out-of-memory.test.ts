@@ -19,7 +19,7 @@ test("a model beyond a thread's memory is refused before it is read", () => {
   );
 });
 
-test("a trap of a full memory is a lack of memory, with the model, its need and what is taken", () => {
+test("a trap of a full memory is a lack of it, with the model, its need and what is taken", () => {
   // Real memory, and a real trap.
   const memory = new WebAssembly.Memory({ initial: 2, maximum: 3 });
   const trap = trapped();

@@ -31,7 +31,9 @@ export function refuseTooLarge(
   const [need, taken] = [needOf(files), memory.buffer.byteLength];
   if (need + taken <= addressable) return;
   throw new OutOfMemory(
-    `${name} needs ${gigabytes(need)} of memory, and a thread here has ${gigabytes(addressable)}, of which ${gigabytes(taken)} are taken. Take a smaller model or format, or a machine with WebGPU. The other members go on.`,
+    `${name} needs ${gigabytes(need)} of memory, ` +
+      `and a thread here has ${gigabytes(addressable)}, of which ${gigabytes(taken)} are taken. ` +
+      "Take a smaller model or format, or a machine with WebGPU. The other members go on.",
   );
 }
 
@@ -48,7 +50,9 @@ export function loadError(
     "Choose less room for a conversation, a smaller model or format, or remove another member.";
   if (error.kind === "OutOfMemory")
     return new OutOfMemory(
-      `There is no memory for ${name}, which needs ${gigabytes(need)} and more for a conversation (${error.message.replace(/\.$/, "")}). ${advice} What it had taken is free again, and the other members go on.`,
+      `There is no memory for ${name}, which needs ${gigabytes(need)} ` +
+        `and more for a conversation (${error.message.replace(/\.$/, "")}). ` +
+        `${advice} What it had taken is free again, and the other members go on.`,
       { cause: thrown },
     );
   const isTrap = thrown instanceof Error && thrown.name === "RuntimeError";
@@ -56,10 +60,13 @@ export function loadError(
   const taken = memory.buffer.byteLength;
   if (canGrow(memory, need))
     return new EngineFailure(
-      `The engine stopped while it loaded ${name}; memory was left (${gigabytes(taken)} are taken). Remove ${name}, or reload the engine.`,
+      `The engine stopped while it loaded ${name}; ` +
+        `memory was left (${gigabytes(taken)} are taken). Remove ${name}, or reload the engine.`,
       { cause: thrown },
     );
-  const told = `There is no memory for ${name}: it needs ${gigabytes(need)} and more for a conversation, and the browser gives no more than the ${gigabytes(taken)} that are taken. ${advice}`;
+  const told =
+    `There is no memory for ${name}: it needs ${gigabytes(need)} and more for a conversation, ` +
+    `and the browser gives no more than the ${gigabytes(taken)} that are taken. ${advice}`;
   return alone
     ? new OutOfMemory(`${told} What it had taken is free again, and the other members go on.`, {
         cause: thrown,

@@ -61,7 +61,7 @@ test("a rule is a preset of all settings, with what the caller changes put over 
   }
 });
 
-test("a stop while members read ends the answer within a step, and what was read is not read again", async () => {
+test("a stop while members read ends the answer in a step, and nothing is read again", async () => {
   const { conclave, members } = await open({
     Ada: { ...talker, step: 1 },
     Bo: { ...talker, step: 2 },
@@ -165,7 +165,7 @@ test("an error in mid-answer is typed and carries the text so far", async () => 
   });
 });
 
-test("a member that fails in mid-answer is told, and the others go on; with the last one's context the answer ends", async () => {
+test("members that fail in mid-answer are told; the answer ends with the last one", async () => {
   const full = Object.assign(new Error("Start a new conversation."), { name: "ContextFull" });
   for (const cores of [1, 2]) {
     const singing = (call: number): Script => ({
@@ -200,7 +200,7 @@ test("a member that fails in mid-answer is told, and the others go on; with the 
 
 const thinker: Script = { ...talker, thoughts: ["Hm", "m."] };
 
-test("members think before the first round where they may; it is told, and no part of the answer", async () => {
+test("members think before round one if allowed; it is told, no part of the answer", async () => {
   for (const cores of [1, 2]) {
     for (const thinking of ["on", "auto"] as const) {
       const { conclave, members, journal } = await open({ Ada: thinker, Bo: talker }, cores);
@@ -323,7 +323,7 @@ test("a stop while a full context is found out ends the answer as stopped", asyn
   }
 });
 
-test("a device that is lost in mid-answer is told as such, whatever was thrown or not", async () => {
+test("a device that is lost in mid-answer is told as such, whatever was thrown", async () => {
   const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
   const { conclave } = await open({ Ada: endless });
   let text = "";
@@ -395,7 +395,7 @@ test("a setting out of its range is told to the caller, who can ask again", asyn
   assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end");
 });
 
-test("a worker that fails, or sends nonsense, ends what is under way with a typed error", async () => {
+test("a worker that fails, or sends nonsense, ends what goes on with a typed error", async () => {
   const made = await open({ Ada: { drafts: [{ text: "la ", ended: false }], taste: () => 1 } });
   await assert.rejects(
     async () => {

@@ -393,16 +393,15 @@ export class Service {
   /** Throws if there is no room for another member. */
   #refuseFull({ source, replace }: RequestOf<"add">): void {
     const leaves = replace === undefined ? undefined : this.#member(replace);
-    if (!leaves && this.#members.size >= mostMembers) {
+    if (!leaves && this.#members.size >= mostMembers)
       throw new BadSettings(
         `${mostMembers} members are the most. Remove one first, or replace one.`,
       );
-    }
-    if (this.#members.has(source.name) && source.name !== replace) {
+    if (this.#members.has(source.name) && source.name !== replace)
       throw new BadSettings(
-        `There is a member called ${source.name} already. Give this one another name, or replace that one.`,
+        `There is a member called ${source.name} already. ` +
+          "Give this one another name, or replace that one.",
       );
-    }
   }
 
   #seat(
@@ -452,7 +451,8 @@ export class Service {
     }
     if (this.#openCore) return this.#openCore.fetched(onFetched);
     throw new EngineFailure(
-      "The open core runs in a worker of its own, which this browser does not give to workers. Take the fused core, or another browser.",
+      "The open core runs in a worker of its own, which this browser does not give to workers. " +
+        "Take the fused core, or another browser.",
     );
   }
 
@@ -583,9 +583,8 @@ export class Service {
     const member = this.#members.get(name);
     if (member) return member;
     const others = [...this.#members.keys()];
-    throw new BadSettings(
-      `There is no member called ${name}. ${others.length > 0 ? `Loaded: ${others.join(", ")}.` : "None is loaded."}`,
-    );
+    const loaded = others.length > 0 ? `Loaded: ${others.join(", ")}.` : "None is loaded.";
+    throw new BadSettings(`There is no member called ${name}. ${loaded}`);
   }
 
   /** Runs tasks that use the engine one after the other. */

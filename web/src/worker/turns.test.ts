@@ -44,7 +44,7 @@ test("tasks that run alone wait for one another, whichever fails", async () => {
   assert.equal(await good, "good");
 });
 
-test("tasks beside each other run between those that were asked before and behind them", async () => {
+test("tasks beside each other run between those asked before and behind them", async () => {
   const { journal, task, end } = tasks();
   const turns = new Turns();
   void turns.alone(task("before"));

@@ -122,10 +122,13 @@ for (const colorScheme of ["light", "dark"] as const) {
 
   test(`axe finds nothing wrong with the element, ${colorScheme}`, async () => {
     const body =
-      '<main><h1>Embedded</h1><conclave-chat backend="cpu"></conclave-chat></main><script type="module" src="./library/element.js"></script>';
+      '<main><h1>Embedded</h1><conclave-chat backend="cpu"></conclave-chat></main>' +
+      '<script type="module" src="./library/element.js"></script>';
     stand.site.overrides.set(
       "embed.html",
-      `<!doctype html><html lang="en"><title>Embedded</title><meta name="color-scheme" content="light dark"><link rel="icon" href="./mark.svg">${body}</html>`,
+      '<!doctype html><html lang="en"><title>Embedded</title>' +
+        '<meta name="color-scheme" content="light dark"><link rel="icon" href="./mark.svg">' +
+        `${body}</html>`,
     );
     const visitor = await stand.arrive({
       search: "embed.html",

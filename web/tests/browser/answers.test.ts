@@ -42,7 +42,7 @@ const rich = [
 const hostile = [
   "<script>document.title='taken'</script>",
   "",
-  "<img src=x onerror=\"document.title='taken'\"> and <b onclick=\"document.title='taken'\">bold</b>",
+  `<img src=x onerror="document.title='taken'"> and <b onclick="document.title='taken'">bold</b>`,
   "",
   "[press](javascript:document.title='taken') ![seen](https://tracker.example/pixel.png)",
   "",
@@ -157,7 +157,7 @@ test("hostile Markdown does nothing", async () => {
   await visitor.leave();
 });
 
-test("an answer is continued after a limit, by the keyboard, and its rounds go on counting", async () => {
+test("an answer continues after a limit, by the keyboard, and its rounds count on", async () => {
   const visitor = await Visitor.arrive(stand.browser, stand.site);
   const { page } = visitor;
   await visitor.set("seed", "5");
@@ -216,7 +216,7 @@ test("a stopped answer is continued from where it was", async () => {
   await visitor.leave();
 });
 
-test("a question is edited and asked again, an answer regenerated, and the earlier ones come back", async () => {
+test("a question is edited, an answer regenerated, and the earlier ones come back", async () => {
   const visitor = await Visitor.arrive(stand.browser, stand.site);
   const { page } = visitor;
   const questions = page.locator(".exchange .question");
@@ -300,7 +300,7 @@ test("a conversation's title follows its first question, unless the visitor name
   await visitor.leaveClean();
 });
 
-test("a round says that one member answered alone, and how sure it was; less sure, it asks the others", async () => {
+test("a round says that one answered alone, and how sure; less sure, it asks others", async () => {
   const visitor = await stand.arrive();
   const { page } = visitor;
   // Ada is a little larger than Quill. With the most trust in size it is the strongest member.
@@ -332,7 +332,8 @@ test("a round says that one member answered alone, and how sure it was; less sur
   const surprise = -rounds[0]!.scores[0]![0]!.harmonic;
   assert.ok(surprise > 0.5 && surprise < 1.5, String(surprise));
   assert.deepEqual(await told.allTextContents(), [
-    `Ada, the strongest member, was sure of its answer (surprise ${surprise.toFixed(1)} nats), so that no other was asked.`,
+    "Ada, the strongest member, was sure of its answer " +
+      `(surprise ${surprise.toFixed(1)} nats), so that no other was asked.`,
   ]);
   assert.match((await panel.locator("h3 + p").textContent()) ?? "", /^Ada's draft was taken\. D/);
   assert.deepEqual(await panel.locator(".candidates .name").allTextContents(), ["Ada"]);

@@ -38,11 +38,10 @@ export async function putBeforeWorker(
 
 /** The same with lines of script. */
 export function runBeforeWorker(site: Site, lines: string, part: WorkerPart = "conclave"): void {
-  for (const file of files)
-    site.overrides.set(
-      file,
-      `if (name === ${JSON.stringify(part)}) {\n${lines}\n}\n${readFileSync(dist + basename(file), "utf8")}`,
-    );
+  for (const file of files) {
+    const built = readFileSync(dist + basename(file), "utf8");
+    site.overrides.set(file, `if (name === ${JSON.stringify(part)}) {\n${lines}\n}\n${built}`);
+  }
 }
 
 /** Restores the worker as it was built. */

@@ -23,7 +23,8 @@ async function reportOf({ page }: Visitor, state: "done" | "failed"): Promise<Re
 
 test("a run on random weights ends in tables and a report", { timeout: patience }, async () => {
   const visitor = await visit(
-    "models=tiny:Q4_0&backend=cpu&ensembles=1,2&drafting=all,leader&prefixes=64&segmentTokens=6&repeats=2&start",
+    "models=tiny:Q4_0&backend=cpu&ensembles=1,2&drafting=all,leader" +
+      "&prefixes=64&segmentTokens=6&repeats=2&start",
   );
   const { surroundings, workloads, failure } = await reportOf(visitor, "done");
   assert.equal(failure, undefined);
@@ -87,7 +88,8 @@ test("one sentence tells the speed to anyone, and is copied by one press", {
   timeout: patience,
 }, async () => {
   const visitor = await visit(
-    "models=tiny:Q4_0&backend=cpu&ensembles=1&drafting=all&prefixes=64&segmentTokens=6&repeats=3&start",
+    "models=tiny:Q4_0&backend=cpu&ensembles=1&drafting=all" +
+      "&prefixes=64&segmentTokens=6&repeats=3&start",
   );
   const { page } = visitor;
   const { workloads } = await reportOf(visitor, "done");

@@ -8,8 +8,8 @@
  * Runs in the built bench page in a headless Chromium, or with a built `conclave` natively. With a
  * folder of transformers.js, wllama and the same models for them, each workload also runs there, in
  * the same browser, alternately; natively llama.cpp by its Python package does. Models called
- * `files:…` are GGUF files of that folder. The tables then end with the ratios. Results already in
- * the report's file (same plan, place and turn) are not measured again.
+ * `files:…` are GGUF files of that folder. The tables then end with the ratios. Results already
+ * in the report's file (same plan, place and turn) are not measured again.
  */
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";

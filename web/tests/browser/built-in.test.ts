@@ -61,7 +61,7 @@ const counted = ({ page }: Visitor): Promise<{ asked: number; open: number }> =>
     () => (globalThis as unknown as { standIn: { asked: number; open: number } }).standIn,
   );
 
-test("a stand-in for the browser's own model is offered, downloaded on a press, judges, and goes with its member", {
+test("a stand-in for the browser's own model is offered, fetched by a press, judges, and leaves", {
   timeout: 240_000,
 }, async () => {
   const context = await stand.browser.newContext();

@@ -24,11 +24,14 @@ const usual = {
 
 const usage = `usage: ./run.sh [options]
 
-Measures Conclave on this machine's GPU through Vulkan, natively and as the page's wasm module in Deno. Nothing is
-fetched. Models are random weights of real shapes, made here (some 2 GB). The tables are printed, and report.json keeps them.
+Measures Conclave on this machine's GPU through Vulkan, natively and as the page's wasm module \
+in Deno. Nothing is
+fetched. Models are random weights of real shapes, made here (some 2 GB). The tables are \
+printed, and report.json keeps them.
 
   --models LIST     in this order (${usual.models}); tiny:Q4_0 for a software adapter
-  --ensembles LIST  members at a time (${usual.ensembles}); more than one for shapes below a billion weights only
+  --ensembles LIST  members at a time (${usual.ensembles}); \
+more than one for shapes below a billion weights only
   --prefixes LIST   tokens of the conversation (${usual.prefixes})
   --repeats N       of each measurement (${usual.repeats})
   --seconds N       no repeat begins later than that in each measurement (${usual.seconds})

@@ -104,7 +104,7 @@ test("stop keeps the text so far; the next question goes on from it", async () =
   await visitor.leaveClean();
 });
 
-test("a long conversation says how far each member has read it, and stops while they read", async () => {
+test("a long conversation says how far members have read, and stops while they read", async () => {
   await putBeforeWorker(stand.site, "paced-worker.ts");
   const visitor = await stand.arrive({ serviceWorkers: "block" });
   const { page } = visitor;
@@ -258,7 +258,7 @@ test("everything goes by keyboard alone", async () => {
   await visitor.leaveClean();
 });
 
-test("the end of the answer stays in view above the question box; a new conversation starts from nothing", async () => {
+test("the answer's end stays in view; a new conversation starts from nothing", async () => {
   const visitor = await stand.arrive({
     viewport: { width: 1000, height: 600 },
   });

@@ -261,7 +261,7 @@ test("a file with the wrong digest is never used and never kept", async () => {
   assert.deepEqual(sizes, []);
 });
 
-test("what does not fit is said before a byte is fetched, whatever the browser promised", async () => {
+test("what does not fit is said before a byte comes, whatever the browser promised", async () => {
   await withProfile((visit) =>
     visit(async (tab) => {
       await limit(tab, 500_000);
@@ -277,7 +277,7 @@ test("what does not fit is said before a byte is fetched, whatever the browser p
   );
 });
 
-test("a quota that fills up in mid-download keeps what arrived, and says what is missing", async () => {
+test("a quota full in mid-download keeps what arrived, and says what is missing", async () => {
   // A private window's files are in memory, and reserve nothing.
   const tab = await arrive();
   await limit(tab, 500_000);

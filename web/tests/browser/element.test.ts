@@ -29,14 +29,17 @@ type Chat = HTMLElement & { ask: (question: string) => Promise<void> };
 async function arrive(
   attributes = "",
 ): Promise<{ visitor: Visitor; chat: Locator; part: (name: string) => Locator }> {
-  const page = `<!doctype html><title>Embedded</title><link rel="icon" href="./mark.svg"><script type="module" src="./library/element.js"></script><body data-state="ready"><conclave-chat backend="cpu" ${attributes}></conclave-chat>`;
+  const page =
+    '<!doctype html><title>Embedded</title><link rel="icon" href="./mark.svg">' +
+    '<script type="module" src="./library/element.js"></script><body data-state="ready">' +
+    `<conclave-chat backend="cpu" ${attributes}></conclave-chat>`;
   stand.site.overrides.set("embed.html", page);
   const visitor = await stand.arrive({ search: "embed.html" });
   const chat = visitor.page.locator("conclave-chat");
   return { visitor, chat, part: (name) => chat.locator(`[part=${name}]`) };
 }
 
-test("the element answers in any page, goes on with the conversation, and begins anew", async () => {
+test("the element answers in any page, goes on with a conversation, and begins anew", async () => {
   const { visitor, chat, part } = await arrive();
   await part("box").fill("What is 3 + 4?");
   await part("ask").click();
@@ -117,7 +120,7 @@ test("the element answers in any page, goes on with the conversation, and begins
   await visitor.leaveClean();
 });
 
-test("a conversation longer than the members' room goes on without its oldest questions", async () => {
+test("a conversation longer than the room goes on without its oldest questions", async () => {
   const { visitor, chat, part } = await arrive();
   const dropped = await chat.evaluate(async (element: Chat) => {
     const dropped: number[] = [];
@@ -160,11 +163,10 @@ test("models are downloaded once, with consent, and what they take is told befor
   await part("box").fill(question);
   await part("box").press("Enter");
   await part("consent").waitFor();
+  const host = new URL(hub.address).host.replaceAll(".", "\\.");
   assert.match(
     (await part("consent").textContent()) ?? "",
-    new RegExp(
-      `2 models have to be downloaded from ${new URL(hub.address).host.replaceAll(".", "\\.")}, 3 MB`,
-    ),
+    new RegExp(`2 models have to be downloaded from ${host}, 3 MB`),
   );
   const asked = async (): Promise<number> =>
     (await hub.seen()).filter((line) => /\.gguf/.test(JSON.stringify(line))).length;
@@ -206,7 +208,7 @@ test("models are downloaded once, with consent, and what they take is told befor
   await visitor.leave();
 });
 
-test("an element that is moved in the document goes on with its answer and keeps its members; taken out it ends them", async () => {
+test("an element that is moved keeps its answer and members; taken out it ends them", async () => {
   const { visitor, chat, part } = await arrive();
   const { page } = visitor;
   const stops = await chat.evaluate(async (element: Chat) => {
@@ -281,7 +283,7 @@ test("attributes that mean nothing are told with those that do", async () => {
   await visitor.leaveClean();
 });
 
-test("a reset in mid-answer begins anew, and a question asked right after it is answered", async () => {
+test("a reset in mid-answer begins anew; a question right after it is answered", async () => {
   const { visitor, chat, part } = await arrive();
   const prefixes = await chat.evaluate(async (element: Chat & { reset: () => void }) => {
     const prefixes: number[] = [];

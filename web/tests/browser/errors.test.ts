@@ -23,7 +23,7 @@ interface Listed {
 const listed = async (): Promise<Listed[]> =>
   JSON.parse(await readFile(`${dist}members/members.json`, "utf8")) as Listed[];
 
-test("a file that is no model, or is cut short, is refused by name; the members that are there stay", async () => {
+test("a file that is no model, or is cut short, is refused by name; the members stay", async () => {
   const [first] = await listed();
   const whole = await readFile(`${dist}members/${first!.file}`);
   const visitor = await stand.arrive();
@@ -52,7 +52,7 @@ test("a file that is no model, or is cut short, is refused by name; the members 
   await visitor.leaveClean();
 });
 
-test("files join by picking and by dropping, under names of their own; what is no model is said", async () => {
+test("picked and dropped files join under own names; what is no model is said", async () => {
   const [first] = await listed();
   const buffer = await readFile(`${dist}members/${first!.file}`);
   const visitor = await stand.arrive();
@@ -85,7 +85,7 @@ test("files join by picking and by dropping, under names of their own; what is n
   await visitor.leaveClean();
 });
 
-test("a bundled file that arrives damaged is named; the others answer; another try repairs it", async () => {
+test("a damaged bundled file is named; the others answer; another try repairs it", async () => {
   const [first] = await listed();
   const damaged = await readFile(`${dist}members/${first!.file}`);
   damaged[damaged.length >> 1]! ^= 0xff;
@@ -185,7 +185,7 @@ async function press({ page }: Visitor, button: Locator): Promise<void> {
   await button.waitFor({ state: "detached" });
 }
 
-test("a member whose weights are broken is named, the others answer, and it can be removed", async (context) => {
+test("a member of broken weights is named and can be removed; others answer", async (context) => {
   const visitor = await withFolder(context, "Broken", "It works.", { broken: true });
   const { page } = visitor;
   const names = (await page.locator(".member .name").allTextContents()).filter(
@@ -244,11 +244,12 @@ test("broken and alone, its failure is the answer's, with a way on", async (cont
   await visitor.leaveClean();
 });
 
-test("a panic of the engine that nobody waits for is told, and one press opens it again", async () => {
+test("a panic that nobody waits for is told, and one press opens the engine again", async () => {
   // Rejects as the module's own promise queue does, seen by the worker alone.
   runBeforeWorker(
     stand.site,
-    'addEventListener("message", ({ data }) => { if (data.type === "ask") Promise.reject(new Error("unreachable")); });',
+    'addEventListener("message", ({ data }) => { ' +
+      'if (data.type === "ask") Promise.reject(new Error("unreachable")); });',
   );
   const visitor = await stand.arrive({ serviceWorkers: "block" });
   await visitor.ask(sum);
@@ -263,9 +264,10 @@ test("a panic of the engine that nobody waits for is told, and one press opens i
   await visitor.leave();
 });
 
-test("a template that doubles a text without end is told as its model's fault, and the page lives on", async (context) => {
+test("a template that doubles text without end is its model's fault alone", async (context) => {
   const template =
-    "{% set n = namespace(x='ab') %}{% for i in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}{{ n.x }}";
+    "{% set n = namespace(x='ab') %}" +
+    "{% for i in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}{{ n.x }}";
   const visitor = await withFolder(context, "Hostile", "It works.", { template });
   const { page } = visitor;
   await visitor.set("maxRounds", "1");
@@ -281,7 +283,7 @@ test("a template that doubles a text without end is told as its model's fault, a
   await visitor.leaveClean();
 });
 
-test("a context that fills in mid-answer ends it, once the others have left; it is no error", async (context) => {
+test("a full context ends an answer once the others left, without an error", async (context) => {
   const visitor = await withFolder(context, "Singer", "la ", { endless: true, context: 128 });
   const { page } = visitor;
   for (const box of await page
@@ -306,7 +308,7 @@ test("a context that fills in mid-answer ends it, once the others have left; it 
   await visitor.leaveClean();
 });
 
-test("what a member thinks is shown folded where it may think, and is no part of the answer", async (context) => {
+test("a member that may think shows it folded, and not in the answer", async (context) => {
   const visitor = await withFolder(context, "Thinker", "Yes.", { thinks: "Hm, lt'u" });
   const { page } = visitor;
   for (const box of await page

@@ -1,4 +1,6 @@
-/** The time to an answer's first words, before it is asked and while one waits; members are slow. */
+/**
+ * The time to an answer's first words, before it is asked and while one waits; members are slow.
+ */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { Page } from "playwright-core";
@@ -36,7 +38,7 @@ const seen = (page: Page): Promise<{ lines: string[]; news: string[] }> =>
     return { lines: seen.lines.splice(0), news: seen.news.splice(0).filter((text) => text !== "") };
   });
 
-test("the time to the first words is foretold before a question is sent, and counts down while it is read", {
+test("the time to first words is foretold before a question, and counts down while it is read", {
   timeout: 300_000,
 }, async () => {
   const visitor = await stand.arrive({ serviceWorkers: "block" });

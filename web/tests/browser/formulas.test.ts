@@ -23,7 +23,8 @@ const solved = [
   "So \\(x \\in \\mathbb{R}\\), and",
   "",
   "$$",
-  "\\begin{aligned} \\sum_{k=1}^n k &= \\frac{n(n+1)}{2} \\\\ \\begin{pmatrix} a & b \\\\ c & d \\end{pmatrix} &\\ne 0 \\end{aligned}",
+  "\\begin{aligned} \\sum_{k=1}^n k &= \\frac{n(n+1)}{2} \\\\ " +
+    "\\begin{pmatrix} a & b \\\\ c & d \\end{pmatrix} &\\ne 0 \\end{aligned}",
   "$$",
   "",
   "but $\\nonsense{x}$ is none.",
@@ -159,7 +160,8 @@ test("a round inside a formula is opened by a press on it, and by the arrows", a
 test("a hostile formula does nothing, and none takes long", async () => {
   // Spaces, since the server sends a word as one token.
   const bomb =
-    "\\def\\a{\\b \\b \\b \\b} \\def\\b{\\c \\c \\c \\c} \\def\\c{\\d \\d \\d \\d} \\def\\d{x x x x} ";
+    "\\def\\a{\\b \\b \\b \\b} \\def\\b{\\c \\c \\c \\c} " +
+    "\\def\\c{\\d \\d \\d \\d} \\def\\d{x x x x} ";
   const formulas = [
     "\\href{javascript:document.title='taken'}{x}",
     "\\url{https://tracker.example}",
@@ -228,7 +230,9 @@ test("a formula grows into place while it is written, and in an embedded element
 
   stand.site.overrides.set(
     "embed.html",
-    `<!doctype html><title>Embedded</title><link rel="icon" href="./mark.svg"><script type="module" src="./library/element.js"></script><body data-state="ready"><conclave-chat backend="cpu"></conclave-chat>`,
+    '<!doctype html><title>Embedded</title><link rel="icon" href="./mark.svg">' +
+      '<script type="module" src="./library/element.js"></script><body data-state="ready">' +
+      '<conclave-chat backend="cpu"></conclave-chat>',
   );
   const own = new URL(writer.address).origin;
   const other = await stand.arrive({ search: "embed.html", also: own });

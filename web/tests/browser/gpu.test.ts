@@ -46,7 +46,7 @@ test("a first visit on WebGPU ends in an answer, under a plain warning of the so
   await visitor.leaveClean();
 });
 
-test("a member whose load is stopped while its kernels are built stays out until it is asked for again", {
+test("a member whose load is stopped while its kernels are built stays out until asked again", {
   timeout: patience,
 }, async (t) => {
   t.after(() => putNothingBeforeWorker(stand.site));
@@ -79,7 +79,7 @@ test("a member whose load is stopped while its kernels are built stays out until
   await visitor.leaveClean();
 });
 
-test("a device lost in mid-answer is opened anew; lost again it is told, the text is kept, and the CPU takes over", {
+test("a device lost in mid-answer is opened anew; lost again, the text stays, the CPU goes on", {
   timeout: 3 * patience,
 }, async () => {
   const visitor = await stand.arrive({

@@ -69,9 +69,8 @@ test("loading 1 GB from a file grows the module's memory by 17 MiB at most", asy
       return { before, after, bytes: about.bytes, weights: about.memory.weights, steps };
     });
     const grown = seen.after - seen.before;
-    context.diagnostic(
-      `${size} bytes loaded: the module's memory grew by ${(grown / mebibyte).toFixed(1)} MiB, from ${(seen.before / mebibyte).toFixed(1)}`,
-    );
+    const [by, from] = [grown, seen.before].map((bytes) => (bytes / mebibyte).toFixed(1));
+    context.diagnostic(`${size} bytes loaded: the module's memory grew by ${by} MiB, from ${from}`);
     assert.ok(seen.bytes > 0.99e9 && seen.weights > 0.99e9, "the weights are the file");
     assert.ok(Math.round(grown / mebibyte) <= 17, `the memory grew by ${grown} bytes`);
     // Progress is reported throughout, however fast, and to the end.

@@ -73,7 +73,7 @@ async function choose(visitor: Visitor): Promise<void> {
 const names = (visitor: Visitor): Promise<string[]> =>
   visitor.page.locator('.member[data-state="ready"] .name').allTextContents();
 
-test("an ensemble of three families comes from the hub, stays, and answers with the network off after a reload", async () => {
+test("three families come from the hub, stay, and answer offline after a reload", async () => {
   const visitor = await arrive();
   const { page } = visitor;
   visitor.clean(); // No request has left the page's origin so far.
@@ -173,7 +173,7 @@ test("a download shows how far it is, stops, and goes on where it was", async ()
   await visitor.leave();
 });
 
-test("a choice is kept while its first models load: after a reload the rest is offered", async () => {
+test("a choice is kept while its first models load: a reload offers the rest", async () => {
   const visitor = await arrive();
   const { page } = visitor;
   await hub.break({ kind: "slow", file: "*quill.gguf", bytesPerSecond: 20_000, times: 1 });
@@ -213,7 +213,7 @@ test("a second tab says that it waits, and then uses what the first has stored",
   await visitor.leave();
 });
 
-test("models that a tab has chosen for itself are there for the next one, in the same engine", async () => {
+test("models that a tab has chosen are there for the next one, in the same engine", async () => {
   const visitor = await arrive();
   await choose(visitor);
   await visitor.state("ready");
@@ -247,7 +247,7 @@ test("what fails is told on the card with a way on; the others answer meanwhile"
   await visitor.leave();
 });
 
-test("a model joins by its name; a name that is none is told off only when it is entered", async () => {
+test("a model joins by its name; a name that is none is faulted only when entered", async () => {
   const visitor = await arrive();
   const { page } = visitor;
   await page.locator("#add-model").click();

@@ -30,7 +30,7 @@ const schema = {
   $defs: { mood: { enum: ["glad", "grün 日"] } },
 };
 
-test("toys answer by a schema, each in its own worker or all in one; the module is fetched once, and only then", async () => {
+test("toys answer by a schema, in a worker each or in one, and fetch the module once", async () => {
   const visitor = await stand.arrive({ search: "?backend=cpu" });
   const asked: string[] = [];
   visitor.page.on("request", (request) =>

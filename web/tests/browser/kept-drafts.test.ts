@@ -70,7 +70,7 @@ test("a half-typed question stays with its conversation when another is opened",
   await visitor.leaveClean();
 });
 
-test("a half-typed question without an answer yet is there when the page is opened again", async () => {
+test("a half-typed question without an answer is there when the page opens again", async () => {
   let visitor = await arrive();
   await visitor.page.locator("#question").fill("half typed");
   await visitor.page.waitForTimeout(300);
@@ -135,7 +135,7 @@ test("a link in the same tab leaves a half-typed question where it is", async ()
   await visitor.leaveClean();
 });
 
-test("what a new answer replaced can be brought back after a reload, until another is asked", async () => {
+test("what an answer replaced can come back after a reload, until another is asked", async () => {
   const visitor = await arrive();
   const { page } = visitor;
   for (const question of [sum, small]) await visitor.answer(question);
@@ -175,7 +175,7 @@ test("what a new answer replaced can be brought back after a reload, until anoth
   await visitor.leaveClean();
 });
 
-test("a file without a question asks for one; a note on the toys' skills outlives a reload", async () => {
+test("a file without a question asks for one; a note on skills outlives a reload", async () => {
   const visitor = await arrive();
   const { page } = visitor;
   await page

@@ -1,4 +1,6 @@
-/** Deleting, and keeping nothing, hold in every tab; deleted stays deleted unless it is asked on. */
+/**
+ * Deleting, and keeping nothing, hold in every tab; deleted stays deleted unless it is asked on.
+ */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { putBeforeWorker, putNothingBeforeWorker } from "./before-worker.ts";
@@ -123,7 +125,7 @@ test("what is deleted is not written again by a tab that is answering it", async
   await first.leave();
 });
 
-test("a conversation that another tab deleted says so, and is kept whole if it is asked on", async () => {
+test("a conversation deleted in another tab says so, and is kept whole if asked on", async () => {
   const first = await arrive();
   await first.answer(sum);
   await first.answer(small);

@@ -138,7 +138,7 @@ const titles = async ({ page }: Visitor): Promise<string[]> => {
   return page.locator(".conversation-title").allTextContents();
 };
 
-test("a tab that dies while a member loads names it; the page works without it until it is tried", async () => {
+test("a tab that dies while a member loads names it, and the page works without it", async () => {
   // Quill's load begins, and never ends.
   runBeforeWorker(
     stand.site,
@@ -187,7 +187,7 @@ test("a tab that dies while a member loads names it; the page works without it u
   await visitor.leave();
 });
 
-test("a tab that dies over a question leaves out the largest member, and asks nothing by itself", async () => {
+test("a tab that dies over a question leaves out the largest member, asks nothing", async () => {
   runBeforeWorker(
     stand.site,
     'addEventListener("message", ({ data }) => { if (data.type === "ask") for (;;); });',
@@ -214,7 +214,7 @@ test("a tab that dies over a question leaves out the largest member, and asks no
   await visitor.leave();
 });
 
-test("a tab that dies in mid-answer has its text again, and the same members finish it", async () => {
+test("a tab that dies in mid-answer has its text again, and its members finish it", async () => {
   let visitor = await arrive();
   await visitor.page.locator(".member", { hasText: "Ada" }).getByRole("checkbox").uncheck();
   await visitor.ask(story);
@@ -539,7 +539,7 @@ test("picked files are read again in place where the browser keeps their handles
   await visitor.leave();
 });
 
-test("what is asked again stays so after a reload, what is brought back too, in every tab", async () => {
+test("what is asked again or brought back stays so after a reload, in every tab", async () => {
   const first = await arrive();
   await first.set("maxRounds", "2");
   await first.answer(sum);

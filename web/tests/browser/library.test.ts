@@ -22,7 +22,7 @@ interface Event {
 
 const begun = (events: Event[]): Event => events.find(({ type }) => type === "begin")!;
 
-test("a follow-up runs only what is new, and a round costs no more than drafts and candidates", async () => {
+test("a follow-up runs only what is new, a round no more than drafts and candidates", async () => {
   const visitor = await stand.arrive();
   const [first, second] = await visitor.page.evaluate(async () => {
     interface Library {
@@ -105,7 +105,7 @@ test("moves by themselves draft and score what the rounds of an answer do", asyn
   await visitor.leaveClean();
 });
 
-test("a stop during a long prompt is heard within a step, and what was read is not read again", async () => {
+test("a stop in a long prompt is heard within a step, and nothing is read again", async () => {
   await putBeforeWorker(stand.site, "paced-worker.ts");
   const visitor = await stand.arrive({ serviceWorkers: "block" });
   const [stopped, again] = await visitor.page.evaluate(async () => {
@@ -121,7 +121,8 @@ test("a stop during a long prompt is heard within a step, and what was read is n
       new URL("./library/conclave.js", document.baseURI).href
     )) as Library;
     const conclave = await Conclave.load({ backend: "cpu" });
-    const content = `${"The fox went over the hill and the goose went home. ".repeat(25)}What is 3 + 4?`;
+    const fox = "The fox went over the hill and the goose went home. ";
+    const content = `${fox.repeat(25)}What is 3 + 4?`;
     const ask = async (
       options: object,
       onEvent = (_event: Event): void => {},
@@ -162,7 +163,7 @@ test("a stop during a long prompt is heard within a step, and what was read is n
   await visitor.leaveClean();
 });
 
-test("a conversation that is too long for one member alone is refused before the others read it", async () => {
+test("a conversation too long for one member is refused before the others read it", async () => {
   const visitor = await stand.arrive();
   const refusals = await visitor.page.evaluate(async () => {
     interface Failure {

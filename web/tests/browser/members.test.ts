@@ -37,7 +37,7 @@ async function pickFolder(visitor: Visitor, path: string, quantise?: string): Pr
   await visitor.page.locator("#models-dialog[open]").waitFor({ state: "detached" });
 }
 
-test("what the page foretells of memory is what the engine takes; each card says its share, the panel the sum", {
+test("the memory foretold is what the engine takes; cards say their share, the panel the sum", {
   timeout: 300_000,
 }, async () => {
   const visitor = await stand.arrive({
@@ -160,7 +160,7 @@ async function seated(visitor: Visitor, names: string[]): Promise<void> {
   await visitor.state("ready");
 }
 
-test("the toys leave once a model of the visitor's own is ready, stay where it fails, and come back when the last one goes", {
+test("toys leave once a visitor's own model is ready, stay if it fails, return after the last", {
   timeout: 300_000,
 }, async () => {
   const mine = await readFile(`${dist}members/quill.gguf`);
@@ -226,7 +226,7 @@ test("the toys leave once a model of the visitor's own is ready, stay where it f
   await visitor.leaveClean();
 });
 
-test("who wrote how much is told below an answer; weights are drawn only where feedback has moved them", {
+test("who wrote how much is told below an answer; weights are drawn where feedback moved them", {
   timeout: 300_000,
 }, async () => {
   const visitor = await stand.arrive({ search: "?backend=cpu" });
@@ -254,7 +254,7 @@ test("who wrote how much is told below an answer; weights are drawn only where f
   await visitor.leaveClean();
 });
 
-test("who often decides alone against all the others can be left out by one press, and comes back by another", {
+test("who often decides alone against all others is left out by one press, back by another", {
   timeout: 300_000,
 }, async () => {
   // The toys seldom do: the engine's round events are modified on their way to the page.

@@ -1,4 +1,6 @@
-/** The dialog for choosing models: search, fit before anything loads, and picked files too large. */
+/**
+ * The dialog for choosing models: search, fit before anything loads, and picked files too large.
+ */
 import assert from "node:assert/strict";
 import { mkdtemp, open, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

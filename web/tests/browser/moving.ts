@@ -1,6 +1,6 @@
 /**
- * Takes the moving picture for the README: the page's recorded answer, its first rounds and then the
- * whole, as an animated PNG (PNG, third edition, 2025, “Animation information”).
+ * Takes the moving picture for the README: the page's recorded answer, its first rounds and then
+ * the whole, as an animated PNG (PNG, third edition, 2025, “Animation information”).
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";

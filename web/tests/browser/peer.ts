@@ -11,7 +11,8 @@ import type { PeerSeries } from "../../src/bench/report.ts";
 import type { PeerPlan } from "./peer-page.ts";
 
 const html =
-  '<!doctype html><title>Peer</title><link rel="icon" href="data:,"><script type="module" src="./peer-page.js"></script>';
+  '<!doctype html><title>Peer</title><link rel="icon" href="data:,">' +
+  '<script type="module" src="./peer-page.js"></script>';
 const types: Record<string, string> = {
   ".js": "text/javascript",
   ".mjs": "text/javascript",

@@ -1,4 +1,6 @@
-/** The picture of an answer has the layout of the page: faces, places, directions, lists, tables. */
+/**
+ * The picture of an answer has the layout of the page: faces, places, directions, lists, tables.
+ */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { Page } from "playwright-core";

@@ -27,9 +27,9 @@ export function tell({ surroundings, workloads }: Measured): void {
     const copy =
       copyBytesPerSecond === null ? "" : `, copies ${figure(copyBytesPerSecond / 1e9)} GB/s`;
     const chosen = kernels ? `; ${kernels}` : "";
-    console.log(
-      `${adapter.name}${adapter.software ? " (software: the counts hold, the times do not)" : ""}, ${cores} cores, ${name ?? "natively"}${copy}${chosen}\n`,
-    );
+    const software = adapter.software ? " (software: the counts hold, the times do not)" : "";
+    const place = `${cores} cores, ${name ?? "natively"}`;
+    console.log(`${adapter.name}${software}, ${place}${copy}${chosen}\n`);
   }
   for (const workload of workloads)
     for (const table of tablesOf(workload)) console.log(printed(table));

@@ -116,7 +116,7 @@ async function damage(visitor: Visitor): Promise<number> {
   });
 }
 
-test("a system prompt is read at the first visit, and damage costs no more than reading it again", async () => {
+test("a system prompt is read at the first visit, and if damaged only read again", async () => {
   const system = {
     role: "system",
     content: `You tell short stories. ${"Be kind, be brief, and use plain words. ".repeat(12)}`,

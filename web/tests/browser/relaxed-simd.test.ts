@@ -60,7 +60,7 @@ async function answer(files: string[]): Promise<{ events: Event[]; modules: stri
   return { events, modules };
 }
 
-test("with relaxed SIMD an ensemble makes the numbers that it makes without, to the last bit", async () => {
+test("with relaxed SIMD an ensemble makes the same numbers, to the last bit", async () => {
   const folder = await mkdtemp(join(tmpdir(), "conclave-relaxed-"));
   const files = [1, 2].map((seed) => join(folder, `member-${seed}.gguf`));
   try {

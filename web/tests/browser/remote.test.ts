@@ -179,7 +179,7 @@ test("the same model scores the same here and behind a server, and answers the s
   await visitor.leaveClean();
 });
 
-test("a server that freezes, dies and comes again, and one that refuses the key: told, and the others go on", {
+test("a server that freezes, dies and returns, or refuses the key is told, and others go on", {
   timeout: 240_000,
 }, async (context) => {
   const visitor = await stand.arrive({

@@ -48,7 +48,7 @@ const facts = async ({ page }: Visitor): Promise<string> =>
 const notice = ({ page }: Visitor, key: string) => page.locator(`.notice[data-key="${key}"]`);
 const segment = ({ page }: Visitor, at = 0) => page.locator(".segment").nth(at).waitFor();
 
-test("a second tab has the engine of the first: members are loaded once, and both are answered, at once as well", async () => {
+test("a second tab has the first one's engine: members load once, both are answered", async () => {
   const { first, second, fetched } = await tabs();
   assert.deepEqual([await engines(first), await engines(second)], [1, 0]);
   assert.deepEqual(fetched, []);
@@ -70,7 +70,7 @@ test("a second tab has the engine of the first: members are loaded once, and bot
   await first.leave();
 });
 
-test("a stop is its own tab's, and a tab that closes in mid-answer keeps nobody waiting", async () => {
+test("a stop is its own tab's, and a tab closed in mid-answer keeps nobody waiting", async () => {
   const { first, second } = await tabs();
   const whole = await first.answer(story);
   await first.ask(story);
@@ -95,7 +95,7 @@ test("a stop is its own tab's, and a tab that closes in mid-answer keeps nobody 
   await first.leaveClean();
 });
 
-test("the tab with the engine closes in mid-answer: the next has it from then on, and its answer goes on", async () => {
+test("the tab with the engine closes in mid-answer: the next has it, and answers on", async () => {
   const { first, second } = await tabs();
   const whole = await second.answer(story);
   await second.page.locator("#new").click();
@@ -139,7 +139,7 @@ test("the tab with the engine closes while the next one is still coming", async 
   await late.leaveClean();
 });
 
-test("the tab with the engine comes to rest out of sight: the other goes on without it", async () => {
+test("the tab with the engine rests out of sight: the other goes on without it", async () => {
   const { first, second } = await tabs();
   await second.ask(story);
   await segment(second);
@@ -153,7 +153,7 @@ test("the tab with the engine comes to rest out of sight: the other goes on with
   await first.leave();
 });
 
-test("a tab that changes its members opens its own engine and says so; the other's stays", async () => {
+test("a tab that changes members opens its own engine, says so; the other's stays", async () => {
   const { first, second } = await tabs();
   await first.ask(story);
   await segment(first);

@@ -14,7 +14,7 @@ const sum = "What is 347 + 586?";
 /** Their versions differ. */
 const story = "Tell me a short story about a fox.";
 
-test("each member answers alone beside the ensemble, and the conversation knows nothing of it", async () => {
+test("each member answers alone beside the ensemble, outside the conversation", async () => {
   const visitor = await stand.arrive({ search: "?debug" });
   const { page } = visitor;
   await visitor.set("seed", "5");
@@ -96,7 +96,7 @@ test("each member answers alone beside the ensemble, and the conversation knows 
   await visitor.leaveClean();
 });
 
-test("one press asks the strongest member alone, beside the ensemble, with both times", async () => {
+test("one press asks the strongest member beside the ensemble, with both times", async () => {
   const visitor = await stand.arrive({ search: "?debug" });
   const { page } = visitor;
   await visitor.set("seed", "5");
@@ -184,7 +184,7 @@ test("one stop ends all: who is unfinished says so, and who was not asked", asyn
   await visitor.leaveClean();
 });
 
-test("a rule fills the switches, a switch set otherwise makes it one's own, and the method follows", async () => {
+test("a rule fills the switches, a switch makes it one's own, and the method follows", async () => {
   const visitor = await stand.arrive({ search: "?debug" });
   const { page } = visitor;
   const form = async (): Promise<Record<string, string | boolean>> =>

@@ -118,7 +118,8 @@ export class Site {
 
   async open(): Promise<void> {
     await new Promise<void>((resolve) => this.#server.listen(0, "127.0.0.1", resolve));
-    this.address = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}${this.#subPath}`;
+    const { port } = this.#server.address() as AddressInfo;
+    this.address = `http://127.0.0.1:${port}${this.#subPath}`;
   }
 
   close(): void {

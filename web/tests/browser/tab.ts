@@ -23,7 +23,8 @@ const script = `
     worker.postMessage({ ...message, id });
   });
   window.stop = (other) => worker.postMessage({ id: 0, method: "stop", other });
-  worker.onmessage = ({ data }) => data.progress ? window.progress.push(data.progress) : waiting.get(data.id)?.(data);
+  worker.onmessage = ({ data }) =>
+    data.progress ? window.progress.push(data.progress) : waiting.get(data.id)?.(data);
 `;
 
 export class BareSite {
@@ -31,7 +32,9 @@ export class BareSite {
   address = "";
 
   private constructor(worker: string) {
-    const html = `<!doctype html><title>Store</title><link rel="icon" href="data:,"><script type="module">${script}</script>`;
+    const html =
+      '<!doctype html><title>Store</title><link rel="icon" href="data:,">' +
+      `<script type="module">${script}</script>`;
     this.#server = createServer((request, response) => {
       const isWorker = request.url === "/worker.js";
       response.writeHead(200, {

@@ -31,7 +31,7 @@ interface Library {
   };
 }
 
-test("three members in three threads answer as in one, and draft and verify at the same time", async (context) => {
+test("three members in three threads answer as in one, at the same time", async (context) => {
   await putBeforeWorker(stand.site, "timed-member-worker.ts", {}, "conclave member");
   const visitor = await stand.arrive({ serviceWorkers: "block" });
   const { alone, apart, busy } = await visitor.page.evaluate(async () => {
@@ -104,7 +104,7 @@ const shape = {
   vocabulary: 24_576,
 };
 
-test("where memory is shared a member computes on several threads, and answers as on one", async () => {
+test("on shared memory a member computes on several threads, and answers as on one", async () => {
   const folder = await mkdtemp(join(tmpdir(), "conclave-threads-"));
   const path = join(folder, "member.gguf");
   await writeModel(path, shape);
@@ -201,7 +201,7 @@ test("the page says on how many threads its members run", async () => {
   await visitor.leaveClean();
 });
 
-test("a member's worker that fails is told by the member's name, and one press loads all again", async () => {
+test("a worker that fails is told by its member's name, and one press loads all", async () => {
   // Fails in a later round, like a trap in the module.
   const broken = `
     let drafts = 0;

@@ -18,7 +18,10 @@ const trapping = (name: string, call: number): string => `
   let calls = 0;
   const replaced = ({ exports }) => ({
     exports: exports.${name}
-      ? { ...exports, ${name}: (...given) => (++calls === ${call} ? trap() : exports.${name}(...given)) }
+      ? {
+          ...exports,
+          ${name}: (...given) => (++calls === ${call} ? trap() : exports.${name}(...given)),
+        }
       : exports,
   });
   for (const name of ["instantiate", "instantiateStreaming"]) {
@@ -66,7 +69,7 @@ test("a trap while a member loads leaves it out, and the engine starts again by 
   await visitor.leaveClean();
 });
 
-test("an engine that traps in an answer is started again and goes on; after another trap a press does it", {
+test("an engine that traps in an answer restarts and goes on; after another trap by a press", {
   timeout: 400_000,
 }, async () => {
   runBeforeWorker(stand.site, trapping("member_draft", 4));
@@ -116,7 +119,7 @@ test("an engine that traps in an answer is started again and goes on; after anot
   await visitor.leaveClean();
 });
 
-test("a member whose thread traps in an answer leaves it to the others, and is there for the next question", {
+test("a member whose thread traps leaves the answer to others, and is there for the next", {
   timeout: 200_000,
 }, async () => {
   runBeforeWorker(stand.site, trapping("member_draft", 3), "conclave member");

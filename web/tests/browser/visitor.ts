@@ -213,7 +213,8 @@ export class Visitor {
     await page.getByLabel("Address", { exact: true }).fill(base);
     assert.equal(
       await page.locator("#remote-hint").textContent(),
-      `What is asked and answered goes to ${new URL(base).host}, and the key with it. The key is forgotten when this page closes.`,
+      `What is asked and answered goes to ${new URL(base).host}, and the key with it. ` +
+        "The key is forgotten when this page closes.",
     );
     await page.getByLabel("Model", { exact: true }).fill(name);
     await page.getByLabel("Key", { exact: true }).fill(key ?? "");

@@ -75,7 +75,9 @@ export class Tab {
   async evaluate<A extends unknown[], T>(task: Task<A, T>, ...given: A): Promise<T> {
     const script = `
       const done = arguments[arguments.length - 1];
-      Promise.resolve(arguments[0]).then((given) => (${String(task)})(...given)).then((value) => done({ value }), (error) => done({ error: String(error) }));`;
+      Promise.resolve(arguments[0])
+        .then((given) => (${String(task)})(...given))
+        .then((value) => done({ value }), (error) => done({ error: String(error) }));`;
     const told = (await this.#line.send("ExecuteAsyncScript", { script, args: [given] })) as {
       value: T;
       error?: string;

@@ -19,9 +19,16 @@ export interface Embedded {
 export async function embedded(visit: Visit, attributes = ""): Promise<Embedded> {
   const { tab, site } = visit;
   const style =
-    "body { font: 16px/1.5 Georgia, serif; margin: 2rem auto; max-width: 40rem; padding: 0 1rem; color-scheme: light dark; background: Canvas; color: CanvasText }";
-  const head = `<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Someone else's page</title><link rel="icon" href="./mark.svg"><style>${style}</style>`;
-  const body = `<main><h1>Someone else's page</h1><p>Ask the members.</p><conclave-chat backend="cpu" ${attributes}></conclave-chat></main><script type="module" src="./library/element.js"></script>`;
+    "body { font: 16px/1.5 Georgia, serif; margin: 2rem auto; max-width: 40rem; " +
+    "padding: 0 1rem; color-scheme: light dark; background: Canvas; color: CanvasText }";
+  const head =
+    '<meta charset="utf-8"><meta name="viewport" content="width=device-width">' +
+    '<title>Someone else\'s page</title><link rel="icon" href="./mark.svg">' +
+    `<style>${style}</style>`;
+  const body =
+    "<main><h1>Someone else's page</h1><p>Ask the members.</p>" +
+    `<conclave-chat backend="cpu" ${attributes}></conclave-chat></main>` +
+    '<script type="module" src="./library/element.js"></script>';
   site.overrides.set(
     "embed.html",
     `<!doctype html><html lang="en"><head>${head}</head><body>${body}</body></html>`,
@@ -37,7 +44,8 @@ export async function embedded(visit: Visit, attributes = ""): Promise<Embedded>
   };
   await tab.until(() => document.querySelector("conclave-chat")?.shadowRoot);
   const element: Embedded = {
-    part: async (name) => (await tab.evaluate(shadow, name)) ?? undefined, // WebDriver returns null.
+    // WebDriver returns null.
+    part: async (name) => (await tab.evaluate(shadow, name)) ?? undefined,
     press: async (name) => {
       await tab.until((name) => {
         const part = document

@@ -40,7 +40,7 @@ async function choose(visit: Visit): Promise<void> {
 const told = (visit: Visit): Promise<string> => visit.tab.text("#models-dialog .description");
 
 inEach(
-  "a model of the hub is stored, and there again after a reload, whatever the visitor says to being asked",
+  "a model of the hub is stored, and there after a reload, whatever the visitor answers",
   async (visit) => {
     const { tab } = visit;
     // Firefox asks the visitor whether to persist storage, and here never gets an answer.
@@ -57,7 +57,8 @@ inEach(
 
     await hub.reset();
     visit.prepare(
-      "StorageManager.prototype.persisted = async () => true; StorageManager.prototype.persist = () => Promise.reject(globalThis.asked = true);",
+      "StorageManager.prototype.persisted = async () => true; " +
+        "StorageManager.prototype.persist = () => Promise.reject(globalThis.asked = true);",
     );
     await tab.open(visit.site.address + search());
     await visit.state("ready");
@@ -80,7 +81,9 @@ inEach(
     // WebKitGTK has no private files; in other windows they exist, but can't be opened for writing.
     runBeforeWorker(
       visit.site,
-      'if (globalThis.FileSystemFileHandle) FileSystemFileHandle.prototype.createSyncAccessHandle = async () => { throw new DOMException("not here", "NotSupportedError"); };',
+      "if (globalThis.FileSystemFileHandle) " +
+        "FileSystemFileHandle.prototype.createSyncAccessHandle = async () => " +
+        '{ throw new DOMException("not here", "NotSupportedError"); };',
     );
     await visit.arrive({ search: search() });
     await choose(visit);
@@ -108,7 +111,8 @@ inEach(
     const { tab } = visit;
     runBeforeWorker(
       visit.site,
-      'FileSystemSyncAccessHandle.prototype.write = () => { throw new DOMException("full", "QuotaExceededError"); };',
+      "FileSystemSyncAccessHandle.prototype.write = () => " +
+        '{ throw new DOMException("full", "QuotaExceededError"); };',
     );
     await visit.arrive({ search: search() });
     await tab.click("#add-model");

@@ -22,7 +22,9 @@ for (const [inEach, scheme] of [
     // Windows have a minimum width; frames have none.
     site.overrides.set(
       "phone.html",
-      '<!doctype html><title>Phone</title><link rel="icon" href="./mark.svg"><style>body { margin: 0 } iframe { border: 0 }</style><iframe width="360" height="780" src="./index.html"></iframe>',
+      '<!doctype html><title>Phone</title><link rel="icon" href="./mark.svg">' +
+        "<style>body { margin: 0 } iframe { border: 0 }</style>" +
+        '<iframe width="360" height="780" src="./index.html"></iframe>',
     );
     site.strangers.add("phone.html");
     visit.prepare();
@@ -75,7 +77,7 @@ light("a bar that nobody knows the length of is not drawn full", async (visit) =
   );
 });
 
-test("WebKit: under a C locale, where the browser names a language that there is not, the page opens and draws its chart", {
+test("WebKit: under a C locale, a language that there is not, the page opens and draws its chart", {
   timeout: 180_000,
 }, async () => {
   const line = await launchWebKit({ language: "C.UTF-8" });

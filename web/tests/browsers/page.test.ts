@@ -220,7 +220,8 @@ inEach("everything goes by keyboard alone", async (visit) => {
 inEach("where a visitor lets pages store nothing the page answers all the same", async (visit) => {
   const before = `
     const refuse = (name) => () => { throw new DOMException(name, "SecurityError"); };
-    for (const name of ["caches", "localStorage"]) Object.defineProperty(globalThis, name, { get: refuse(name) });
+    for (const name of ["caches", "localStorage"])
+      Object.defineProperty(globalThis, name, { get: refuse(name) });
     Object.defineProperty(Navigator.prototype, "serviceWorker", { get: refuse("serviceWorker") });`;
   await visit.arrive({ before });
   assert.notEqual(await visit.answer(sum), "");

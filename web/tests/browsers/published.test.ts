@@ -87,7 +87,7 @@ async function picked(visit: Visit): Promise<string> {
 }
 
 inEach(
-  "a published model answers as a file that was picked, as one that was fetched, and again from private files after a reload",
+  "a published model answers as a picked file, as a fetched one, and from private files",
   async (visit) => {
     const { tab } = visit;
     const answer = await picked(visit);
@@ -116,7 +116,7 @@ inEach(
 );
 
 inEach(
-  "a published model answers as a file that was picked, and as one that is held in memory, which is said",
+  "a published model answers as a picked file, and as one held in memory, which is said",
   async (visit) => {
     const { tab } = visit;
     const answer = await picked(visit);
@@ -156,7 +156,7 @@ inEach(
   "WebKit",
 );
 
-test("Firefox: a published model that the browser has no room for is refused before it is fetched", {
+test("Firefox: a published model that there is no room for is refused before its download", {
   timeout: 180_000,
 }, async () => {
   // In KiB, of which a site gets a fifth: 60 MiB. Firefox does not enforce it on workers' writes,

@@ -30,27 +30,41 @@ interface PageResult {
 const script = `
   // A function of no operands that gives what one relaxed instruction, i8x16.relaxed_swizzle, makes
   // of twice nothing.
-  const swizzle = Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 15, 1, 13, 0, 65, 1, 253, 15, 65, 2, 253, 15, 253, 128, 2, 11);
+  const swizzle = Uint8Array.of(
+    0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0,
+    10, 15, 1, 13, 0, 65, 1, 253, 15, 65, 2, 253, 15, 253, 128, 2, 11);
   import { Conclave } from "./library/conclave.js";
   const picked = document.querySelector("input");
   const run = async (threads, files) => {
-    const conclave = files ? await Conclave.open({ backend: "cpu", threads }) : await Conclave.load({ backend: "cpu", threads });
+    const options = { backend: "cpu", threads };
+    const conclave = files ? await Conclave.open(options) : await Conclave.load(options);
     if (files) await conclave.add({ name: "One", files }, { contextTokens: 512 });
     const used = conclave.threads;
     const events = [];
     const messages = [{ role: "user", content: "Tell me a short story about a fox. ".repeat(3) }];
-    for await (const event of conclave.ask(messages, { sampling: { temperature: 0, seed: 3 }, settings: { maxRounds: 4 } })) events.push(event);
+    const how = { sampling: { temperature: 0, seed: 3 }, settings: { maxRounds: 4 } };
+    for await (const event of conclave.ask(messages, how)) events.push(event);
     conclave.close();
     const shares = typeof SharedArrayBuffer !== "undefined" && "waitAsync" in Atomics;
-    return { isolated: crossOriginIsolated, shares, relaxed: WebAssembly.validate(swizzle), threads: used, events: events.filter(({ type }) => type !== "reading").map((event) => ({ ...event, ms: undefined })) };
+    return {
+      isolated: crossOriginIsolated,
+      shares,
+      relaxed: WebAssembly.validate(swizzle),
+      threads: used,
+      events: events
+        .filter(({ type }) => type !== "reading")
+        .map((event) => ({ ...event, ms: undefined })),
+    };
   };
-  globalThis.run = (threads) => run(threads, picked.files.length > 0 ? [...picked.files] : undefined);`;
+  globalThis.run = (threads) =>
+    run(threads, picked.files.length > 0 ? [...picked.files] : undefined);`;
 
 function serve(site: Site): void {
   site.overrides.set("ask.js", script);
   site.overrides.set(
     "ask.html",
-    '<!doctype html><title>Threads</title><link rel="icon" href="./mark.svg"><input type="file"><script type="module" src="./ask.js"></script>',
+    '<!doctype html><title>Threads</title><link rel="icon" href="./mark.svg">' +
+      '<input type="file"><script type="module" src="./ask.js"></script>',
   );
 }
 
@@ -88,7 +102,7 @@ const shape = {
 };
 
 inEach(
-  "in an isolated page a member computes on several threads where the browser lets them share memory, and answers as on one",
+  "in an isolated page a member computes on several threads, if it can, and answers as on one",
   async ({ tab, site }) => {
     const folder = await mkdtemp(join(tmpdir(), "conclave-threads-"));
     try {

@@ -17,7 +17,8 @@ const noting = `
   globalThis.complaints = [];
   addEventListener("error", (event) => complaints.push("uncaught: " + event.message));
   addEventListener("unhandledrejection", (event) => complaints.push("unhandled: " + event.reason));
-  addEventListener("securitypolicyviolation", (event) => complaints.push("forbidden: " + event.violatedDirective + " " + event.blockedURI));
+  addEventListener("securitypolicyviolation", ({ violatedDirective, blockedURI }) =>
+    complaints.push("forbidden: " + violatedDirective + " " + blockedURI));
 `;
 
 export class Visit {

@@ -1,7 +1,7 @@
 /**
  * Vercel's AI SDK against `conclave serve`, by the examples of its documentation: through its
- * provider for OpenAI (responses and chats), and the one for servers of that interface. `cargo xtask
- * test --only long` starts the server and says where it is.
+ * provider for OpenAI (responses and chats), and the one for servers of that interface. `cargo
+ * xtask test --only long` starts the server and says where it is.
  */
 import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";

@@ -144,7 +144,7 @@ test("what is measured is kept, and decides at the next visit which kernels are 
   await visitor.leaveClean();
 });
 
-test("what other kernels or another adapter left, and what is no choice, is measured anew and does no harm", {
+test("choices of other kernels or another adapter, or none, are measured anew, without harm", {
   timeout: patience,
 }, async () => {
   const visitor = await arrive();

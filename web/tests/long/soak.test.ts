@@ -42,7 +42,12 @@ async function use(
         done.questions < least.questions ||
         done.loads < least.loads
       ) {
-        const content = `${["Tell me a short story about a fox.", "What is 347 + 586?", "Sort these words: pear, apple, fig."][done.questions % 3]}`;
+        const texts = [
+          "Tell me a short story about a fox.",
+          "What is 347 + 586?",
+          "Sort these words: pear, apple, fig.",
+        ];
+        const content = `${texts[done.questions % texts.length]}`;
         const settings = { maxRounds: 12, segmentTokens: 4 };
         for await (const event of conclave.ask([{ role: "user", content }], {
           settings,
@@ -140,7 +145,8 @@ async function soak(
         `${what} ${(before[what] / 1e6).toFixed(2)} to ${(after[what] / 1e6).toFixed(2)} MB`,
     );
     context.diagnostic(
-      `${backend}: ${done.rounds} rounds, ${done.questions} questions, ${done.loads} loads: ${told.join(", ")}`,
+      `${backend}: ${done.rounds} rounds, ${done.questions} questions, ${done.loads} loads: ` +
+        `${told.join(", ")}`,
     );
     assert.ok(done.rounds >= rounds && done.questions >= questions && done.loads >= loads);
     assert.ok(share("heap") <= 0.02, told.join(", "));

@@ -27,13 +27,10 @@ export async function ask(visitor: Visitor): Promise<void> {
   if ((await chat.count()) > 0) await chat.locator("[part=box]").fill("What is 347 + 586?");
   await page.getByRole("button", { name: "Ask" }).click();
   const answer = page.locator("#answer, [part=answer]").filter({ hasText: /\w/ });
-  await answer
-    .waitFor()
-    .catch(async (error: unknown) =>
-      assert.fail(
-        `${String(error)}\n${visitor.complaints.join("\n")}\n${await page.locator("body").innerText()}`,
-      ),
-    );
+  await answer.waitFor().catch(async (error: unknown) => {
+    const text = await page.locator("body").innerText();
+    assert.fail(`${String(error)}\n${visitor.complaints.join("\n")}\n${text}`);
+  });
 }
 
 /** Opens a page, asks, and checks that there was no error. */

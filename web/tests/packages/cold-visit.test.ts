@@ -111,7 +111,8 @@ test(
       const [best] = visits.sort((a, b) => a.serial.length - b.serial.length || a.took - b.took);
       const { asked, took, serial } = best!;
       context.diagnostic(
-        `${keeping}: ${asked.length} requests, ${serial.length} hops (${serial.join(" → ")}), ${Math.round(took)} ms at ${delay} ms a request`,
+        `${keeping}: ${asked.length} requests, ${serial.length} hops (${serial.join(" → ")}), ` +
+          `${Math.round(took)} ms at ${delay} ms a request`,
       );
       for (const { path, from, to } of asked)
         context.diagnostic(`  ${Math.round(from)} to ${Math.round(to)} ms ${path}`);

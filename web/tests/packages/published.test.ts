@@ -37,16 +37,23 @@ async function lend(project: Project, { peerDependencies = {} }: Manifest): Prom
   // The AI SDK's types import these without bringing them.
   await project.write(
     "json-schema.d.ts",
-    'declare module "json-schema" {\n  export type JSONSchema7 = object;\n  export type JSONSchema7Definition = object | boolean;\n}\n',
+    'declare module "json-schema" {\n' +
+      "  export type JSONSchema7 = object;\n" +
+      "  export type JSONSchema7Definition = object | boolean;\n}\n",
   );
 }
 
 const use = `
 async function use(): Promise<string> {
-  const conclave = await Conclave.load({ backend: "cpu", onProgress: ({ member, loaded, total }) => console.log(member, loaded / total) });
+  const conclave = await Conclave.load({
+    backend: "cpu",
+    onProgress: ({ member, loaded, total }) => console.log(member, loaded / total),
+  });
   let text = "";
-  for await (const event of conclave.ask([{ role: "user", content: "What is 347 + 586?" }], { maxTokens: 40 })) {
-    if (event.type === "round") text += \`\${event.candidates[event.winner]?.member}: \${event.text}\`;
+  const messages = [{ role: "user" as const, content: "What is 347 + 586?" }];
+  for await (const event of conclave.ask(messages, { maxTokens: 40 })) {
+    if (event.type === "round")
+      text += \`\${event.candidates[event.winner]?.member}: \${event.text}\`;
   }
   const chat = document.querySelector("conclave-chat");
   await chat?.ask("What is 3 + 4?");
@@ -136,7 +143,7 @@ for (const { module, moduleResolution } of [
   { module: "nodenext", moduleResolution: "nodenext" },
 ]) {
   test(
-    `every entry of the package compiles in a strict project that checks libraries too, resolved as ${moduleResolution} does`,
+    `every entry compiles in a strict project that checks libraries, by ${moduleResolution}`,
     limit,
     async (context) => {
       const project = await Project.empty(context);
@@ -148,10 +155,12 @@ for (const { module, moduleResolution } of [
       const imports = entries.map(
         (entry, index) => `import * as entry${index} from ${JSON.stringify(entry)};`,
       );
-      const all = `export const entries: object[] = [${entries.map((_, index) => `entry${index}`).join(", ")}];`;
+      const names = entries.map((_, index) => `entry${index}`);
+      const all = `export const entries: object[] = [${names.join(", ")}];`;
       await project.write(
         "main.tsx",
-        `${imports.join("\n")}\nimport { Conclave } from "conclave";\n${all}\n${use}\nvoid use();\n`,
+        `${imports.join("\n")}\nimport { Conclave } from "conclave";\n` +
+          `${all}\n${use}\nvoid use();\n`,
       );
       const compilerOptions = {
         module,

@@ -47,7 +47,14 @@ async function place(context: TestContext): Promise<Project> {
 const head = `<!doctype html>
 <title>Of the README</title>
 <link rel="icon" href="data:,">
-<script type="importmap">{ "imports": { "conclave": "./node_modules/conclave/conclave.js", "conclave/": "./node_modules/conclave/" } }</script>
+<script type="importmap">
+  {
+    "imports": {
+      "conclave": "./node_modules/conclave/conclave.js",
+      "conclave/": "./node_modules/conclave/"
+    }
+  }
+</script>
 `;
 
 /** Runs a script to its end in a page, and returns its log. */

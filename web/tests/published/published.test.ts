@@ -202,7 +202,9 @@ test("who comes again has the models sooner, and reads no more than was asked", 
   for (let count = 0; count < 3; count++) {
     const again = await visit();
     console.log(
-      `loaded after ${Math.round(again.loadMs)} ms, the first segment after ${Math.round(again.segmentMs)}; at the first visit ${Math.round(first.loadMs)} and ${Math.round(first.segmentMs)}`,
+      `loaded after ${Math.round(again.loadMs)} ms, ` +
+        `the first segment after ${Math.round(again.segmentMs)}; ` +
+        `at the first visit ${Math.round(first.loadMs)} and ${Math.round(first.segmentMs)}`,
     );
     assert.equal(again.answer, first.answer);
     // Gemma's template begins with more than a hundred tokens of its own.

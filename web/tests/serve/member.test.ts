@@ -46,7 +46,7 @@ test("an ensemble drafts and scores, without anybody giving its template", async
   assert.match(answer, /432/);
 });
 
-test("a candidate that ends is scored on what closes a turn, and one of no text on that alone", async () => {
+test("an ended candidate is scored on what closes a turn, without text on that alone", async () => {
   const member = await join("Ada");
   await member.begin(question, sampling, 1);
   const text = "347 + 85 = 432";

@@ -87,7 +87,7 @@ test("the client's helper for streams finds a message in it", async () => {
   assert.match((await runner.finalMessage()).content ?? "", /432/);
 });
 
-test("an answer is a document of the schema that the client asks for, whole and in a stream", async () => {
+test("an answer is a document of the client's schema, whole and in a stream", async () => {
   const schema = {
     type: "object",
     properties: { sum: { type: "integer", minimum: 0, maximum: 9999 }, sure: { type: "boolean" } },
@@ -202,7 +202,7 @@ function assertPaints(call: { name?: string; arguments?: string } | undefined): 
   assert.ok(colour === "red" || colour === "green", colour);
 }
 
-test("a required call is the client's, whole and in a stream, and its result is read back", async () => {
+test("a required call is the client's, whole and in a stream, and its result is read", async () => {
   const asked = {
     model,
     messages,
@@ -236,7 +236,7 @@ test("a required call is the client's, whole and in a stream, and its result is 
   assert.ok(answer.choices[0]);
 });
 
-test("a member alone tells the probabilities of its tokens, and the ensemble whom to ask", async () => {
+test("a member alone tells its tokens' probabilities, and the ensemble whom to ask", async () => {
   const { choices } = await client.chat.completions.create({
     model: "Ada",
     messages,

@@ -1,6 +1,6 @@
 /**
- * Formulas in Markdown, as an extension of its parser: `$…$` and `\(…\)` in a line, `$$…$$` and
- * `\[…\]` on their own. Amounts of money, shell variables and unclosed marks stay text.
+ * Formulas in Markdown, as an extension of its parser: `$…$` and `\(…\)` in a line, `$$…$$`
+ * and `\[…\]` on their own. Amounts of money, shell variables and unclosed marks stay text.
  */
 import type { BlockContext, InlineContext, Line, MarkdownConfig } from "@lezer/markdown";
 import type { Formula } from "./show-formula.ts";

@@ -6,11 +6,11 @@ import { parseMarkdown, safeAddress, type Part } from "./parse.ts";
 /** A tree in brackets: `p(one em(two))`; line breaks are `/`. */
 function shown(parts: readonly Part[]): string {
   return parts
-    .map((part) =>
-      "text" in part
-        ? part.text.replaceAll("\n", "/")
-        : `${part.tag}${part.attributes?.["href"] ? `[${part.attributes["href"]}]` : ""}(${shown(part.children)})`,
-    )
+    .map((part) => {
+      if ("text" in part) return part.text.replaceAll("\n", "/");
+      const href = part.attributes?.["href"];
+      return `${part.tag}${href ? `[${href}]` : ""}(${shown(part.children)})`;
+    })
     .join("");
 }
 
@@ -72,8 +72,22 @@ test("headings skip no level, wherever an answer begins", () => {
 });
 
 test("every text names its place in the source", () => {
-  const source =
-    "# A *b*\n\n1. `c`\n   ```js\n   let d = 'e'; // f\n   g()\n   ```\n\n| h | [i](https://j.example) |\n|---|---|\n| k \\| l | m |\n\n> n\n> o";
+  const source = [
+    "# A *b*",
+    "",
+    "1. `c`",
+    "   ```js",
+    "   let d = 'e'; // f",
+    "   g()",
+    "   ```",
+    "",
+    "| h | [i](https://j.example) |",
+    "|---|---|",
+    "| k \\| l | m |",
+    "",
+    "> n",
+    "> o",
+  ].join("\n");
   let texts = 0;
   const look = (parts: readonly Part[]): void => {
     for (const part of parts) {
@@ -89,8 +103,23 @@ test("every text names its place in the source", () => {
 });
 
 test("an answer that is still being written keeps all its text, at every length", () => {
-  const source =
-    "## Plan\n\nTake **two** `eggs`:\n\n- [ ] *beat* them\n- fry\n\n```js\nfry(2); // done\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n";
+  const source = [
+    "## Plan",
+    "",
+    "Take **two** `eggs`:",
+    "",
+    "- [ ] *beat* them",
+    "- fry",
+    "",
+    "```js",
+    "fry(2); // done",
+    "```",
+    "",
+    "| a | b |",
+    "|---|---|",
+    "| 1 | 2 |",
+    "",
+  ].join("\n");
   const letters = (parts: readonly Part[]): string =>
     parts.map((part) => ("text" in part ? part.text : letters(part.children))).join("");
   for (let end = 1; end <= source.length; end++) {

@@ -1,7 +1,7 @@
 /**
- * Typesets formulas as MathML, by Temml: a script of its own, fetched for the first formula. Browsers
- * draw MathML and screen readers speak it. The tree that Temml makes is rebuilt with the elements
- * and attributes of MathML alone, so that no formula can link, load or run anything.
+ * Typesets formulas as MathML, by Temml: a script of its own, fetched for the first formula.
+ * Browsers draw MathML and screen readers speak it. The tree that Temml makes is rebuilt with the
+ * elements and attributes of MathML alone, so that no formula can link, load or run anything.
  */
 import temml from "temml";
 import { formulaStyle } from "./formula-style.ts";
@@ -26,8 +26,8 @@ const elements = new Set(
 const attributes = new Set(
   (
     "accent accentunder columnalign columnspan depth dir display displaystyle fence form height " +
-    "largeop linethickness lspace mathbackground mathcolor mathvariant maxsize minsize movablelimits notation rowspan rspace " +
-    "scriptlevel separator stretchy symmetric voffset width"
+    "largeop linethickness lspace mathbackground mathcolor mathvariant maxsize minsize " +
+    "movablelimits notation rowspan rspace scriptlevel separator stretchy symmetric voffset width"
   ).split(" "),
 );
 /** Deeper nesting is no formula that anybody reads. */

@@ -53,7 +53,7 @@ const failure = (adding: Promise<unknown>): Promise<ConclaveError> =>
 /** Waits until all messages have crossed. */
 const settled = (): Promise<unknown> => new Promise((resolve) => setTimeout(resolve, 30));
 
-test("a stand-in for the browser's model judges by letters, as one behind a server does", async () => {
+test("a stand-in for the browser's model judges by letters, as behind a server", async () => {
   const { model, conclave } = await judged();
   assert.deepEqual(conclave.members[2]!.remote, {
     host: "",
@@ -87,7 +87,7 @@ test("a stand-in that names A whatever stands there decides nothing for long", a
   conclave.close();
 });
 
-test("a session of the stand-in lives as long as its member, and every question has one of its own", async () => {
+test("the stand-in's session lives as long as its member; each question has its own", async () => {
   const { model, conclave } = await judged();
   await answer(conclave, 2);
   assert.equal(model.open, 1);
@@ -102,7 +102,7 @@ test("a session of the stand-in lives as long as its member, and every question 
   assert.equal(model.open, 0, "the engine was closed");
 });
 
-test("a stand-in that is late abstains, leaves with its third late round, and is stopped each time", async () => {
+test("a late stand-in abstains, is stopped, and leaves with its third late round", async () => {
   const { model, conclave } = await judged(undefined, 120);
   model.says = never;
   const events = await answer(conclave, 4);
@@ -129,7 +129,7 @@ test("a stand-in that is late abstains, leaves with its third late round, and is
   conclave.close();
 });
 
-test("a stand-in that fails abstains, and one that has no room for the conversation leaves at once", async () => {
+test("a stand-in that fails abstains; one without room for the text leaves at once", async () => {
   const { model, conclave } = await judged();
   model.says = () => Promise.reject(new DOMException("The model crashed.", "UnknownError"));
   const [round] = roundsOf(await answer(conclave, 1));
@@ -190,7 +190,7 @@ test("what has to be downloaded waits for a press, and tells how far it is", asy
   conclave.close();
 });
 
-test("a page without such a model, one that may not have it, and one whose model names no letter are told", async () => {
+test("a page without the model, refused it, or whose model names no letter is told", async () => {
   const { conclave } = await open(two);
   const add = (): Promise<ConclaveError> => failure(conclave.add({ name: "Own", builtIn: true }));
   page();

@@ -33,7 +33,8 @@ export class BuiltInJudge extends Judge {
     try {
       if (!(await knowsLetters(nameLetter, joining(timeout, signal))))
         throw new RemoteFailure(
-          `The browser's language model names no letter where ${name} is asked for one. Take another member.`,
+          `The browser's language model names no letter where ${name} is asked for one. ` +
+            "Take another member.",
         );
     } catch (error) {
       line.close();
@@ -96,7 +97,8 @@ class Line {
       signal?.throwIfAborted();
       if (time.aborted)
         throw new Late(
-          `The browser's language model did not answer ${this.#name} in time. Give it a longer \`timeout\`.`,
+          `The browser's language model did not answer ${this.#name} in time. ` +
+            "Give it a longer `timeout`.",
         );
       throw error;
     } finally {

@@ -52,7 +52,7 @@ const whole = (events: ConclaveEvent[]): string =>
     .map(({ text }) => text)
     .join("");
 
-test("a member behind a server drafts and scores beside those here, and the event says so", async () => {
+test("a member behind a server drafts and scores beside those here, which is told", async () => {
   const { conclave, server } = await company({ Near: near });
   const about = conclave.members[1]!;
   assert.deepEqual(about.remote, {
@@ -79,7 +79,7 @@ test("a member behind a server drafts and scores beside those here, and the even
   conclave.close();
 });
 
-test("a judge has no candidate and a row, a server without scores a candidate and no row", async () => {
+test("a judge has a row, no candidate; a server without scores a candidate, no row", async () => {
   const judged = await company(
     { One: near, Two: { ...near, drafts: [{ text: " two", ended: false }] } },
     { judge: true },
@@ -106,7 +106,7 @@ test("judges alone have nothing to judge", async () => {
   conclave.close();
 });
 
-test("an answer by a schema is drafted by those who can be held to it; a member behind a server scores what they draft", async () => {
+test("those who can be held to a schema draft its answer; a server's member scores", async () => {
   const { conclave, server } = await company({ Near: near });
   const responseFormat = { type: "json_schema", schema: { type: "object" } } as const;
   const before = server.asked.length;
@@ -140,7 +140,7 @@ test("members behind servers alone are asked for no document", async () => {
   conclave.close();
 });
 
-test("where those who can be held to a schema leave, the answer ends and keeps its text", async () => {
+test("where all who can be held to a schema leave, the answer ends with its text", async () => {
   const leaves: Script = {
     ...near,
     onMove: (move, call) => {
@@ -172,7 +172,7 @@ test("members here draft while one elsewhere answers", async () => {
   conclave.close();
 });
 
-test("one that is late abstains, and leaves with its third late round; the others go on to the end", async () => {
+test("who is late abstains, and leaves with its third late round; the others go on", async () => {
   const { conclave, server } = await company({ Near: near }, { timeout: 500 });
   // In the second and the third round it hangs on the draft, in the fourth on the scores.
   const completions = [0, 0, 1, 0, 1, 0, 0, 1];

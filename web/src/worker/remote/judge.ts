@@ -110,7 +110,8 @@ export class Judge implements Member {
     const where = remote.host === "" ? "" : ` at ${remote.host}`;
     if (context > 0 && tokens >= context)
       throw new ContextFull(
-        `Some ${tokens} tokens do not fit the ${context} that ${this.name} has room for${where}. Ask less, or begin a new conversation.`,
+        `Some ${tokens} tokens do not fit the ${context} that ${this.name} has room for` +
+          `${where}. Ask less, or begin a new conversation.`,
       );
     return tokens;
   }

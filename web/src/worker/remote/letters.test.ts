@@ -34,7 +34,7 @@ function play(
 const sum = (row: readonly number[]): number => row.reduce((all, each) => all + each, 0);
 const honest = (best: number, order: readonly number[]): number => order.indexOf(best);
 
-test("two orders are permutations, differ in every place, and put each candidate everywhere alike", () => {
+test("two orders are permutations, differ everywhere, and put each candidate alike", () => {
   for (let n = 2; n <= 8; n++) {
     const places = Array.from({ length: n }, () => Array<number>(n).fill(0));
     for (let round = 0; round < 1000; round++) {

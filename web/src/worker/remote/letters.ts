@@ -1,8 +1,8 @@
 /**
- * A judge without logits: it is shown the candidates as A, B, C … and names one. Every question is
- * asked twice, in a shuffled order and in that order rotated; how often both answers name the same
- * candidate is its reliability, and how often it names a letter regardless of the candidate is its
- * bias to that letter.
+ * A judge without logits: it is shown the candidates as A, B, C … and names one. Every question
+ * is asked twice, in a shuffled order and in that order rotated; how often both answers name the
+ * same candidate is its reliability, and how often it names a letter regardless of the candidate is
+ * its bias to that letter.
  *
  * With n candidates, agreement a and chance 1/n, kappa = (a − 1/n) / (1 − 1/n) is r², r the
  * probability that a single answer names the judge's favourite. Otherwise, in this model, it names

@@ -13,7 +13,7 @@ const close = (a: number | undefined, b: number): void =>
 const harmonic = (logprobs: number[]): number =>
   -Math.log(1 + logprobs.reduce((sum, logprob) => sum + Math.exp(-logprob) - 1, 0));
 
-test("a score is the mean of the log-probabilities, and −ln of the sum of what is one over the probabilities", () => {
+test("a score is the mean of the log-probabilities, and −ln of the sum of one over each", () => {
   const score = scoreOf([-0.5, -2, -0.1], 3);
   close(score.meanLogprob, -2.6 / 3);
   close(score.harmonic, harmonic([-0.5, -2, -0.1]));
@@ -35,7 +35,7 @@ const echo = (
   logprobs: { tokens, token_logprobs: logprobs, ...(offsets && { text_offset: offsets }) },
 });
 
-test("an echo's tokens behind the prefix are the candidate's, those of what was generated behind it are not", () => {
+test("an echo's tokens behind the prefix are the candidate's, those generated after it not", () => {
   const tokens = ["<s>", "Hi", " 👋", "<a>", " one", " two", " three"];
   const score = echoed(
     echo(tokens, [null, -1, -1, -1, -0.25, -0.5, -9]),
@@ -48,7 +48,7 @@ test("an echo's tokens behind the prefix are the candidate's, those of what was 
   close(score.harmonic, harmonic([-0.25, -0.5]));
 });
 
-test("what closes a turn counts with its first token where it is asked for, and not among the tokens", () => {
+test("what closes a turn counts, if asked, with its first token, not among the tokens", () => {
   const tokens = ["<s>", "Hi", " 👋", "<a>", " one", "</", "s>", "x"];
   const logprobs = [null, -1, -1, -1, -0.25, -0.5, -9, -9];
   const score = echoed(echo(tokens, logprobs), prefix, " one", "</s>", "host");
@@ -112,7 +112,7 @@ test("a token that reaches over the seam counts as the candidate's", () => {
   );
 });
 
-test("an answer without an echo is refused, as are lists of two lengths and numbers that are none", () => {
+test("an answer without an echo, lists of two lengths and false numbers are refused", () => {
   const wrong = [
     echo(["x"], [-1]),
     echo(["<s>", "Hi", " 👋", "<a>", " one"], [-1]),
@@ -144,7 +144,7 @@ const recorded = {
   },
 };
 
-test("forced tokens are scored as they were written, the one behind them where the answer is to end", () => {
+test("forced tokens are scored as written, the one behind them where the answer is to end", () => {
   const tokens = [56, 274, 262, 271];
   assert.equal(forcing(tokens), "root ::= <[56]> <[274]> <[262]> <[271]>");
   const own = [-17.677507400512695, -8.831435203552246, -9.777972221374512, -9.797082901000977];

@@ -28,7 +28,8 @@ export function choicesOf(answer: unknown, count: number, host: string): Record<
   );
   if (ordered.length !== count)
     throw new RemoteFailure(
-      `${host} answered with ${ordered.length} choices where ${count} were asked for. Remove its member.`,
+      `${host} answered with ${ordered.length} choices where ${count} were asked for. ` +
+        "Remove its member.",
     );
   return ordered;
 }
@@ -38,8 +39,9 @@ export function checked<T>(check: () => T, host: string): T {
   try {
     return check();
   } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
     throw new RemoteFailure(
-      `${host} answered what it should not: ${error instanceof Error ? error.message : String(error)}. Remove its member, or update the server.`,
+      `${host} answered what it should not: ${why}. Remove its member, or update the server.`,
       { cause: error },
     );
   }
@@ -50,7 +52,8 @@ export function scoreOf(logprobs: readonly number[], tokens: number): VerifiedSc
   const held = logprobs.map((logprob) => Math.max(nothing, Math.min(0, logprob)));
   const sum = (of: (logprob: number) => number) =>
     held.reduce((all, logprob) => all + of(logprob), 0);
-  // −ln(1 + Σ (1/p − 1)) without overflow: next to a nearly impossible token the 1 is negligible.
+  // −ln(1 + Σ (1/p − 1)) without overflow: next to a nearly impossible token
+  // the 1 is negligible.
   const least = Math.min(...held);
   const harmonic =
     least > -30
@@ -89,7 +92,8 @@ export function echoed(
   if (ends !== undefined) own.push(ends);
   if (own.length === 0 || logprobs.length !== tokens.length || (places.at(-1)?.over ?? 0) < to) {
     throw new RemoteFailure(
-      `${host} gave no log-probabilities of the candidate back. Remove its member, or let it only judge.`,
+      `${host} gave no log-probabilities of the candidate back. ` +
+        "Remove its member, or let it only judge.",
     );
   }
   return scoreOf(own, count);

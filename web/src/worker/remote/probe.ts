@@ -80,10 +80,13 @@ export async function probe(
   };
 
   const judges = async (note: string): Promise<Found> => {
-    if (!(await knowsLetters(byChat(server, facts), limit)))
+    if (!(await knowsLetters(byChat(server, facts), limit))) {
+      const also = note === "" ? "" : `, and ${note}`;
       throw new RemoteFailure(
-        `${model} at ${host} names no letter where it is asked for one${note === "" ? "" : `, and ${note}`}. Take another model.`,
+        `${model} at ${host} names no letter where it is asked for one${also}. ` +
+          "Take another model.",
       );
+    }
     return {
       ...facts,
       can: "judges only",

@@ -114,7 +114,9 @@ export function ballot(
   const said = messages.map(({ role, content }) => `${role}: ${content}`).join("\n\n");
   const offered = order.map((candidate, place) => {
     const { text, ended } = candidates[candidate]!;
-    return `${letters[place]}: ${text === "" ? "" : JSON.stringify(text)}${ended ? " (and the answer ends there)" : ""}`;
+    const quoted = text === "" ? "" : JSON.stringify(text);
+    const end = ended ? " (and the answer ends there)" : "";
+    return `${letters[place]}: ${quoted}${end}`;
   });
   const named = [...letters.slice(0, order.length)];
   const question = [
@@ -124,7 +126,8 @@ export function ballot(
     answer === "" ? "(nothing yet)" : answer,
     "Ways to go on from there:",
     offered.join("\n"),
-    `Which of them is right and makes the best answer? Reply with ${named.slice(0, -1).join(", ")} or ${named.at(-1)} and nothing else.`,
+    "Which of them is right and makes the best answer? " +
+      `Reply with ${named.slice(0, -1).join(", ")} or ${named.at(-1)} and nothing else.`,
   ];
   return question.join("\n\n");
 }

@@ -62,7 +62,7 @@ test("what a server can is asked once, and told", async () => {
   assert.deepEqual([remote.model, remote.note], ["words", ""]);
 });
 
-test("a draft is asked behind what was accepted, with the ensemble's sampling, and says whether it ends", async () => {
+test("a draft goes behind what was accepted, with the sampling, and says if it ends", async () => {
   const server = await serve();
   const member = await begun(server, { key });
   server.writes = { text: " it is a fine day", ends: false };
@@ -118,7 +118,7 @@ test("all candidates are scored in one request, each by its own words", async ()
   assert.equal(scores[0]!.tokens, 2);
 });
 
-test("a judge is shown the candidates in two orders, those of the same words as one, and its row says whom it likes", async () => {
+test("a judge sees candidates in two orders, equal words once; its row is its taste", async () => {
   const server = await serve({ completions: false });
   server.names = (ballot) => /([A-C]): "right"/.exec(ballot)?.[1] ?? "A";
   const member = await begun(server);
@@ -169,7 +169,7 @@ test("a server that restarts in mid-answer is waited for", async () => {
   assert.equal((await drafting)?.text, " and so on");
 });
 
-test("who is late abstains, in time, and fails with the third late round of an answer", async () => {
+test("who is late abstains, in time, and fails with an answer's third late round", async () => {
   const server = await serve();
   const member = await begun(server, { timeout: 500 });
   const late = async (): Promise<unknown> => {
@@ -297,7 +297,7 @@ test("a redirect is not followed: neither the key nor the question goes elsewher
   assert.equal(other.asked.length, 0);
 });
 
-test("an address that would send in the clear, that holds a key, or that is none is refused before anything is sent", async () => {
+test("an address in the clear, with a key, or that is none is refused unsent", async () => {
   const refused = async (remote: string): Promise<string> =>
     typed(
       await RemoteMember.connect({ name: "Far", remote }, never).catch((thrown: unknown) => thrown),
@@ -324,7 +324,7 @@ test("an address that would send in the clear, that holds a key, or that is none
   );
 });
 
-test("a conversation that is too long is told before anything is sent, and one that can't be rendered by the first draft", async () => {
+test("too long a conversation is told unsent, one that can't be rendered by a draft", async () => {
   const server = await serve();
   const member = await join(server);
   await assert.rejects(member.measure([{ role: "user", content: "x".repeat(4000) }]), ContextFull);

@@ -60,7 +60,8 @@ export class RemoteMember extends Judge {
       throw new BadSettings(`${name} is remote and has no files here. Leave out either.`);
     if (turn !== undefined && !turn.includes("{content}"))
       throw new BadSettings(
-        `The turn of ${name} has no {content}. Write a whole turn, as in "<|im_start|>{role}\\n{content}<|im_end|>\\n".`,
+        `The turn of ${name} has no {content}. ` +
+          'Write a whole turn, as in "<|im_start|>{role}\\n{content}<|im_end|>\\n".',
       );
     const server = new Server({ address: remoteAddress(remote), key, name });
     const found = await probe(server, { model, turn, judge }, joining(timeout, signal));
@@ -123,7 +124,8 @@ export class RemoteMember extends Judge {
       // All members have to read it: a draft without limit would fill their contexts.
       if (text.length > maxTokens * token + slack)
         throw new RemoteFailure(
-          `${this.#server.host} drafted more tokens than ${this.name} was asked for. Remove its member, or let it only judge.`,
+          `${this.#server.host} drafted more tokens than ${this.name} was asked for. ` +
+            "Remove its member, or let it only judge.",
         );
       const tokens = Math.min(
         maxTokens,

@@ -102,23 +102,25 @@ export class Server {
       signal?.throwIfAborted();
       if (time.aborted)
         throw new Late(
-          `${this.host} did not answer ${this.#name} in time. Give it a longer \`timeout\`, or see after the server.`,
+          `${this.host} did not answer ${this.#name} in time. ` +
+            "Give it a longer `timeout`, or see after the server.",
         );
       if (isAbort(error) || !(error instanceof TypeError)) throw error;
       // A page learns no more than that: network, CORS and the page's own policy look alike.
       throw new RetryableError(
-        `${this.host} can't be reached: check that it runs, that it lets this page's origin ask it (CORS), and that the page's policy allows it (connect-src).`,
+        `${this.host} can't be reached: check that it runs, ` +
+          "that it lets this page's origin ask it (CORS), " +
+          "and that the page's policy allows it (connect-src).",
       );
     }
   }
 
   #refuse({ status, headers }: Response, text: string): never {
     const { host } = this;
-    if (status === 401 || status === 403)
-      throw new Refused(
-        status,
-        `${host} ${this.#key === undefined ? "asks for a key" : "refuses the key"}. Add ${this.#name} again with one that it takes.`,
-      );
+    if (status === 401 || status === 403) {
+      const wish = this.#key === undefined ? "asks for a key" : "refuses the key";
+      throw new Refused(status, `${host} ${wish}. Add ${this.#name} again with one that it takes.`);
+    }
     if (status === 429)
       throw new RetryableError(`${host} gets too many requests.`, { waitMs: retryAfter(headers) });
     if (status === 408 || status === 425 || status >= 500)
@@ -126,12 +128,14 @@ export class Server {
     const why = this.#told(text);
     if (status === 400 && /context|maximum.{0,20}length|too long/i.test(messageIn(text)))
       throw new ContextFull(
-        `The conversation is longer than ${this.#name} has room for at ${host}. Ask less, or begin a new conversation.`,
+        `The conversation is longer than ${this.#name} has room for at ${host}. ` +
+          "Ask less, or begin a new conversation.",
       );
     if (status === 404 || status === 405)
       throw new Refused(
         status,
-        `${host} has no such path or model${why}. Check the address, which usually ends with /v1, and the model's name.`,
+        `${host} has no such path or model${why}. ` +
+          "Check the address, which usually ends with /v1, and the model's name.",
       );
     throw new Refused(
       status,
