@@ -34,6 +34,8 @@ pub(crate) struct Ballot {
     /// Candidates that end the answer although an equally strong or stronger drafter continues;
     /// empty, like the next field, without [`Settings::discount`].
     early: Vec<bool>,
+    /// In a begun answer, the candidate of the strongest drafter that continues.
+    continued: Option<usize>,
     discounted: Vec<bool>,
     /// Factor of each verifier's weight for confidence, `[active]`; empty without
     /// [`Settings::confidence`].
@@ -75,21 +77,34 @@ impl Ballot {
         if settings.discounts() {
             let early = |&(strength, ended): &(f64, bool)| ended && ALIKE * strength <= going_on;
             ballot.early = drafted.iter().map(early).collect();
+            let continued = |&(strength, ended): &(f64, bool)| !ended && strength >= going_on;
+            let continued = || drafted.iter().position(continued);
+            ballot.continued = said.begun().then(continued).flatten();
             ballot.discounted = candidates.iter().map(|one| said.has(one)).collect();
             ballot.repeats = !candidates.is_empty() && !ballot.discounted.contains(&false);
         }
         ballot
     }
 
-    /// Reads the drafters' scores of their own candidates: discounts early ends of unsure drafters
-    /// ([`Settings::sure`]) and sets each verifier's voice ([`Settings::confidence`]). `chats` goes
-    /// by position.
+    /// Reads the drafters' scores: discounts early ends of unsure drafters ([`Settings::sure`]) and,
+    /// in a begun answer, those that the strongest member that continues finds more surprising than
+    /// its own continuation; sets each verifier's voice ([`Settings::confidence`]). `chats` goes by
+    /// position.
     pub fn hear_drafters(&mut self, scores: &[Vec<Score>], chats: &[bool], settings: &Settings) {
         // An empty row abstains, on its own candidate too.
         let own = |j: usize, drafter: usize| scores[drafter].get(j).map(Score::surprise);
+        // Who goes in a circle has no say in how to leave it.
+        let continued = self.continued.filter(|&at| !self.discounted[at]);
+        let objected = |j: usize| {
+            continued.is_some_and(|at| {
+                let surprise = |j: usize| own(j, self.drafters[at]);
+                surprise(j) > surprise(at)
+            })
+        };
         for (j, &drafter) in self.drafters.iter().enumerate() {
             let early = self.early.get(j) == Some(&true);
-            if early && own(j, drafter).is_some_and(|nats| nats > settings.sure) {
+            let unsure = || own(j, drafter).is_some_and(|nats| nats > settings.sure);
+            if early && (unsure() || objected(j)) {
                 self.discounted[j] = true;
             }
         }

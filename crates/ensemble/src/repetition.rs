@@ -7,9 +7,10 @@
 //!
 //! - it opens and ends the answer with the words of an earlier turn, or
 //! - it has eight words or more, and more than half of its runs of four words occur in the answer
-//!   before it, or earlier in itself.
+//!   before it, or earlier in itself; runs of the question must have occurred twice, since an answer
+//!   may take over a text (a function's description, say) and then refer to it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::agreement::words;
 use crate::segment::Candidate;
@@ -40,6 +41,11 @@ impl Said {
         self.turns.last().map_or(&[], Vec::as_slice)
     }
 
+    /// Whether a part of the answer is there.
+    pub(crate) fn begun(&self) -> bool {
+        !self.answer.is_empty()
+    }
+
     /// Whether the last turn may be a first question: nothing is before it but a system message.
     pub(crate) fn begins(&self) -> bool {
         matches!(self.turns.len(), 1 | 2)
@@ -59,10 +65,16 @@ impl Said {
         if words.len() < ENOUGH {
             return false;
         }
-        let mut known: HashSet<&[String]> = self.answer.windows(RUN).collect();
+        let asked: HashSet<&[String]> = self.question().windows(RUN).collect();
+        let mut known: HashMap<&[String], usize> = HashMap::new();
+        let mut again = |run| {
+            let times = known.entry(run).or_default();
+            *times += 1;
+            *times > 1 + usize::from(asked.contains(run))
+        };
+        self.answer.windows(RUN).for_each(|run| _ = again(run));
         let runs = words.windows(RUN);
-        let again = runs.clone().filter(|run| !known.insert(run)).count();
-        2 * again > runs.len()
+        2 * runs.clone().filter(|run| again(run)).count() > runs.len()
     }
 }
 
@@ -95,6 +107,17 @@ mod tests {
             !said.has(&candidate(" The beaver.", true)),
             "it does not open the answer"
         );
+    }
+
+    #[test]
+    fn the_question_may_be_quoted_twice() {
+        let asked = "Remove the characters in s that are equal to any character in c";
+        let mut said = Said::new([asked]);
+        let again = candidate(asked, false);
+        for repeats in [false, false, true] {
+            assert_eq!(said.has(&again), repeats);
+            said.push(asked);
+        }
     }
 
     #[test]

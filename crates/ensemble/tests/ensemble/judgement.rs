@@ -120,6 +120,30 @@ fn what_repeats_or_ends_unsure_counts_for_less() {
 }
 
 #[test]
+fn a_begun_answer_is_ended_early_only_if_its_strongest_writer_does_not_object() {
+    let settings = Settings {
+        trust: 0.0,
+        ..calm()
+    };
+    let early = [("Things.", true), ("A beaver eats", false)];
+    for (at_end, begun, winner) in [(4.0, false, 0), (4.0, true, 1), (2.9, true, 0)] {
+        let mut query = Query::new(2, settings.clone()).unwrap();
+        if begun {
+            query.stop(&candidate("It lives by the water.", false));
+        }
+        let early = early.map(|(text, ended)| candidate(text, ended));
+        query.drafted(&[0, 1], &early).unwrap();
+        let scores = [[0.9, 6.0], [at_end, 3.0]].map(|row| row.map(surprising).to_vec());
+        let shares = query.normalise(&scores).unwrap();
+        assert_eq!(
+            query.select(&shares).unwrap().winner,
+            winner,
+            "{at_end} nats, begun: {begun}"
+        );
+    }
+}
+
+#[test]
 fn who_holds_most_of_the_vote_and_goes_on_drafts_alone_until_it_is_unsure() {
     let begin = |settings: Settings| {
         let mut query = Query::new(2, settings).unwrap();
