@@ -10,6 +10,7 @@ import { execFileSync } from "node:child_process";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import standard from "spdx-license-list/full.js";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
 const web = join(root, "web");
@@ -122,6 +123,19 @@ async function textsIn(folder) {
   return texts;
 }
 
+/**
+ * The standard text of a licence for a package that carries none: Apache's if it may be chosen, since
+ * it names no holder of the copyright.
+ */
+function standardText(name, { license, authors = [] }) {
+  const offered = license.split(/ OR |\//).map((one) => one.trim());
+  const chosen = offered.includes("Apache-2.0") ? "Apache-2.0" : offered[0];
+  const text = standard[chosen]?.licenseText;
+  if (!text) throw new Error(`${name} carries no text of ${license}: add one here.`);
+  const holders = authors.length > 0 ? authors.join(", ") : `the authors of ${name}`;
+  return text.replace("<year> <copyright holders>", holders).trim();
+}
+
 /** Distributions of their own, each with the crates in it and its packages of npm. */
 const cratesIn = (...names) =>
   places.filter(({ name }) => names.includes(name)).map(({ crates }) => crates);
@@ -137,6 +151,7 @@ async function texts(distribution) {
   const chosen = distribution === undefined ? all : distributions[distribution];
   if (!chosen) throw new Error(`no distribution is called ${distribution}`);
   const sources = [
+    ["Rust's standard library", undefined, { license: "MIT OR Apache-2.0" }],
     ...names
       .filter((name) => chosen.crates.some((crates) => crates.has(name)))
       .map((name) => [name, dirname(crates.get(name).manifest_path), crates.get(name)]),
@@ -145,10 +160,9 @@ async function texts(distribution) {
       .map(([path, one]) => [path.replace("node_modules/", ""), join(web, path), one]),
   ];
   const users = new Map();
-  for (const [name, folder, { license }] of sources) {
-    const found = await textsIn(folder);
-    // Some crates only name their licence.
-    for (const text of found.length > 0 ? found : [`Licence: ${license}`])
+  for (const [name, folder, about] of sources) {
+    const found = folder ? await textsIn(folder) : [];
+    for (const text of found.length > 0 ? found : [standardText(name, about)])
       users.set(text, [...(users.get(text) ?? []), name]);
   }
   const parts = [...users].map(([text, names]) => `${names.join(", ")}\n\n${text}\n`);
