@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -33,7 +34,8 @@ pub fn crates(workspace: &Workspace) -> Result<()> {
 }
 
 /// Asks the bundled members through what [`crates`] packed: by `examples/crate`, an empty project
-/// that depends on it, and by the tool that `cargo install` makes of it.
+/// that depends on it, and by the tool that `cargo install` makes of it. Builds the crate that both do
+/// without, too.
 ///
 /// A workspace of the unpacked crates stands for the registry. It has this one's profiles and
 /// versions of dependencies, so that only the crates themselves are compiled again.
@@ -55,6 +57,8 @@ pub fn asked(workspace: &Workspace) -> Result<()> {
         process::run(unpack.arg("-C").arg(&folder))?;
         writeln!(patched, "{name} = {{ path = \"{name}-{version}\" }}")?;
     }
+    let tool = format!("conclave-tool-{version}");
+    locked(workspace, &folder.join(&tool).join("Cargo.lock"))?;
     fs::write(folder.join("Cargo.toml"), patched + &manifest[profiles..])?;
     fs::copy(workspace.root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
     let example = workspace.root.join("examples/crate");
@@ -82,13 +86,40 @@ pub fn asked(workspace: &Workspace) -> Result<()> {
     let run = ["run", "--quiet", "--offline", "--package", "as-one", "--"];
     answers(cargo(&run).arg(question).args(members))?;
 
-    let tool = format!("conclave-tool-{version}");
+    // For comparing only: neither of them needs it.
+    process::run(&mut cargo(&[
+        "build",
+        "--quiet",
+        "--offline",
+        "--package",
+        "conclave-burn",
+    ]))?;
     let install = ["install", "--debug", "--quiet", "--offline", "--path"];
     let mut install = cargo(&install);
     install.args([&tool, "--root", "installed"]);
     process::run(&mut install)?;
     let mut tool = Command::new(folder.join("installed/bin/conclave"));
     answers(tool.args(["chat", "--device", "cpu", question]))
+}
+
+/// Checks that the tool's packed lock names the other crates by the contents that were packed, as
+/// `cargo install --locked` will demand of a registry.
+fn locked(workspace: &Workspace, lock: &Path) -> Result<()> {
+    let lock = fs::read_to_string(lock)?;
+    for name in workspace.published_crates() {
+        let version = env!("CARGO_PKG_VERSION");
+        let head = format!("name = \"{name}\"\nversion = \"{version}\"\nsource = ");
+        let Some((_, entry)) = lock.split_once(&head) else {
+            continue;
+        };
+        let file = format!("package/{name}-{version}.crate");
+        let mut sum = Command::new("sha256sum");
+        let sum = process::capture(sum.arg(workspace.target.join(file)))?;
+        let sum = sum.split(' ').next().unwrap_or_default();
+        let same = entry.lines().nth(1) == Some(&format!("checksum = \"{sum}\""));
+        ensure!(same, "the tool's lock names another {name} than was packed");
+    }
+    Ok(())
 }
 
 /// Checks that the command prints the sum.

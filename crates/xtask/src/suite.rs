@@ -207,24 +207,19 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
     Ok(suite.stages.iter().all(|stage| stage.failure.is_none()))
 }
 
-/// Checks formatting, clippy, TypeScript's types, Biome and TypeDoc's warnings.
+/// Checks formatting, clippy, the documents of crates, TypeScript's types, Biome and TypeDoc's warnings.
 pub fn lint(workspace: &Workspace) -> Result<()> {
-    let cargo = |arguments: &[&str]| {
-        process::run(
-            process::cargo()
-                .args(arguments)
-                .current_dir(&workspace.root),
-        )
+    let cargo = |arguments: &str| {
+        let mut cargo = process::cargo();
+        cargo
+            .args(arguments.split(' '))
+            .env("RUSTDOCFLAGS", "-D warnings");
+        process::run(cargo.current_dir(&workspace.root))
     };
-    cargo(&["fmt", "--all", "--check"])?;
-    cargo(&[
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ])?;
+    cargo("fmt --all --check")?;
+    cargo("fmt --manifest-path examples/crate/Cargo.toml --check")?;
+    cargo("clippy --workspace --all-targets -- -D warnings")?;
+    cargo("doc --workspace --no-deps --quiet")?;
     setup::web(workspace)?;
     let npm = |script: &str| {
         process::run(
