@@ -37,6 +37,36 @@ async function withoutFaults({ page }: Visitor, state: string): Promise<void> {
   assert.deepEqual(await page.evaluate(faults, script), [], state);
 }
 
+test("what has the focus is not behind the question box", async () => {
+  const visitor = await withWriter(stand, writer, structured, {
+    viewport: { width: 390, height: 560 },
+  });
+  const { page } = visitor;
+  await visitor.answer("What is the area?");
+  await page.locator(".answer .segment").first().click();
+  await page.locator(".inspector").waitFor();
+  await page.evaluate(() => scrollTo(0, 0));
+  await page.locator("#choose").focus();
+  let covered = 0;
+  for (;;) {
+    await page.keyboard.press("Tab");
+    const place = await page.evaluate(() => {
+      const [focus, box] = [document.activeElement!, document.querySelector("#composer")!];
+      const { bottom } = focus.getBoundingClientRect();
+      return {
+        name: `${focus.tagName} ${focus.className} ${focus.textContent.slice(0, 30)}`,
+        within: box.contains(focus),
+        covers: bottom - box.getBoundingClientRect().top,
+      };
+    });
+    if (place.within) break;
+    covered++;
+    assert.ok(place.covers <= 0, JSON.stringify(place));
+  }
+  assert.ok(covered > 8, "the answer has ways to go on");
+  await visitor.leaveClean();
+});
+
 for (const colorScheme of ["light", "dark"] as const) {
   test(`axe finds nothing wrong with the page, ${colorScheme}`, async () => {
     const visitor = await stand.arrive({ colorScheme });
