@@ -173,12 +173,9 @@ mod tests {
             rate,
             ..Settings::default()
         };
-        assert_eq!(super::rate(&settings(Rate::Code), 4, 9), 2.0 / (9.0 * 2.0));
-        assert_eq!(
-            super::rate(&settings(Rate::Printed), 4, 9),
-            2.0 / (4.0 * 3.0)
-        );
-        assert_eq!(super::rate(&settings(Rate::Code), 1, 1), 0.0);
+        assert_eq!(rate(&settings(Rate::Code), 4, 9), 2.0 / (9.0 * 2.0));
+        assert_eq!(rate(&settings(Rate::Printed), 4, 9), 2.0 / (4.0 * 3.0));
+        assert_eq!(rate(&settings(Rate::Code), 1, 1), 0.0);
     }
 
     #[test]

@@ -141,8 +141,10 @@ impl Queue {
             }
             none => {
                 self.counters.passes += 1;
-                let mut encoder = self.device.create_command_encoder(&Default::default());
-                let pass = encoder.begin_compute_pass(&Default::default());
+                let mut encoder = self
+                    .device
+                    .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+                let pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
                 let mut pass = pass.forget_lifetime();
                 pass.set_pipeline(&pipeline);
                 none.insert(Open {
@@ -182,8 +184,10 @@ impl Queue {
             encoder
         });
         if let Some(staging) = staging {
-            let encoder = encoder
-                .get_or_insert_with(|| self.device.create_command_encoder(&Default::default()));
+            let encoder = encoder.get_or_insert_with(|| {
+                self.device
+                    .create_command_encoder(&wgpu::CommandEncoderDescriptor::default())
+            });
             let mut at = 0;
             for buffer in buffers {
                 let (from, bytes) = (buffer.at() as u64, buffer.bytes() as u64);
@@ -229,7 +233,9 @@ impl Queue {
     ) {
         // Copies are between passes: this ends the open one.
         self.submit();
-        let mut encoder = self.device.create_command_encoder(&Default::default());
+        let mut encoder = self
+            .device
+            .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         let (at, into) = ((from.at() + at) as u64, (to.at() + into) as u64);
         encoder.copy_buffer_to_buffer(from.raw(), at, to.raw(), into, bytes as u64);
         self.queue.submit([encoder.finish()]);

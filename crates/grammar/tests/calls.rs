@@ -116,7 +116,7 @@ fn a_mark_may_be_one_token_and_the_text_before_it_others() {
 
 #[test]
 fn arguments_are_an_object_without_further_fields() {
-    let takes_arguments = |parameters: serde_json::Value, arguments: &str| {
+    let takes_arguments = |parameters: Value, arguments: &str| {
         let mut form = calls(true, false);
         form.functions[1].parameters = parameters;
         let begun = format!("<tool_call>\n{{\"name\": \"now\", \"arguments\": {arguments}");

@@ -44,7 +44,7 @@ pub struct Loading<'a> {
     pub(crate) progress: &'a mut dyn FnMut(u64),
 }
 
-impl std::fmt::Debug for Loading<'_> {
+impl Debug for Loading<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Loading")
             .field("config", self.config)
