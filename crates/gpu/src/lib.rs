@@ -32,6 +32,14 @@
 //! }
 //! ```
 
+#![cfg_attr(
+    target_family = "wasm",
+    allow(
+        clippy::arc_with_non_send_sync,
+        reason = "a browser's objects stay on their thread"
+    )
+)]
+
 mod adapter;
 mod batch;
 mod bindings;

@@ -31,7 +31,7 @@ pub struct Engine {
 impl Engine {
     /// Opens `webgpu`, by burn's wgpu, or `cpu`, by its flex. Throws `NoGpu` where there is no
     /// WebGPU.
-    pub async fn create(backend: String) -> Result<Engine, Failure> {
+    pub async fn create(backend: String) -> Result<Self, Failure> {
         let (burn, gpu) = match backend.as_str() {
             "cpu" => (Burn::flex(), false),
             "webgpu" => (Burn::wgpu().await.map_err(no_gpu)?, true),

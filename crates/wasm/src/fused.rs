@@ -47,7 +47,7 @@ impl Engine {
     pub async fn create(
         backend: String,
         #[wasm_bindgen(unchecked_optional_param_type = "Choices")] choices: JsValue,
-    ) -> Result<Engine, Failure> {
+    ) -> Result<Self, Failure> {
         let measured: Option<Choices> = serde_wasm_bindgen::from_value(choices)?;
         let gpu = match backend.as_str() {
             "cpu" => None,

@@ -28,7 +28,7 @@ pub struct Vocabulary {
 impl Vocabulary {
     /// From the bytes of `Member.vocabulary`.
     #[wasm_bindgen(constructor)]
-    pub fn new(written: &[u8]) -> Result<Vocabulary, JsValue> {
+    pub fn new(written: &[u8]) -> Result<Self, JsValue> {
         let vocabulary = conclave_grammar::Vocabulary::read(written).map_err(thrown)?;
         Ok(Self { vocabulary })
     }

@@ -31,7 +31,7 @@ pub struct Rounds {
 impl Rounds {
     /// The rounds of one answer. Throws `Settings`.
     #[wasm_bindgen(constructor)]
-    pub fn new(options: JsValue) -> Result<Rounds, Failure> {
+    pub fn new(options: JsValue) -> Result<Self, Failure> {
         let options: Options = from_value(options)?;
         let mut query = Query::new(options.strengths.len(), options.settings)?;
         query.trust(&options.strengths, &options.chats)?;
