@@ -7,7 +7,8 @@ impl Member {
     /// Drafts for a round, as [`draft`](Self::draft) and with two conditions. Where `novel`, no
     /// token completes a run of six that the answer has already, except under a constraint and by a
     /// model that thinks. If two tokens' probabilities at the start of a word differ by less than
-    /// `branch`, a draft that ends the answer comes with a second one.
+    /// `branch`, a draft that ends the answer comes with a second one: with the less probable of
+    /// the two, if both drafts end the answer.
     ///
     /// # Errors
     /// As [`draft`](Self::draft).
@@ -22,17 +23,23 @@ impl Member {
             false => self.draft(limit).await?,
         };
         if branch > 0.0 {
-            let second = self.draft_second(&draft, limit, branch).await?;
-            draft.second = second.map(Box::new);
+            if let Some((mut second, likelier)) = self.draft_second(&draft, limit, branch).await? {
+                // Where a draft is drawn, its token there may be the less probable one.
+                if likelier && second.ended {
+                    std::mem::swap(&mut draft, &mut second);
+                }
+                draft.second = Some(Box::new(second));
+            }
         }
         Ok(draft)
     }
 
     /// Draws a second draft after `first`, the [`draft`](Self::draft) of the same `limit`. The two
     /// part where the model was least sure of a word's first token: the second has the most
-    /// probable other token there, if the two probabilities differ by less than `margin`. `None`
-    /// under a constraint, after a thought, or if the first draft does not end the answer: another
-    /// wording of a beginning seldom wins, and costs as much to verify.
+    /// probable other token there, if the first's is not larger by `margin`; with whether it is more
+    /// probable than the first's. `None` under a constraint, after a thought, or if the first draft
+    /// does not end the answer: another wording of a beginning seldom wins, and costs as much to
+    /// verify.
     ///
     /// # Errors
     /// As [`draft`](Self::draft).
@@ -41,7 +48,7 @@ impl Member {
         first: &Draft,
         limit: usize,
         margin: f64,
-    ) -> Result<Option<Draft>, MemberError> {
+    ) -> Result<Option<(Draft, bool)>, MemberError> {
         if !first.ended || self.constraint.is_some() || self.thought {
             return Ok(None);
         }
@@ -57,7 +64,7 @@ impl Member {
         let drafting = self
             .session
             .draft_second(&words, margin, limit, sampler, ends);
-        let draft = drafting.await?;
-        Ok(draft.map(|draft| self.read(&draft.tokens, draft.ended)))
+        let second = drafting.await?;
+        Ok(second.map(|(draft, likelier)| (self.read(&draft.tokens, draft.ended), likelier)))
     }
 }

@@ -8,7 +8,7 @@ use conclave_model::{Cpu, LoadOptions, ModelError, Sampling};
 use conclave_weights::Memory;
 
 /// A bundled member, on the CPU.
-fn bundled(name: &str) -> Member {
+pub(crate) fn bundled(name: &str) -> Member {
     let file = format!(
         "{}/../../web/members/{name}.gguf",
         env!("CARGO_MANIFEST_DIR")

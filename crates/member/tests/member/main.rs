@@ -5,6 +5,7 @@ mod constrained;
 mod conversations;
 mod loads;
 mod novel;
+mod second;
 mod thinking;
 mod turns;
 

@@ -8,10 +8,10 @@ use crate::slots::{DRAFT, PREFIX};
 impl Session {
     /// Draws another draft after the last one: its tokens up to the least probable of those at
     /// `places` (indices into it, ascending), the most probable other token there, and from there
-    /// on as [`draft`](Self::draft) (AdaFuse, arXiv 2601.06022). `None` where the probabilities of
-    /// the two tokens differ by `margin` or more, and in models with recurrent states, whose state
-    /// can't return to that place. Rows of the last draft after the place are overwritten:
-    /// verification runs them again.
+    /// on as [`draft`](Self::draft) (AdaFuse, arXiv 2601.06022); with whether that token is more
+    /// probable than the drawn one. `None` where the drawn token's probability is larger by `margin`
+    /// or more, and in models with recurrent states, whose state can't return to that place. Rows of
+    /// the last draft after the place are overwritten: verification runs them again.
     ///
     /// # Errors
     /// As [`draft`](Self::draft).
@@ -22,7 +22,7 @@ impl Session {
         limit: usize,
         sampler: &mut Sampler,
         end_ids: &[u32],
-    ) -> Result<Option<Draft>, ModelError> {
+    ) -> Result<Option<(Draft, bool)>, ModelError> {
         // A token's probability is known by the state before it.
         let known = self.drafted.len().min(self.ran + 1);
         let places = places.iter().copied().filter(|&place| place < known);
@@ -47,26 +47,27 @@ impl Session {
         let logits = self.model.logits(&[before(place)]).await?;
         let logits = logits.first().map(Vec::as_slice).unwrap_or_default();
         let drawn = self.drafted[place];
-        let Some(other) = alternative(logits, drawn, margin) else {
+        let Some((other, likelier)) = alternative(logits, drawn, margin) else {
             return Ok(None);
         };
         let mut begun = self.drafted[..place].to_vec();
         if end_ids.contains(&other) {
             let ended = !begun.is_empty();
-            return Ok(ended.then_some(Draft {
+            let draft = Draft {
                 tokens: begun,
                 ended,
-            }));
+            };
+            return Ok(ended.then_some((draft, likelier)));
         }
         begun.push(other);
-        let draft = self.draft_from(begun, limit, sampler, end_ids);
-        draft.await.map(Some)
+        let draft = self.draft_from(begun, limit, sampler, end_ids).await?;
+        Ok(Some((draft, likelier)))
     }
 }
 
 /// The most probable token but `drawn`, if its probability is less than `margin` below that of
-/// `drawn`.
-fn alternative(logits: &[f32], drawn: u32, margin: f64) -> Option<u32> {
+/// `drawn`, and whether it is above.
+fn alternative(logits: &[f32], drawn: u32, margin: f64) -> Option<(u32, bool)> {
     let others = logits.iter().enumerate();
     let others = others.filter(|&(id, _)| id != drawn as usize);
     let (other, &logit) = others.max_by(|a, b| a.1.total_cmp(b.1))?;
@@ -77,7 +78,8 @@ fn alternative(logits: &[f32], drawn: u32, margin: f64) -> Option<u32> {
         .map(|&one| (f64::from(one) - most).exp())
         .sum();
     let lead = ((own - most).exp() - (f64::from(logit) - most).exp()) / sum;
-    (lead < margin).then(|| u32::try_from(other).ok()).flatten()
+    let other = u32::try_from(other).ok()?;
+    (lead < margin).then_some((other, lead < 0.0))
 }
 
 #[cfg(test)]
@@ -88,10 +90,10 @@ mod tests {
     fn the_other_token_is_near_the_drawn_one() {
         // Probabilities 0.5, 0.3, 0.2.
         let logits = [0.5_f32.ln(), 0.3_f32.ln(), 0.2_f32.ln()];
-        assert_eq!(alternative(&logits, 0, 0.21), Some(1));
+        assert_eq!(alternative(&logits, 0, 0.21), Some((1, false)));
         assert_eq!(alternative(&logits, 0, 0.19), None);
         // A token drawn though others are more probable.
-        assert_eq!(alternative(&logits, 2, 0.1), Some(0));
+        assert_eq!(alternative(&logits, 2, 0.1), Some((0, true)));
         assert_eq!(alternative(&[f32::NAN, 0.0], 1, 0.5), None);
         assert_eq!(alternative(&[], 0, 1.0), None);
     }

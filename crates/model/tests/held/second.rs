@@ -46,10 +46,9 @@ fn a_second_draft_goes_on_from_the_next_best_token() {
                 .max_by(|&a, &b| logits[a].total_cmp(&logits[b]));
 
             let second = drafting.draft_second(&places, 1.0, 9, &mut sampler, &[]);
-            let second = pollster::block_on(second)
-                .unwrap()
-                .expect("a margin of 1")
-                .tokens;
+            let (second, likelier) = pollster::block_on(second).unwrap().expect("a margin of 1");
+            assert!(!likelier, "{what}: the first is greedy");
+            let second = second.tokens;
             assert_eq!(second.len(), 9, "{what}");
             assert_eq!(second[..place], first[..place], "{what}");
             assert_eq!(second[place] as usize, alternative.unwrap(), "{what}");
@@ -81,6 +80,30 @@ fn a_second_draft_goes_on_from_the_next_best_token() {
                 "{what}"
             );
         }
+    }
+}
+
+#[test]
+fn a_drawn_token_may_be_the_less_probable_one() {
+    for (backend, on) in backends() {
+        let mut session = session("llama-gguf", on.as_ref(), 256);
+        pollster::block_on(session.prefill(&[3, 1, 4, 1, 5])).unwrap();
+        let logits = pollster::block_on(session.next_logits()).unwrap();
+        let hot = Sampling {
+            temperature: 3.0,
+            ..GREEDY
+        };
+        let mut found = 0;
+        for seed in 0..8 {
+            let mut sampler = Sampler::new(hot, seed);
+            let first = pollster::block_on(session.draft(4, &mut sampler, &[])).unwrap();
+            let second = session.draft_second(&[0], 1.0, 4, &mut sampler, &[]);
+            let (second, likelier) = pollster::block_on(second).unwrap().expect("a margin of 1");
+            let [first, second] = [first, second].map(|draft| logits[draft.tokens[0] as usize]);
+            assert_eq!(likelier, second > first, "seed {seed} on {backend}");
+            found += usize::from(likelier);
+        }
+        assert!(found > 0, "no token was drawn that is not the likeliest");
     }
 }
 
