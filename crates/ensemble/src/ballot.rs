@@ -34,9 +34,9 @@ pub(crate) struct Ballot {
     /// Candidates that end the answer although an equally strong or stronger drafter continues;
     /// empty, like the next field, without [`Settings::discount`].
     early: Vec<bool>,
-    /// In a begun answer, the candidate of the strongest drafter that continues.
-    continued: Option<usize>,
     discounted: Vec<bool>,
+    /// After the first round, the candidate of the strongest drafter that continues.
+    continued: Option<usize>,
     /// Factor of each verifier's weight for confidence, `[active]`; empty without
     /// [`Settings::confidence`].
     voices: Vec<f64>,
@@ -77,29 +77,29 @@ impl Ballot {
         if settings.discounts() {
             let early = |&(strength, ended): &(f64, bool)| ended && ALIKE * strength <= going_on;
             ballot.early = drafted.iter().map(early).collect();
-            let continued = |&(strength, ended): &(f64, bool)| !ended && strength >= going_on;
-            let continued = || drafted.iter().position(continued);
-            ballot.continued = said.begun().then(continued).flatten();
+            if said.begun() {
+                let strongest = |&(strength, ended): &(f64, bool)| !ended && strength >= going_on;
+                ballot.continued = drafted.iter().position(strongest);
+            }
             ballot.discounted = candidates.iter().map(|one| said.has(one)).collect();
             ballot.repeats = !candidates.is_empty() && !ballot.discounted.contains(&false);
         }
         ballot
     }
 
-    /// Reads the drafters' scores: discounts early ends of unsure drafters ([`Settings::sure`]) and,
-    /// in a begun answer, those that the strongest member that continues finds more surprising than
-    /// its own continuation; sets each verifier's voice ([`Settings::confidence`]). `chats` goes by
-    /// position.
+    /// Reads the drafters' scores: discounts early ends of unsure drafters ([`Settings::sure`])
+    /// and, after the first round, those that the strongest member that continues finds more
+    /// surprising than its own continuation; sets each verifier's voice
+    /// ([`Settings::confidence`]). `chats` goes by position.
     pub fn hear_drafters(&mut self, scores: &[Vec<Score>], chats: &[bool], settings: &Settings) {
         // An empty row abstains, on its own candidate too.
         let own = |j: usize, drafter: usize| scores[drafter].get(j).map(Score::surprise);
-        // Who goes in a circle has no say in how to leave it.
+        // A member that goes in a circle has no say in how to leave it, one that abstains or has no
+        // log-probabilities has none at all.
         let continued = self.continued.filter(|&at| !self.discounted[at]);
         let objected = |j: usize| {
-            continued.is_some_and(|at| {
-                let surprise = |j: usize| own(j, self.drafters[at]);
-                surprise(j) > surprise(at)
-            })
+            let more = |at: usize| own(j, self.drafters[at]) > own(at, self.drafters[at]);
+            continued.is_some_and(more)
         };
         for (j, &drafter) in self.drafters.iter().enumerate() {
             let early = self.early.get(j) == Some(&true);

@@ -7,8 +7,8 @@
 //!
 //! - it opens and ends the answer with the words of an earlier turn, or
 //! - it has eight words or more, and more than half of its runs of four words occur in the answer
-//!   before it, or earlier in itself; runs of the question must have occurred twice, since an answer
-//!   may take over a text (a function's description, say) and then refer to it.
+//!   before it, or earlier in itself; runs of the question must have occurred twice, since an
+//!   answer may take over a text (a function's description, say) and then refer to it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -66,15 +66,17 @@ impl Said {
             return false;
         }
         let asked: HashSet<&[String]> = self.question().windows(RUN).collect();
-        let mut known: HashMap<&[String], usize> = HashMap::new();
-        let mut again = |run| {
-            let times = known.entry(run).or_default();
-            *times += 1;
-            *times > 1 + usize::from(asked.contains(run))
-        };
-        self.answer.windows(RUN).for_each(|run| _ = again(run));
-        let runs = words.windows(RUN);
-        2 * runs.clone().filter(|run| again(run)).count() > runs.len()
+        let mut times: HashMap<&[String], usize> = HashMap::new();
+        for run in self.answer.windows(RUN) {
+            *times.entry(run).or_default() += 1;
+        }
+        let mut again = 0;
+        for run in words.windows(RUN) {
+            let before = times.entry(run).or_default();
+            again += usize::from(*before > usize::from(asked.contains(run)));
+            *before += 1;
+        }
+        2 * again > words.len() + 1 - RUN
     }
 }
 

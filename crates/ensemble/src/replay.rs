@@ -6,7 +6,8 @@
 //! run.
 //!
 //! Limits: scores are those of the recorded candidates. If other settings choose another winner,
-//! the later rounds remain those that followed the recorded one. Rules that stop an answer are not
+//! the later rounds remain those that followed the recorded one. Rules that stop an answer, and
+//! those that read the answer so far (its repetition, early ends after the first round), are not
 //! applied; every recorded round is played.
 
 use serde::{Deserialize, Serialize};

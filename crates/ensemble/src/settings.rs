@@ -131,8 +131,10 @@ pub struct Settings {
     /// Whether candidates that say the same in another form share their votes in the selection (see
     /// [`mod@crate::agreement`]).
     pub agree: bool,
-    /// Factor of the total of a candidate that only repeats (see [`mod@crate::repetition`]), or
-    /// that ends unsure of itself ([`sure`](Self::sure)); 0 to 1, where 1 turns both off.
+    /// Factor of the total of a candidate that only repeats (see [`mod@crate::repetition`]), that
+    /// ends unsure of itself ([`sure`](Self::sure)), or that ends after the first round while an
+    /// equally strong or stronger member continues, whose surprise at the end is larger than at its
+    /// own continuation; 0 to 1, where 1 turns all three off.
     pub discount: f64,
     /// Largest surprise in nats of a drafter at its own candidate that ends the answer while an
     /// equally strong or stronger member continues, 0 to 1000; above it the candidate is

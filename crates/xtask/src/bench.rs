@@ -261,7 +261,8 @@ fn peer(workspace: &Workspace, options: &Options) -> Result<PathBuf> {
     // An earlier pin's versions would stay otherwise.
     let installed = folder.join("installed.txt");
     let wanted = PEERS.join("\n");
-    if !fs::read_to_string(&installed).is_ok_and(|there| there == wanted) {
+    let there = fs::read_to_string(&installed).is_ok_and(|there| there == wanted);
+    if !there || !folder.join("node_modules").is_dir() {
         fs::create_dir_all(&folder)?;
         process::run(
             Command::new("npm")

@@ -207,7 +207,8 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
     Ok(suite.stages.iter().all(|stage| stage.failure.is_none()))
 }
 
-/// Checks formatting, clippy, the documents of crates, TypeScript's types, Biome and TypeDoc's warnings.
+/// Checks formatting, clippy, the crates' documents, TypeScript's types, Biome and TypeDoc's
+/// warnings.
 pub fn lint(workspace: &Workspace) -> Result<()> {
     let cargo = |arguments: &str| {
         let mut cargo = process::cargo();
@@ -219,7 +220,7 @@ pub fn lint(workspace: &Workspace) -> Result<()> {
     cargo("fmt --all --check")?;
     cargo("fmt --manifest-path examples/crate/Cargo.toml --check")?;
     cargo("clippy --workspace --all-targets -- -D warnings")?;
-    cargo("doc --workspace --no-deps --quiet")?;
+    cargo("doc --workspace --no-deps --all-features --quiet")?;
     setup::web(workspace)?;
     let npm = |script: &str| {
         process::run(

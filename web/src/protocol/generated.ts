@@ -141,8 +141,10 @@ export interface Settings {
    */
   agree: boolean;
   /**
-   * Factor of the total of a candidate that only repeats (see `mod@crate::repetition`), or that
-   * ends unsure of itself (`sure`(Self::sure)); 0 to 1, where 1 turns both off.
+   * Factor of the total of a candidate that only repeats (see `mod@crate::repetition`), that ends
+   * unsure of itself (`sure`(Self::sure)), or that ends after the first round while an equally
+   * strong or stronger member continues, whose surprise at the end is larger than at its own
+   * continuation; 0 to 1, where 1 turns all three off.
    */
   discount: number;
   /**

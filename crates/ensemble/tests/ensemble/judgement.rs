@@ -120,27 +120,49 @@ fn what_repeats_or_ends_unsure_counts_for_less() {
 }
 
 #[test]
-fn a_begun_answer_is_ended_early_only_if_its_strongest_writer_does_not_object() {
+fn after_the_first_round_the_strongest_that_continues_may_object_to_an_early_end() {
     let settings = Settings {
         trust: 0.0,
         ..calm()
     };
-    let early = [("Things.", true), ("A beaver eats", false)];
-    for (at_end, begun, winner) in [(4.0, false, 0), (4.0, true, 1), (2.9, true, 0)] {
+    let said = "A beaver eats bark and lives by the water in a lodge of wood";
+    let on = "It eats";
+    // The surprises of the member that continues at the end and at its own, if it judges.
+    for (begun, own, continues, winner) in [
+        (false, Some([4.0, 3.0]), on, 0),
+        (true, Some([4.0, 3.0]), on, 1),
+        (true, Some([2.9, 3.0]), on, 0),
+        (true, None, on, 0),
+        (true, Some([8.0, 0.5]), said, 0),
+        (true, Some([8.0, 0.5]), on, 1),
+    ] {
         let mut query = Query::new(2, settings.clone()).unwrap();
         if begun {
-            query.stop(&candidate("It lives by the water.", false));
+            query.stop(&candidate(said, false));
         }
-        let early = early.map(|(text, ended)| candidate(text, ended));
-        query.drafted(&[0, 1], &early).unwrap();
-        let scores = [[0.9, 6.0], [at_end, 3.0]].map(|row| row.map(surprising).to_vec());
-        let shares = query.normalise(&scores).unwrap();
-        assert_eq!(
-            query.select(&shares).unwrap().winner,
-            winner,
-            "{at_end} nats, begun: {begun}"
-        );
+        let candidates = [candidate("Things.", true), candidate(continues, false)];
+        query.drafted(&[0, 1], &candidates).unwrap();
+        let rows = [Some([0.9, 6.0]), own];
+        let rows = rows.map(|row| row.into_iter().flatten().map(surprising).collect());
+        let shares = query.normalise(&rows).unwrap();
+        let found = query.select(&shares).unwrap().winner;
+        assert_eq!(found, winner, "begun: {begun}, {own:?}, {continues}");
     }
+}
+
+#[test]
+fn the_strongest_of_those_that_continue_may_object() {
+    let mut query = Query::new(3, calm()).unwrap();
+    query.trust(&[1.0, 1.0, 3.0], &[true; 3]).unwrap();
+    query.stop(&candidate("It lives by the water.", false));
+    let texts = [("Things.", true), ("Its food", false), ("A beaver", false)];
+    let candidates = texts.map(|(text, ended)| candidate(text, ended));
+    query.drafted(&[0, 1, 2], &candidates).unwrap();
+    // The second would object, the third does not.
+    let rows = [[0.9, 4.0, 4.0], [4.0, 1.0, 4.0], [1.9, 4.0, 2.0]];
+    let rows = rows.map(|row| row.map(surprising).to_vec());
+    let shares = query.normalise(&rows).unwrap();
+    assert_eq!(query.select(&shares).unwrap().winner, 0);
 }
 
 #[test]

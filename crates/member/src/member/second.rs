@@ -6,9 +6,9 @@ use crate::error::MemberError;
 impl Member {
     /// Drafts for a round, as [`draft`](Self::draft) and with two conditions. Where `novel`, no
     /// token completes a run of six that the answer has already, except under a constraint and by a
-    /// model that thinks. If two tokens' probabilities at the start of a word differ by less than
-    /// `branch`, a draft that ends the answer comes with a second one: with the less probable of
-    /// the two, if both drafts end the answer.
+    /// model that thinks. If the drawn token's probability at the start of a word is not larger than
+    /// another's by `branch`, a draft that ends the answer comes with a second one. If both end it,
+    /// the second is the one with the less probable token there.
     ///
     /// # Errors
     /// As [`draft`](Self::draft).
@@ -22,14 +22,14 @@ impl Member {
             true => self.draft_novel(limit).await?,
             false => self.draft(limit).await?,
         };
-        if branch > 0.0 {
-            if let Some((mut second, likelier)) = self.draft_second(&draft, limit, branch).await? {
-                // Where a draft is drawn, its token there may be the less probable one.
-                if likelier && second.ended {
-                    std::mem::swap(&mut draft, &mut second);
-                }
-                draft.second = Some(Box::new(second));
+        if branch > 0.0
+            && let Some((mut second, likelier)) = self.draft_second(&draft, limit, branch).await?
+        {
+            // Where a draft is drawn, its token there may be the less probable one.
+            if likelier && second.ended && !second.text.trim().is_empty() {
+                std::mem::swap(&mut draft, &mut second);
             }
+            draft.second = Some(Box::new(second));
         }
         Ok(draft)
     }

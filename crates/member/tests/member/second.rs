@@ -1,4 +1,4 @@
-//! The first of two candidates has the likelier token where they part, also where drafts are drawn.
+//! A member's first draft of two is the likelier one, also where they are drawn.
 
 use conclave_ensemble::{Candidate, Settings};
 use conclave_member::Message;
@@ -34,7 +34,7 @@ fn the_first_candidate_is_the_likelier_of_the_two() {
             likelier += usize::from(surprises[0] <= surprises[1]);
         });
     }
-    // What follows the token may still be drawn worse.
+    // The tokens after the place where the two part may still be drawn worse.
     assert!(
         pairs > 9 && 5 * likelier > 4 * pairs,
         "{likelier} of {pairs}"
