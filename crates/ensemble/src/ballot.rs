@@ -23,7 +23,7 @@ pub(crate) const ALIKE: f64 = 0.9;
 pub(crate) struct Ballot {
     /// Drafter of each candidate, ascending.
     pub drafters: Vec<usize>,
-    /// The strongest drafter's candidate does not end the answer.
+    /// The strongest drafter's first candidate does not end the answer.
     pub open: bool,
     /// Every candidate only repeats; false without [`Settings::discount`].
     pub repeats: bool,
@@ -31,11 +31,11 @@ pub(crate) struct Ballot {
     ended: Vec<bool>,
     /// Candidates that agree with each; empty without [`Settings::agree`].
     agreement: Vec<Vec<usize>>,
-    /// Candidates that end the answer although an equally strong or stronger drafter continues;
-    /// empty, like the next field, without [`Settings::discount`].
+    /// Candidates that end the answer although an equally strong or stronger drafter's first
+    /// candidate does not; empty, like the next field, without [`Settings::discount`].
     early: Vec<bool>,
     discounted: Vec<bool>,
-    /// After the first round, the candidate of the strongest drafter that continues.
+    /// After the answer's beginning, the first candidate of the strongest drafter that continues.
     continued: Option<usize>,
     /// Factor of each verifier's weight for confidence, `[active]`; empty without
     /// [`Settings::confidence`].
@@ -60,31 +60,35 @@ impl Ballot {
         said: &Said,
         settings: &Settings,
     ) -> Self {
-        let ended: Vec<bool> = candidates.iter().map(|one| one.ended).collect();
-        let drafted: Vec<(f64, bool)> = strengths.zip(ended.iter().copied()).collect();
-        let most = |most: f64, &(strength, _): &(f64, bool)| most.max(strength);
-        let going_on = drafted.iter().filter(|(_, ended)| !ended).fold(0.0, most);
-        let strongest = drafted.iter().fold(0.0, most);
         let mut ballot = Self {
             drafters: drafters.to_vec(),
-            open: going_on > 0.0 && going_on >= ALIKE * strongest,
-            ended,
+            ended: candidates.iter().map(|one| one.ended).collect(),
             ..Self::default()
         };
+        let drafted: Vec<(f64, bool)> = strengths.zip(ballot.ended.iter().copied()).collect();
+        let goes_on = |j: usize| !drafted[j].1 && !ballot.is_second(j);
+        let most = |most: f64, j: usize| most.max(drafted[j].0);
+        let all = 0..drafted.len();
+        let going_on = all.clone().filter(|&j| goes_on(j)).fold(0.0, most);
+        let strongest = all.clone().fold(0.0, most);
+        let continued = all.clone().find(|&j| goes_on(j) && drafted[j].0 >= going_on);
+        ballot.open = going_on > 0.0 && going_on >= ALIKE * strongest;
         if settings.agree {
             ballot.agreement = agreement::agreement(candidates, said.question());
         }
         if settings.discounts() {
             let early = |&(strength, ended): &(f64, bool)| ended && ALIKE * strength <= going_on;
             ballot.early = drafted.iter().map(early).collect();
-            if said.begun() {
-                let strongest = |&(strength, ended): &(f64, bool)| !ended && strength >= going_on;
-                ballot.continued = drafted.iter().position(strongest);
-            }
+            ballot.continued = continued.filter(|_| said.begun());
             ballot.discounted = candidates.iter().map(|one| said.has(one)).collect();
             ballot.repeats = !candidates.is_empty() && !ballot.discounted.contains(&false);
         }
         ballot
+    }
+
+    /// Whether candidate `j` is its drafter's second.
+    fn is_second(&self, j: usize) -> bool {
+        j > 0 && self.drafters[j - 1] == self.drafters[j]
     }
 
     /// Reads the drafters' scores: discounts early ends of unsure drafters ([`Settings::sure`])
@@ -116,7 +120,7 @@ impl Ballot {
         self.voices = vec![voice(UNFINISHED); chats.len()];
         for (j, &drafter) in self.drafters.iter().enumerate() {
             // A second candidate says nothing of how sure its drafter is.
-            if j > 0 && self.drafters[j - 1] == drafter {
+            if self.is_second(j) {
                 continue;
             }
             let ended = self.ended[j];
@@ -162,11 +166,8 @@ impl Ballot {
     ///
     /// `shares`: `[verifiers][candidates]`; `weights`: `[verifiers]`.
     pub fn clear_unsupported(&self, totals: &mut [f64], shares: &[Vec<f64>], weights: &[f64]) {
-        for (first, drafters) in self.drafters.windows(2).enumerate() {
-            let (drafter, second) = (drafters[1], first + 1);
-            if drafters[0] != drafter {
-                continue;
-            }
+        for second in (0..self.drafters.len()).filter(|&j| self.is_second(j)) {
+            let (first, drafter) = (second - 1, self.drafters[second]);
             let liked = |candidate: usize| -> f64 {
                 let others = shares.iter().zip(weights).enumerate();
                 let others =

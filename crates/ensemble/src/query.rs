@@ -141,6 +141,14 @@ impl Query {
         }
     }
 
+    /// Sets the beginning of the answer before the first round, if the asker wrote one. It counts
+    /// towards no limit.
+    pub fn begin(&mut self, text: &str) {
+        if self.settings.reads() {
+            self.said.push(text);
+        }
+    }
+
     /// Its settings.
     pub fn settings(&self) -> &Settings {
         &self.settings

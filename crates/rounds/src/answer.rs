@@ -197,8 +197,9 @@ pub async fn answer<M: TakePart>(
     let strengths: Vec<f64> = members.iter().map(TakePart::strength).collect();
     let chats: Vec<bool> = members.iter().map(TakePart::chats).collect();
     query.trust(&strengths, &chats)?;
-    if let Ok((messages, _)) = ask.question.conversation() {
+    if let Ok((messages, begun)) = ask.question.conversation() {
         query.ask(messages.iter().map(|message| message.content.as_str()));
+        query.begin(begun);
     }
     let mut said = Answer {
         text: String::new(),

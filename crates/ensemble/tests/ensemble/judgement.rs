@@ -127,27 +127,56 @@ fn after_the_first_round_the_strongest_that_continues_may_object_to_an_early_end
     };
     let said = "A beaver eats bark and lives by the water in a lodge of wood";
     let on = "It eats";
-    // The surprises of the member that continues at the end and at its own, if it judges.
-    for (begun, own, continues, winner) in [
-        (false, Some([4.0, 3.0]), on, 0),
-        (true, Some([4.0, 3.0]), on, 1),
-        (true, Some([2.9, 3.0]), on, 0),
-        (true, None, on, 0),
-        (true, Some([8.0, 0.5]), said, 0),
-        (true, Some([8.0, 0.5]), on, 1),
-    ] {
+    let nothing: fn(&mut Query, &str) = |_, _| ();
+    let asker: fn(&mut Query, &str) = Query::begin;
+    let round: fn(&mut Query, &str) = |query, text| {
+        query.stop(&candidate(text, false));
+    };
+    // Who began the answer; the surprises of the member that continues at the end and at its own,
+    // if it judges.
+    for (case, (begin, own, continues, winner)) in [
+        (nothing, Some([4.0, 3.0]), on, 0),
+        (round, Some([4.0, 3.0]), on, 1),
+        (asker, Some([4.0, 3.0]), on, 1),
+        (round, Some([2.9, 3.0]), on, 0),
+        (round, None, on, 0),
+        (round, Some([8.0, 0.5]), said, 0),
+        (asker, Some([8.0, 0.5]), said, 0),
+        (round, Some([8.0, 0.5]), on, 1),
+    ]
+    .into_iter()
+    .enumerate()
+    {
         let mut query = Query::new(2, settings.clone()).unwrap();
-        if begun {
-            query.stop(&candidate(said, false));
-        }
+        begin(&mut query, said);
         let candidates = [candidate("Things.", true), candidate(continues, false)];
         query.drafted(&[0, 1], &candidates).unwrap();
         let rows = [Some([0.9, 6.0]), own];
         let rows = rows.map(|row| row.into_iter().flatten().map(surprising).collect());
         let shares = query.normalise(&rows).unwrap();
         let found = query.select(&shares).unwrap().winner;
-        assert_eq!(found, winner, "begun: {begun}, {own:?}, {continues}");
+        assert_eq!(found, winner, "case {case}: {own:?}, {continues}");
     }
+}
+
+#[test]
+fn a_member_goes_on_only_if_its_first_candidate_does() {
+    // The stronger member drafted two, and finds its own first surprising.
+    let total = |goes_on: [bool; 3]| {
+        let mut query = Query::new(2, calm()).unwrap();
+        query.trust(&[2.0, 1.0], &[true; 2]).unwrap();
+        let texts = ["Leaves.", "It eats", "Fish."];
+        let mut goes_on = goes_on.into_iter();
+        let candidates = texts.map(|text| candidate(text, !goes_on.next().unwrap()));
+        query.drafted(&[0, 0, 1], &candidates).unwrap();
+        let rows = [[3.0, 3.5, 4.0], [2.0, 3.0, 1.5]];
+        let rows = rows.map(|row| row.map(surprising).to_vec());
+        let shares = query.normalise(&rows).unwrap();
+        query.select(&shares).unwrap().totals[0]
+    };
+    let ended = total([false; 3]);
+    assert_eq!(total([false, true, false]), ended);
+    assert_ne!(total([true, false, false]), ended);
 }
 
 #[test]
