@@ -71,7 +71,9 @@ impl Ballot {
         let all = 0..drafted.len();
         let going_on = all.clone().filter(|&j| goes_on(j)).fold(0.0, most);
         let strongest = all.clone().fold(0.0, most);
-        let continued = all.clone().find(|&j| goes_on(j) && drafted[j].0 >= going_on);
+        let continued = all
+            .clone()
+            .find(|&j| goes_on(j) && drafted[j].0 >= going_on);
         ballot.open = going_on > 0.0 && going_on >= ALIKE * strongest;
         if settings.agree {
             ballot.agreement = agreement::agreement(candidates, said.question());

@@ -7,6 +7,7 @@ mod book;
 mod counts;
 mod demo;
 mod dist;
+mod failures;
 mod models;
 mod module;
 mod packing;

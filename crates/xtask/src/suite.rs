@@ -10,6 +10,7 @@ use clap::ValueEnum;
 mod long;
 
 use crate::counts::Counts;
+use crate::failures::reports;
 use crate::setup::{Vulkan, use_driver};
 use crate::table::{Stage, render};
 use crate::test_programs::{self, TestProgram};
@@ -119,6 +120,7 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
         published: None,
         llama: None,
         stages: Vec::new(),
+        reports: String::new(),
     };
     // The other tests need no network.
     if wants(&[Part::Browsers, Part::Real, Part::Remote]) {
@@ -203,6 +205,10 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
             }
         }
     }
+    if !suite.reports.is_empty() {
+        announce("failed tests");
+        print!("{}", suite.reports);
+    }
     print!("\n{}", render(&suite.stages));
     Ok(suite.stages.iter().all(|stage| stage.failure.is_none()))
 }
@@ -245,6 +251,8 @@ struct Suite<'a> {
     /// Python with llama.cpp's server, if a part needs it.
     llama: Option<PathBuf>,
     stages: Vec<Stage>,
+    /// Reports of failed tests.
+    reports: String,
 }
 
 impl Suite<'_> {
@@ -446,6 +454,7 @@ impl Suite<'_> {
             match process::tee(use_driver(&mut command, driver)) {
                 Ok((success, output)) => {
                     counts += Counts::read(&output);
+                    self.reports += &reports(&output);
                     if !success {
                         failure = Some(format!("{} failed", program.file.display()));
                     }
@@ -493,6 +502,7 @@ impl Suite<'_> {
         let start = Instant::now();
         let (counts, failure) = match process::tee(command) {
             Ok((success, output)) => {
+                self.reports += &reports(&output);
                 let failed = format!("`{}` failed", process::describe(command));
                 (Counts::read(&output), (!success).then_some(failed))
             }

@@ -25,6 +25,8 @@ export type Command =
 export interface Line {
   /** `element`: target of the command. Returns the command's value. */
   send(command: Command, parameters?: object, element?: string): Promise<unknown>;
+  /** End of the browser's error output. */
+  log(): string;
   /** Ends the browser. */
   close(): void;
 }

@@ -5,7 +5,7 @@ import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Command, Line } from "./driver.ts";
-import { end, soon, start } from "./programs.ts";
+import { end, log, soon, start } from "./programs.ts";
 
 export type Preferences = Record<string, string | number | boolean>;
 
@@ -43,6 +43,7 @@ export async function launchFirefox(preferences: Preferences = {}): Promise<Line
   await marionette.send("NewSession");
   return {
     send: (command, parameters, element) => marionette.send(command, parameters, element),
+    log: () => log(firefox),
     close: () => (marionette.close(), close()),
   };
 }

@@ -6,6 +6,16 @@ import { createServer, type AddressInfo } from "node:net";
 
 const running = new Set<ChildProcess>();
 
+/** Characters kept of a program's log. */
+const kept = 4000;
+
+const logs = new WeakMap<ChildProcess, string>();
+
+/** End of the program's and its children's error output. */
+export function log(child: ChildProcess): string {
+  return logs.get(child) ?? "";
+}
+
 /** Starts a program in its own process group. `out`: further files, from descriptor 3 on. */
 export function start(
   program: string,
@@ -15,9 +25,10 @@ export function start(
 ): ChildProcess {
   const child = spawn(program, args, {
     detached: true,
-    stdio: ["ignore", "ignore", "ignore", ...out],
+    stdio: ["ignore", "ignore", "pipe", ...out],
     env: { ...process.env, ...environment },
   });
+  child.stderr!.on("data", (data) => logs.set(child, `${log(child)}${data}`.slice(-kept)));
   // Reported when waiting for its answer.
   child.on("error", () => running.delete(child));
   running.add(child);

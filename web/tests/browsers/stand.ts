@@ -38,13 +38,13 @@ export function inEachBrowser(
   options: Options = {},
 ): (title: string, body: Body, only?: string) => void {
   const tabs = new Map<string, { line: Line; tab: Tab }>();
+  const launch = async (name: string): Promise<void> => {
+    const line = await launches[name]!(options);
+    tabs.set(name, { line, tab: await Tab.of(line) });
+  };
   before(async () => {
     readFileSync(`${dist}index.html`); // Fails without a built page.
-    const launched = Object.entries(launches).map(async ([name, launch]) => {
-      const line = await launch(options);
-      tabs.set(name, { line, tab: await Tab.of(line) });
-    });
-    await Promise.all(launched);
+    await Promise.all(Object.keys(launches).map(launch));
   });
   after(() => tabs.forEach(({ line }) => line.close()));
   return (title, body, only) => {
@@ -52,14 +52,18 @@ export function inEachBrowser(
       (name) => only === undefined || name === only,
     )) {
       test(`${name}: ${title}`, { timeout: 180_000 }, async () => {
-        const { tab } = tabs.get(name)!;
+        const { line, tab } = tabs.get(name)!;
         const site = await newSite();
         try {
           await body(new Visit(name, tab, site));
         } catch (error) {
           await tab.picture(`failed ${name} ${title.slice(0, 40)}`).catch(() => undefined);
-          throw error;
+          // The next test does not inherit a browser that may have ended.
+          line.close();
+          await launch(name).catch(() => undefined);
+          throw new Error(`${String(error)}\n${name} wrote:\n${line.log()}`, { cause: error });
         } finally {
+          const { tab } = tabs.get(name)!;
           await tab.frame().catch(() => undefined);
           await tab.open("about:blank").catch(() => undefined);
           site.close();

@@ -1,7 +1,7 @@
 /** WebKitGTK's MiniBrowser on its own display, driven by WebKit's driver over HTTP. */
 import type { Readable } from "node:stream";
 import { elementKey, type Command, type Line } from "./driver.ts";
-import { end, freePort, soon, start } from "./programs.ts";
+import { end, freePort, log, soon, start } from "./programs.ts";
 
 /** Paths of the commands below the session; `@` is the element. */
 const routes: Record<Command, [method: "GET" | "POST", path: string]> = {
@@ -84,6 +84,7 @@ export async function launchWebKit({
         method === "GET" ? undefined : { ...parameters, ...frame },
       );
     },
+    log: () => log(driver),
     close: () => {
       end(driver);
       end(display);
