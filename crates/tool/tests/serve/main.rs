@@ -5,7 +5,7 @@ mod chained;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
-use std::thread::spawn;
+#[cfg(unix)]
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -78,6 +78,7 @@ impl Served {
     }
 
     /// Sends a request, and hangs up once so many bytes of its stream have come.
+    #[cfg(target_os = "linux")]
     fn leave(&self, bytes: usize) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let body = json!({
@@ -95,6 +96,7 @@ impl Served {
     }
 
     /// Waits some seconds until it answers nobody, and nobody waits.
+    #[cfg(target_os = "linux")]
     fn idle(&self) {
         let begun = Instant::now();
         loop {
@@ -115,6 +117,7 @@ impl Served {
     }
 
     /// Waits some seconds for its end; returns its exit code.
+    #[cfg(unix)]
     fn ended(&mut self) -> Option<i32> {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(20) {
@@ -408,6 +411,7 @@ fn bundled(name: &str) -> String {
 fn besieged(seconds: u64) -> (usize, u64, u64) {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread::spawn;
 
     let served = Arc::new(Served::new(&[], &[]));
     let whole: Value = serde_json::from_str(&served.ask(false).1).unwrap();
