@@ -31,6 +31,9 @@ export interface Line {
   close(): void;
 }
 
+/** The browser, or the process of its page, has ended by itself. */
+export class BrowserEnded extends Error {}
+
 /** WebDriver's key for an element in JSON. */
 export const elementKey = "element-6066-11e4-a52e-4f735466cecf";
 
@@ -98,6 +101,7 @@ export class Tab {
         (error: unknown) => ({ value: undefined, error }),
       );
       if (value) return value;
+      if (error instanceof BrowserEnded) throw error;
       if (Date.now() > enough) {
         const shown = await this.evaluate(() => document.body.innerText.slice(0, 600)).catch(
           String,

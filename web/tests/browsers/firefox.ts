@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Command, Line } from "./driver.ts";
+import { BrowserEnded, type Command, type Line } from "./driver.ts";
 import { end, log, soon, start } from "./programs.ts";
 
 export type Preferences = Record<string, string | number | boolean>;
@@ -72,7 +72,7 @@ class Marionette {
     });
     socket.on("error", () => undefined);
     socket.on("close", () => {
-      for (const { reject } of this.#waiting.values()) reject(new Error("Firefox has ended"));
+      for (const { reject } of this.#waiting.values()) reject(new BrowserEnded("Firefox"));
     });
   }
 
@@ -100,6 +100,7 @@ class Marionette {
       { ...(command === "TakeScreenshot" && { full: false }), ...parameters, ...about },
     ]);
     return new Promise((resolve, reject) => {
+      if (this.#socket.destroyed) throw new BrowserEnded("Firefox");
       this.#waiting.set(id, { resolve, reject });
       this.#socket.write(`${Buffer.byteLength(text)}:${text}`);
     });

@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { dist } from "../browser/stage.ts";
 import { Site } from "../browser/site.ts";
-import { Tab, type Line } from "./driver.ts";
+import { BrowserEnded, Tab, type Line } from "./driver.ts";
 import { launchFirefox } from "./firefox.ts";
 import { Visit } from "./visit.ts";
 import { launchWebKit, type WebKitOptions } from "./webkit.ts";
@@ -31,6 +31,18 @@ export async function newSite(): Promise<Site> {
   return site;
 }
 
+/** Whether the browser no longer answers. Commands in which it ends fail with other errors. */
+async function hasEnded(tab: Tab): Promise<boolean> {
+  for (let tries = 0; tries < 3; tries++) {
+    const error = await tab.open("about:blank").then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+    if (error === undefined || error instanceof BrowserEnded) return error !== undefined;
+  }
+  return true;
+}
+
 export type Body = (visit: Visit) => Promise<void>;
 
 /** Launches a file's browsers; returns a function that runs a test in each. */
@@ -47,26 +59,37 @@ export function inEachBrowser(
     await Promise.all(Object.keys(launches).map(launch));
   });
   after(() => tabs.forEach(({ line }) => line.close()));
+  const visited = async (name: string, title: string, body: Body): Promise<void> => {
+    const { line, tab } = tabs.get(name)!;
+    const site = await newSite();
+    try {
+      await body(new Visit(name, tab, site));
+      await tab.frame().catch(() => undefined);
+      await tab.open("about:blank").catch(() => undefined);
+    } catch (error) {
+      await tab.picture(`failed ${name} ${title.slice(0, 40)}`).catch(() => undefined);
+      const ended = await hasEnded(tab);
+      // The next test does not inherit a browser that may have ended.
+      line.close();
+      await launch(name);
+      const Kind = ended ? BrowserEnded : Error;
+      throw new Kind(`${String(error)}\n${name} wrote:\n${line.log()}`, { cause: error });
+    } finally {
+      site.close();
+    }
+  };
   return (title, body, only) => {
     for (const name of Object.keys(launches).filter(
       (name) => only === undefined || name === only,
     )) {
-      test(`${name}: ${title}`, { timeout: 180_000 }, async () => {
-        const { line, tab } = tabs.get(name)!;
-        const site = await newSite();
+      test(`${name}: ${title}`, { timeout: 180_000 }, async (context) => {
         try {
-          await body(new Visit(name, tab, site));
+          await visited(name, title, body);
         } catch (error) {
-          await tab.picture(`failed ${name} ${title.slice(0, 40)}`).catch(() => undefined);
-          // The next test does not inherit a browser that may have ended.
-          line.close();
-          await launch(name).catch(() => undefined);
-          throw new Error(`${String(error)}\n${name} wrote:\n${line.log()}`, { cause: error });
-        } finally {
-          const { tab } = tabs.get(name)!;
-          await tab.frame().catch(() => undefined);
-          await tab.open("about:blank").catch(() => undefined);
-          site.close();
+          if (!(error instanceof BrowserEnded)) throw error;
+          // The process of a page in WebKitGTK crashes, rarely, in code of its own.
+          context.diagnostic(`${error.message}. The test is run again.`);
+          await visited(name, title, body);
         }
       });
     }

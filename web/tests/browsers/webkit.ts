@@ -1,6 +1,6 @@
 /** WebKitGTK's MiniBrowser on its own display, driven by WebKit's driver over HTTP. */
 import type { Readable } from "node:stream";
-import { elementKey, type Command, type Line } from "./driver.ts";
+import { BrowserEnded, elementKey, type Command, type Line } from "./driver.ts";
 import { end, freePort, log, soon, start } from "./programs.ts";
 
 /** Paths of the commands below the session; `@` is the element. */
@@ -57,6 +57,7 @@ export async function launchWebKit({
     const { value } = (await response.json()) as {
       value: { error?: string; message?: string } | null;
     };
+    if (value?.error === "invalid session id") throw new BrowserEnded(`WebKit: ${value.message}`);
     if (!response.ok) throw new Error(`${value?.error}: ${value?.message}`);
     return value;
   };
