@@ -220,7 +220,7 @@ pub struct Serve {
     /// users of this machine can't see.
     #[arg(long)]
     pub key: Option<String>,
-    /// Allow requests from pages of this origin (https://example.org); repeatable. `*` is any text
+    /// Allow requests from pages of this origin (`https://example.org`); repeatable. `*` is any text
     /// without a `/` (`http://localhost:*`, `vscode-webview://*`), `null` a page without an origin.
     /// Otherwise no page may send any.
     #[arg(long = "origin", value_name = "ORIGIN")]
