@@ -87,7 +87,8 @@ impl Ending {
     /// Adds an accepted segment. Returns the text that is now final, and [`Stop::Text`] or
     /// [`Stop::Tokens`] if the segment ends the answer.
     pub fn take(&mut self, segment: &str, tokens: usize) -> (String, Option<Stop>) {
-        self.tokens += tokens;
+        // A drawn segment may be divided otherwise, and into more tokens, where it is read.
+        self.tokens += self.most(tokens);
         let mut text = std::mem::take(&mut self.withheld);
         text.push_str(segment);
         let stops = || self.limits.stop.iter().filter(|stop| !stop.is_empty());
@@ -163,8 +164,8 @@ mod tests {
         assert_eq!(ending.most(10), 10);
         assert_eq!(ending.take("ten tokens", 10), ("ten tokens".into(), None));
         assert_eq!(ending.most(10), 2);
-        assert_eq!(ending.take("!!", 2), ("!!".into(), Some(Stop::Tokens)));
-        assert_eq!(ending.most(10), 0);
+        assert_eq!(ending.take("!!", 3), ("!!".into(), Some(Stop::Tokens)));
+        assert_eq!((ending.most(10), ending.tokens), (0, 12));
         assert_eq!(Ending::new(Limits::default()).most(10), 10);
     }
 }

@@ -27,7 +27,12 @@ pub(crate) struct Origin(String);
 impl Origin {
     /// Parses scheme, host and optional port; `None` if no browser would send such an origin.
     pub fn new(text: &str) -> Option<Self> {
+        // People copy addresses.
         let text = text.to_ascii_lowercase();
+        let text = match text.strip_suffix('/') {
+            Some(text) if !text.ends_with('/') => text.to_owned(),
+            _ => text,
+        };
         let fits = || {
             let (scheme, host) = text.split_once("://")?;
             let letter = |letter: char| letter.is_ascii_alphanumeric() || "+-.".contains(letter);
@@ -159,7 +164,8 @@ mod tests {
         for wrong in [
             "example.org",
             "https://",
-            "https://example.org/",
+            "https://example.org/a",
+            "https://example.org//",
             "https://a b",
             "https://a@b",
             "*.org",
@@ -184,7 +190,7 @@ mod tests {
             ("http://*:*", "http://localhost:5173"),
             ("http://*:8080", "http://a.b:8080"),
             ("http://[::1]:*", "http://[::1]:80"),
-            ("HTTPS://Example.org", "https://example.org"),
+            ("HTTPS://Example.org/", "https://example.org"),
             ("null", "null"),
             ("*", "null"),
             ("*", "https://example.org"),

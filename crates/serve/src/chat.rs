@@ -10,7 +10,7 @@ use crate::work::{Chat, Task};
 
 /// Message fields that change its meaning and that members cannot read. All other fields describe
 /// an earlier answer or belong to the client, and are ignored.
-const UNREADABLE: [&str; 5] = ["attachments", "audio", "files", "function_call", "images"];
+const UNREADABLE: [&str; 4] = ["attachments", "audio", "files", "images"];
 
 /// Options of other endpoints, with their names here.
 const MISNAMED: [(&str, &str); 3] = [
@@ -193,6 +193,8 @@ pub(crate) fn message(place: &str, message: Value) -> Result<Message, ApiError> 
     let role = match role.as_str() {
         // Newer name of the system role.
         "developer" => "system",
+        // Its older name, of the time of `function_call`.
+        "function" => "tool",
         "system" | "user" | "assistant" | "tool" => &role,
         other => {
             return Err(wrong(format!(
@@ -220,7 +222,19 @@ pub(crate) fn message(place: &str, message: Value) -> Result<Message, ApiError> 
             "The members can't honour `{place}.{name}`. Leave it out."
         )));
     }
-    let calls = tools::earlier_calls(place, fields.remove("tool_calls"))?;
+    let mut calls = tools::earlier_calls(place, fields.remove("tool_calls"))?;
+    // The older field of one call.
+    let call = fields
+        .remove("function_call")
+        .filter(|call| !is_empty(call));
+    if let Some(call) = call.filter(|_| role == "assistant") {
+        let call = tools::earlier_call(None, call).ok_or_else(|| {
+            wrong(format!(
+                "`{place}.function_call` has to have a `name` and `arguments`, a text or an object."
+            ))
+        })?;
+        calls.push(call);
+    }
     let mut word = |field: &str| match fields.remove(field) {
         Some(Value::String(text)) if !text.is_empty() => Some(text),
         _ => None,
@@ -237,6 +251,8 @@ pub(crate) fn message(place: &str, message: Value) -> Result<Message, ApiError> 
 pub(crate) fn text(place: &str, content: Option<Value>) -> Result<String, ApiError> {
     match content {
         Some(Value::String(text)) => Ok(text),
+        Some(Value::Null) => Ok(String::new()),
+        Some(one @ Value::Object(_)) => part(place, one),
         Some(Value::Array(parts)) => {
             let parts = parts.into_iter().enumerate();
             let parts = parts.map(|(at, one)| part(&format!("{place}[{at}]"), one));
@@ -286,6 +302,7 @@ fn part(place: &str, part: Value) -> Result<String, ApiError> {
     };
     match fields.remove(field) {
         Some(Value::String(text)) => Ok(text),
+        Some(Value::Null) => Ok(String::new()),
         _ => Err(ApiError::at(
             place,
             format!("`{place}` has no text as its `{field}`."),
@@ -369,7 +386,7 @@ mod tests {
             (json!("Well?"), "list"),
             (json!(["Well?"]), "object"),
             (json!([{ "content": "Well?" }]), "role"),
-            (json!([{ "role": "function", "content": "4" }]), "function"),
+            (json!([{ "role": "critic", "content": "4" }]), "critic"),
             (json!([{ "role": "user" }]), "content"),
             (
                 json!([{ "role": "user", "content": [{ "type": "image_url", "image_url": {} }] }]),
@@ -429,6 +446,42 @@ mod tests {
             ("tool", "rain")
         );
         assert_eq!(result.tool_call_id.as_deref(), Some("call_1"));
+    }
+
+    #[test]
+    fn an_older_call_and_its_result_are_read() {
+        let messages = read_all(json!([
+            { "role": "user", "content": { "type": "text", "text": "Oslo?" } },
+            { "role": "assistant", "content": null,
+              "function_call": { "name": "weather", "arguments": "{\"city\": \"Oslo\"}" } },
+            { "role": "function", "name": "weather", "content": "rain" },
+            { "role": "user", "content": null },
+            { "role": "user", "content": [{ "type": "text", "text": null }] },
+        ]))
+        .unwrap();
+        let said: Vec<_> = messages
+            .iter()
+            .map(|one| (one.role.as_str(), one.content.as_str()))
+            .collect();
+        let wanted = [
+            ("user", "Oslo?"),
+            ("assistant", ""),
+            ("tool", "rain"),
+            ("user", ""),
+            ("user", ""),
+        ];
+        assert_eq!(said, wanted);
+        assert_eq!(
+            messages[1].tool_calls[0].arguments,
+            json!({ "city": "Oslo" })
+        );
+        let wrong = json!([{ "role": "assistant", "function_call": { "name": 5 } }]);
+        let error = read_all(wrong).unwrap_err();
+        assert!(
+            error.message.contains("messages[0].function_call"),
+            "{}",
+            error.message
+        );
     }
 
     #[test]

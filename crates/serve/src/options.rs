@@ -200,6 +200,8 @@ impl Options {
         let top_p = self.number("top_p", 0.0, 1.0)?;
         let top_k = self.whole("top_k", -1, i128::MAX)?;
         let seed = self.whole("seed", i64::MIN.into(), u64::MAX.into())?;
+        // llama.cpp's number for any seed.
+        let seed = seed.filter(|&seed| seed != -1);
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -272,7 +274,7 @@ impl Options {
     /// # Errors
     /// 404 for an unknown model.
     pub fn model(&mut self, models: &[String]) -> Result<(String, Option<usize>), ApiError> {
-        let Some(name) = self.text("model")? else {
+        let Some(name) = self.text("model")?.filter(|name| !name.is_empty()) else {
             return Ok((models.first().cloned().unwrap_or_default(), None));
         };
         match models.iter().position(|each| *each == name) {
@@ -425,6 +427,7 @@ mod tests {
         for body in [
             json!({}),
             json!({ "temperature": null, "seed": null, "stop": null, "n": 1 }),
+            json!({ "seed": -1, "model": "" }),
         ] {
             let common = common(body).unwrap();
             assert_eq!(common.sampling, sampling);
@@ -437,7 +440,7 @@ mod tests {
     #[test]
     fn what_is_asked_for_is_taken() {
         let common = common(json!({
-            "model": "Ada", "temperature": 0, "top_p": 0.5, "seed": -1, "stop": ["a", "b"],
+            "model": "Ada", "temperature": 0, "top_p": 0.5, "seed": -2, "stop": ["a", "b"],
             "stream": true, "stream_options": { "include_usage": true }, "user": "me",
             "n": 3,
         }))
@@ -446,7 +449,7 @@ mod tests {
         let sampling = common.sampling;
         assert_eq!(
             (sampling.temperature, sampling.top_p, sampling.seed),
-            (0.0, 0.5, u64::MAX)
+            (0.0, 0.5, u64::MAX - 1)
         );
         assert_eq!(common.stop, ["a", "b"]);
         assert!(common.stream && common.include_usage);

@@ -201,6 +201,10 @@ fn text_format(options: &mut Options) -> Result<Option<Value>, ApiError> {
     })
 }
 
+fn user(text: String) -> Message {
+    Message::new("user", text)
+}
+
 /// Reads the items of a conversation, which go on after `messages`.
 fn read_items(
     items: Vec<Value>,
@@ -222,6 +226,9 @@ fn read_items(
         }
         let kind = item.get("type").and_then(Value::as_str);
         match kind.unwrap_or("message") {
+            // A text or a part of one by itself is the user's.
+            _ if item.is_string() => messages.push(user(chat::text(place, Some(item))?)),
+            "input_text" => messages.push(user(chat::text(place, Some(item))?)),
             "message" => messages.push(chat::message(place, item)?),
             // Earlier reasoning is not part of a prompt.
             "reasoning" => {}
@@ -322,6 +329,13 @@ mod tests {
         assert_eq!(chat.messages[3].tool_call_id.as_deref(), Some("call_1"));
         let text = read_all(&json!({ "input": "Well?" })).unwrap();
         assert_eq!(text.messages, [Message::new("user", "Well?")]);
+        for bare in [
+            json!("Well?"),
+            json!({ "type": "input_text", "text": "Well?" }),
+        ] {
+            let text = read_all(&json!({ "input": [bare] })).unwrap();
+            assert_eq!(text.messages, [Message::new("user", "Well?")]);
+        }
         let schema = json!({
             "type": "json_schema", "name": "b", "strict": true, "schema": { "type": "boolean" },
         });

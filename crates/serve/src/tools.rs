@@ -125,8 +125,14 @@ fn name_of(choice: &Map<String, Value>) -> Option<String> {
 }
 
 fn choice(asked: Option<Value>) -> Result<Choice, ApiError> {
-    let of_object = |asked: &Map<String, Value>| match asked.get("type")?.as_str()? {
-        "function" => Some(Choice::Among(vec![name_of(asked)?], true)),
+    let of_object = |asked: &Map<String, Value>| match asked
+        .get("type")
+        .map_or(Some("function"), Value::as_str)?
+    {
+        "none" => Some(Choice::None),
+        "auto" => Some(Choice::Auto),
+        "required" | "any" => Some(Choice::Required),
+        "function" | "tool" => Some(Choice::Among(vec![name_of(asked)?], true)),
         "allowed_tools" => {
             let inside = asked.get("allowed_tools").and_then(Value::as_object);
             let inside = inside.unwrap_or(asked);
@@ -164,7 +170,8 @@ fn tool(at: usize, tool: Value) -> Result<Tool, ApiError> {
         return wrong(format!("`tools[{at}]` has to be an object."));
     };
     match fields.get("type").map(Value::as_str) {
-        Some(Some("function")) => {}
+        // Some clients leave it out.
+        Some(Some("function")) | None => {}
         kind => {
             let kind = kind.flatten().unwrap_or_default();
             return Err(error(format!(
@@ -190,7 +197,11 @@ fn tool(at: usize, tool: Value) -> Result<Tool, ApiError> {
         Some(Value::String(text)) => text,
         _ => String::new(),
     };
-    let parameters = match fields.remove("parameters") {
+    // Anthropic's name of the parameters.
+    let parameters = fields
+        .remove("parameters")
+        .or_else(|| fields.remove("input_schema"));
+    let parameters = match parameters {
         Some(Value::Object(schema)) if !schema.is_empty() => {
             if !may_be_an_object(&schema) {
                 let message = format!(
@@ -345,6 +356,18 @@ mod tests {
                 json!({ "type": "function", "name": "now" }),
                 said("now", true, false),
             ),
+            // As other servers take it.
+            (
+                json!({ "function": { "name": "now" } }),
+                said("now", true, false),
+            ),
+            (
+                json!({ "type": "tool", "name": "now" }),
+                said("now", true, false),
+            ),
+            (json!({ "type": "any" }), said("add now", true, true)),
+            (json!({ "type": "auto" }), said("add now", false, true)),
+            (json!({ "type": "none" }), None),
             (
                 json!({ "type": "allowed_tools", "allowed_tools": { "mode": "auto",
                     "tools": [{ "type": "function", "function": { "name": "add" } }] } }),
@@ -366,6 +389,18 @@ mod tests {
             read_all(json!({ "tools": [], "tool_choice": "auto" })),
             Ok(None)
         );
+    }
+
+    #[test]
+    fn a_tool_is_read_without_its_type_and_by_another_name_of_its_parameters() {
+        let schema = json!({ "type": "object", "properties": { "a": { "type": "integer" } } });
+        for tool in [
+            json!({ "function": { "name": "add", "parameters": schema } }),
+            json!({ "name": "add", "input_schema": schema }),
+        ] {
+            let read = read_all(json!({ "tools": [tool] })).unwrap().unwrap();
+            assert_eq!(read.tools[0].parameters, schema, "{tool}");
+        }
     }
 
     #[test]

@@ -51,7 +51,7 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
         }
         Command::Serve(args) => {
             let device = Device::open(&cli.device, threads).await?;
-            return serve::run(args, &device);
+            return serve::run(args, &device, cli.json);
         }
         Command::Eval(args) => {
             let evaluated = if args.report.is_empty() {

@@ -3,6 +3,7 @@
 use conclave_ensemble::Settings;
 use conclave_rounds::TakePart;
 use conclave_serve::{Config, Ensemble, Server};
+use serde_json::json;
 use tracing::Level;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
@@ -19,8 +20,8 @@ use crate::progress::{say, tell_remote};
 /// Environment variable of the key, if the command line has none.
 const KEY: &str = "CONCLAVE_KEY";
 
-/// Runs the command on `device` until a signal ends it.
-pub fn run(serve: &args::Serve, device: &Device) -> Result<(), Failure> {
+/// Runs the command on `device` until a signal ends it. `json`: its address is printed as JSON.
+pub fn run(serve: &args::Serve, device: &Device, json: bool) -> Result<(), Failure> {
     let settings = serve.method.settings(Settings::default());
     let ensemble = Ensemble {
         settings: serve.method.limited(Ensemble::without_limits(settings)),
@@ -44,8 +45,13 @@ pub fn run(serve: &args::Serve, device: &Device) -> Result<(), Failure> {
         names.join(", "),
         device.name
     ));
+    let address = format!("http://{}/v1", server.address());
+    let line = match json {
+        true => json!({ "address": address, "members": names }).to_string(),
+        false => address,
+    };
     // Whoever started it may not listen.
-    let _ = print(&format!("http://{}/v1\n", server.address()));
+    let _ = print(&format!("{line}\n"));
     Ok(server.run(&mut members, &ensemble, shutdown_signal())?)
 }
 

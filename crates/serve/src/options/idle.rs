@@ -4,26 +4,28 @@ use serde_json::{Map, Value, json};
 
 /// Options without effect on an answer: billing, caching, priority, extra output, and parameters of
 /// disabled samplers.
-const HINTS: &str = "cache_prompt cache_salt dry_allowed_length dry_base \
+const HINTS: &str = "cache_prompt cache_salt client_metadata dry_allowed_length dry_base \
     dry_penalty_last_n dry_sequence_breakers dynatemp_exponent id_slot include_reasoning \
     keep_alive metadata mirostat_eta mirostat_tau n_keep num_ctx parallel_tool_calls prediction \
-    priority prompt_cache_key prompt_cache_retention provider reasoning reasoning_effort \
-    reasoning_format repeat_last_n repetition_penalty_range request_id \
+    priority prompt_cache_key prompt_cache_retention provider reasoning reasoning_control \
+    reasoning_effort reasoning_format repeat_last_n repetition_penalty_range request_id \
     safety_identifier separate_reasoning service_tier slot_id store stream_reasoning \
     timings_per_token ttl usage verbosity xtc_threshold";
 
 /// Unsupported options by the number that disables them; `false`, `null` and empty values do so as
 /// well.
-const OFF_AT_0: &str = "audio continuous_usage_stats documents dry_multiplier \
+const OFF_AT_0: &str = "audio backend_sampling continuous_usage_stats documents dry_multiplier \
     dynatemp_range early_stopping echo epsilon_cutoff eta_cutoff \
     frequency_penalty grammar guided_choice guided_grammar guided_json guided_regex ignore_eos \
     include_stop_str_in_output json_schema logit_bias logprobs min_p min_tokens mirostat \
     mirostat_mode n_probs negative_prompt no_repeat_ngram_size penalty_alpha plugins \
-    post_sampling_probs presence_penalty return_tokens \
-    return_tokens_as_token_ids samplers smoothing_factor structured_outputs suffix \
-    t_max_predict_ms top_a top_logprobs use_beam_search web_search_options xtc_probability";
+    post_sampling_probs presence_penalty prompt_logprobs raw return_tokens \
+    return_tokens_as_token_ids safe_prompt samplers smoothing_factor structured_outputs suffix \
+    t_max_predict_ms thinking_budget thinking_budget_tokens top_a top_logprobs use_beam_search web_search_options xtc_probability";
 const OFF_AT_1: &str = "best_of encoder_repetition_penalty guidance_scale length_penalty \
-    repeat_penalty repetition_penalty tfs tfs_z typical typical_p";
+    repeat_penalty repetition_penalty tfs tfs_z typ_p typical typical_p";
+/// Options that -1 leaves unlimited.
+const OFF_AT_MINUS_1: &str = "t_max_predict_ms thinking_budget thinking_budget_tokens";
 
 /// Options that are always true.
 const ON: &str = "add_generation_prompt add_special_tokens do_sample skip_special_tokens \
@@ -67,12 +69,21 @@ fn asks_for_nothing(name: &str, value: &Value) -> bool {
         || *value == true && among(ON)
         || (*value == false || number == Some(0.0)) && among(OFF_AT_0)
         || (*value == false || number == Some(1.0)) && among(OFF_AT_1)
-        || name == "t_max_predict_ms" && number == Some(-1.0)
+        || number == Some(-1.0) && among(OFF_AT_MINUS_1)
+        || name == "samplers" && has_all_samplers(value)
         // All biases are zero.
         || name == "logit_bias"
             && value
                 .as_object()
                 .is_some_and(|biases| biases.values().all(|bias| bias.as_f64() == Some(0.0)))
+}
+
+/// Whether `samplers` lists those of a member, in its order. The others are off unless an option of
+/// their own, refused by its name, turns them on.
+fn has_all_samplers(value: &Value) -> bool {
+    let mut listed = value.as_array().into_iter().flatten();
+    let ours = ["top_k", "top_p", "temperature"];
+    ours.into_iter().all(|ours| listed.any(|one| one == ours))
 }
 
 #[cfg(test)]
@@ -107,6 +118,10 @@ mod tests {
                 "best_of": 1, "top_logprobs": 0, "skip_special_tokens": true, "ignore_eos": false,
             }),
             json!({ "made_up": "", "more": null, "others": [] }),
+            json!({ "client_metadata": { "a": "b" }, "typ_p": 1, "backend_sampling": false }),
+            json!({ "thinking_budget": 0, "thinking_budget_tokens": -1, "safe_prompt": false }),
+            json!({ "samplers": ["penalties", "dry", "top_k", "typ_p", "top_p", "min_p", "xtc",
+                "temperature"] }),
         ] {
             assert_eq!(first_not_idle(&body), None, "{body}");
         }
@@ -135,6 +150,13 @@ mod tests {
             (json!({ "logit_bias": { "5": 1 } }), "logit_bias"),
             (json!({ "json_schema": {} }), "json_schema"),
             (json!({ "best_of": 0 }), "best_of"),
+            (
+                json!({ "samplers": ["temperature", "top_p", "top_k"] }),
+                "samplers",
+            ),
+            (json!({ "samplers": ["top_k", "temperature"] }), "samplers"),
+            (json!({ "thinking_budget": 64 }), "thinking_budget"),
+            (json!({ "prompt_logprobs": 1 }), "prompt_logprobs"),
             (json!({ "best_of": 3 }), "best_of"),
             (json!({ "made_up": false }), "made_up"),
         ] {

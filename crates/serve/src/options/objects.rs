@@ -1,6 +1,6 @@
 //! Options that are objects: errors name their fields in full.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Options;
 use crate::error::ApiError;
@@ -48,10 +48,21 @@ impl Options {
             None
         }) {
             Some("text") => None,
-            Some("json_object") => Some(ANY.to_owned()),
+            // Some clients write the schema here, as llama.cpp's server takes it.
+            Some("json_object") => match format.take("schema") {
+                None => Some(ANY.to_owned()),
+                Some(schema @ Value::Object(_)) => Some(schema.to_string()),
+                Some(_) => return wrong("The schema of `response_format` has to be an object."),
+            },
             Some("json_schema") => {
-                let Some(Value::Object(described)) = format.take("json_schema") else {
-                    return wrong("`response_format` of this type has to have a `json_schema`.");
+                let described = match (format.take("json_schema"), format.take("schema")) {
+                    (Some(Value::Object(described)), None) => described,
+                    (None, Some(schema)) => Map::from_iter([("schema".to_owned(), schema)]),
+                    _ => {
+                        return wrong(
+                            "`response_format` of this type has to have a `json_schema`.",
+                        );
+                    }
                 };
                 let mut described = Self::inside("response_format.json_schema", described);
                 let schema = described.take("schema");
@@ -99,6 +110,11 @@ mod tests {
         assert_eq!(format(json!({ "type": "json_object" })).unwrap(), any);
         let of = |described| json!({ "type": "json_schema", "json_schema": described });
         assert_eq!(format(of(json!({ "name": "any" }))).unwrap(), any);
+        let inline = json!({ "required": ["a"] });
+        for kind in ["json_object", "json_schema"] {
+            let found = format(json!({ "type": kind, "schema": inline })).unwrap();
+            assert_eq!(found, Some(inline.to_string()), "{kind}");
+        }
         // In the order in which its fields are written.
         let body = r#"{"response_format":{"type":"json_schema","json_schema":{
             "name":"sum","strict":true,"description":"a sum",
@@ -113,6 +129,10 @@ mod tests {
             (json!({ "type": "yaml" }), "response_format"),
             (json!({ "type": "json_schema" }), "response_format"),
             (of(json!({ "schema": "x" })), "response_format"),
+            (
+                json!({ "type": "json_object", "schema": 5 }),
+                "response_format",
+            ),
             (
                 of(json!({ "schema": {}, "grammar": "x" })),
                 "response_format.json_schema.grammar",

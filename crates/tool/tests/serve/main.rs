@@ -158,6 +158,24 @@ fn refused(arguments: &[&str]) -> String {
 }
 
 #[test]
+fn its_address_is_one_json_object_where_asked() {
+    let mut command = command(&["--port", "0", "--json"]);
+    let mut program = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let output = program.stdout.take().expect("it is piped");
+    BufReader::new(output).read_line(&mut line).unwrap();
+    program.kill().unwrap();
+    program.wait().unwrap();
+    let told: Value = serde_json::from_str(&line).expect("it is JSON");
+    assert!(told["address"].as_str().unwrap().ends_with("/v1"), "{told}");
+    assert_eq!(told["members"], json!(["Ada", "Quill", "Juno"]));
+}
+
+#[test]
 fn a_setting_that_no_request_could_have_is_refused_at_the_start() {
     let told = refused(&["--max-rounds", "0", "--port", "0"]);
     assert!(told.contains("maxRounds is 0"), "{told}");
