@@ -4,9 +4,9 @@
 use std::fmt::Write;
 
 use llguidance::api::TopLevelGrammar;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use crate::schema::checked;
+use crate::schema::{check_begins, checked};
 use crate::{GrammarError, Vocabulary};
 
 /// Marks before and after a call.
@@ -18,13 +18,14 @@ pub const CLOSE: &str = "</tool_call>";
 const MOST: usize = 16;
 
 /// Keywords that say more of an object's fields than `properties`.
-const OTHER_FIELDS: [&str; 7] = [
+const OTHER_FIELDS: [&str; 8] = [
     "$ref",
     "additionalProperties",
     "allOf",
     "anyOf",
     "oneOf",
     "patternProperties",
+    "propertyNames",
     "unevaluatedProperties",
 ];
 
@@ -35,6 +36,9 @@ pub struct Function {
     pub name: String,
     /// JSON schema of its arguments, an object.
     pub parameters: Value,
+    /// Whether keywords of the schema that are not supported are refused. Otherwise they are
+    /// ignored, and arguments hold to the rest.
+    pub strict: bool,
 }
 
 /// Form of an answer that may call functions.
@@ -58,7 +62,9 @@ impl Calls {
     /// [`document`](Self::document) or the whole.
     pub fn check(&self) -> Result<(), (Option<usize>, GrammarError)> {
         for (index, function) in self.functions.iter().enumerate() {
-            crate::check(&function.arguments()).map_err(|error| (Some(index), error))?;
+            let arguments = function.arguments().map(TopLevelGrammar::from_json_schema);
+            let checked = arguments.and_then(check_begins);
+            checked.map_err(|error| (Some(index), error))?;
         }
         if let Some(schema) = &self.document {
             crate::check(schema).map_err(|error| (None, error))?;
@@ -88,7 +94,7 @@ impl Calls {
         let written = match (&self.document, self.required) {
             (_, true) => writeln!(lark, "start: call{more}"),
             (Some(schema), false) => {
-                let schema = checked(schema)?;
+                let schema = checked(schema, true)?;
                 write!(
                     lark,
                     "start: document | call{more}\ndocument: %json {schema}\n"
@@ -113,7 +119,7 @@ impl Calls {
         });
         let mut written = written.is_ok();
         for (index, function) in self.functions.iter().enumerate() {
-            let schema = checked(&function.arguments())?;
+            let schema = function.arguments()?;
             let head = json!(format!(
                 "{{\"name\": \"{}\", \"arguments\": ",
                 function.name
@@ -131,15 +137,15 @@ impl Calls {
 }
 
 impl Function {
-    /// JSON schema of its arguments, an object without fields that the schema does not name, unless
-    /// it allows these explicitly: small models would invent them without an end.
-    fn arguments(&self) -> String {
+    /// JSON schema of its arguments that compiles: an object without fields that the schema does
+    /// not name, unless it allows these explicitly: small models would invent them without an end.
+    fn arguments(&self) -> Result<Value, GrammarError> {
         let mut schema = self.parameters.clone();
         close(&mut schema);
         if let Some(fields) = schema.as_object_mut() {
             fields.insert("type".to_owned(), json!("object"));
         }
-        schema.to_string()
+        checked(&schema.to_string(), self.strict)
     }
 }
 
@@ -148,16 +154,33 @@ fn close(schema: &mut Value) {
     let Some(fields) = schema.as_object_mut() else {
         return;
     };
-    let has = |name: &str| fields.contains_key(name);
-    if !OTHER_FIELDS.iter().any(|name| has(name)) {
+    let has = |name: &str| fields.get(name).is_some_and(|value| !value.is_null());
+    // Forbids fields as this does.
+    let closed = fields.get("unevaluatedProperties") == Some(&json!(false));
+    let more = |name: &str| has(name) && !(closed && name == "unevaluatedProperties");
+    if !OTHER_FIELDS.iter().any(|name| more(name)) && !has_further_names(fields) {
         // Values that it lists, or requires without a name, have fields of their own.
         if has("properties") || !["const", "enum", "required"].iter().any(|name| has(name)) {
             fields.insert("additionalProperties".to_owned(), json!(false));
         }
-    } else if !fields.contains_key("properties") {
+    } else if !has("properties") {
         for name in ["anyOf", "oneOf"] {
             let alternatives = fields.get_mut(name).and_then(Value::as_array_mut);
             alternatives.into_iter().flatten().for_each(close);
         }
     }
+}
+
+/// Whether conditions, which are ignored, name fields that `properties` does not.
+fn has_further_names(schema: &Map<String, Value>) -> bool {
+    let own = schema.get("properties");
+    let branches = ["then", "else"].map(|name| schema.get(name));
+    let groups = ["dependencies", "dependentSchemas"].map(|name| schema.get(name)?.as_object());
+    let groups = groups.into_iter().flatten().flat_map(Map::values);
+    let mut parts = branches.into_iter().flatten().chain(groups);
+    parts.any(|part| {
+        let names = part.get("properties").and_then(Value::as_object);
+        let mut names = names.into_iter().flat_map(Map::keys);
+        names.any(|name| own.and_then(|own| own.get(name)).is_none())
+    })
 }

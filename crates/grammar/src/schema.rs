@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use llguidance::api::{ParserLimits, TopLevelGrammar};
-use llguidance::{GrammarBuilder, JsonCompileOptions};
+use llguidance::derivre::RegexBuilder;
+use llguidance::{GrammarBuilder, JsonCompileOptions, regex_to_lark};
 use serde_json::{Map, Value, json};
 
 use crate::{GrammarError, Vocabulary};
@@ -27,6 +28,34 @@ const MAX_TRIED: usize = 50;
 /// The compiler's error for a schema that is too large with its references.
 const TOO_LARGE: &str = "schema too large";
 
+/// Formats that the compiler enforces. By JSON Schema any other is an annotation.
+const FORMATS: [&str; 10] = [
+    "date",
+    "date-time",
+    "duration",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "time",
+    "uri",
+    "uuid",
+];
+
+/// Keywords that restrict nothing.
+const ANNOTATIONS: [&str; 10] = [
+    "$comment",
+    "$id",
+    "$schema",
+    "default",
+    "deprecated",
+    "description",
+    "examples",
+    "readOnly",
+    "title",
+    "writeOnly",
+];
+
 /// Limits of the parser: some tenths of a second to compile and milliseconds per mask; a lexer
 /// state takes 1 to 2 kB.
 pub(crate) const LIMITS: ParserLimits = ParserLimits {
@@ -47,8 +76,13 @@ pub(crate) const LIMITS: ParserLimits = ParserLimits {
 /// [`GrammarError::Json`], [`GrammarError::Size`], [`GrammarError::Schema`] and
 /// [`GrammarError::Involved`].
 pub fn check(schema: &str) -> Result<(), GrammarError> {
+    check_begins(grammar(schema)?)
+}
+
+/// Rejects a grammar that allows no document.
+pub(crate) fn check_begins(grammar: TopLevelGrammar) -> Result<(), GrammarError> {
     // A document that can't begin byte by byte can't begin in any tokens.
-    let mut document = Vocabulary::of_single_bytes()?.document(schema)?;
+    let mut document = Vocabulary::of_single_bytes()?.parse(grammar)?;
     match document.mask(&[]) {
         Ok(_) => Ok(()),
         Err(GrammarError::NoToken) => Err(GrammarError::Schema {
@@ -61,11 +95,12 @@ pub fn check(schema: &str) -> Result<(), GrammarError> {
 
 /// Compiles a schema (JSON text).
 pub(crate) fn grammar(schema: &str) -> Result<TopLevelGrammar, GrammarError> {
-    Ok(TopLevelGrammar::from_json_schema(checked(schema)?))
+    Ok(TopLevelGrammar::from_json_schema(checked(schema, true)?))
 }
 
-/// Returns a schema (JSON text) that compiles, with the compiler's options in it.
-pub(crate) fn checked(schema: &str) -> Result<Value, GrammarError> {
+/// Returns a schema (JSON text) that compiles, with the compiler's options in it. Unless `strict`,
+/// keywords that are not supported are ignored, so that it allows more.
+pub(crate) fn checked(schema: &str, strict: bool) -> Result<Value, GrammarError> {
     if schema.len() > MAX_BYTES {
         let size = format!("has {} bytes, and {MAX_BYTES} are read", schema.len());
         return Err(GrammarError::Size(size));
@@ -98,8 +133,16 @@ pub(crate) fn checked(schema: &str) -> Result<Value, GrammarError> {
     if let Some(fields) = schema.as_object_mut() {
         fields.remove("x-guidance");
     }
-    let options = options();
-    if let Err(reason) = compiled(&options, schema.clone()) {
+    drop_harmless(&mut schema);
+    let mut options = compile_options(false);
+    let mut result = compiled(&options, schema.clone());
+    if !strict && result.as_ref().is_err_and(|reason| reason != TOO_LARGE) {
+        options = compile_options(true);
+        let whole = schema.clone();
+        loosen(&mut schema, &whole);
+        result = compiled(&options, schema.clone());
+    }
+    if let Err(reason) = result {
         if reason == TOO_LARGE {
             // Many parts would fail like this, each as slowly as the whole.
             return Err(GrammarError::Involved(reason));
@@ -115,8 +158,9 @@ pub(crate) fn checked(schema: &str) -> Result<Value, GrammarError> {
 
 /// Documents on one line, with at most one space after commas and colons: small models get stuck in
 /// unbounded white space.
-fn options() -> JsonCompileOptions {
+fn compile_options(lenient: bool) -> JsonCompileOptions {
     JsonCompileOptions {
+        lenient,
         item_separator: ", ?".to_owned(),
         key_separator: ": ?".to_owned(),
         whitespace_flexible: false,
@@ -194,6 +238,132 @@ fn collect<'a>(schema: &'a Value, path: &str, parts: &mut Vec<(&'a Value, String
                 parts.push((value, path.clone()));
                 collect(value, &path, parts);
             }
+            _ => {}
+        }
+    }
+}
+
+/// Removes keywords that restrict nothing and that the compiler would refuse. Clients' libraries
+/// write them by themselves.
+fn drop_harmless(schema: &mut Value) {
+    let Some(fields) = schema.as_object_mut() else {
+        return;
+    };
+    each_part(fields, &mut drop_harmless);
+    // In contrast to `remove`, this keeps the order of the others.
+    fields.retain(|name, value| match name.as_str() {
+        // The one keyword whose value may be null.
+        "const" => true,
+        // Absent, as Go writes an empty list.
+        _ if value.is_null() => false,
+        "format" => value.as_str().is_none_or(|name| FORMATS.contains(&name)),
+        "propertyNames" => !allows_all_names(value),
+        _ => true,
+    });
+}
+
+/// Whether a schema of an object's names allows all strings.
+fn allows_all_names(names: &Value) -> bool {
+    match names {
+        Value::Object(fields) => fields.iter().all(|(name, value)| match name.as_str() {
+            "type" => match value {
+                Value::Array(kinds) => kinds.iter().any(|kind| kind == "string"),
+                kind => kind == "string",
+            },
+            name => ANNOTATIONS.contains(&name),
+        }),
+        names => *names == Value::Bool(true),
+    }
+}
+
+/// Removes keywords that the compiler refuses even if it is lenient, or applies to other fields, so
+/// that the schema allows more. `whole` is the one that references refer to.
+fn loosen(schema: &mut Value, whole: &Value) {
+    let Some(fields) = schema.as_object_mut() else {
+        return;
+    };
+    each_part(fields, &mut |part| loosen(part, whole));
+    let names = are_supported(fields, &["patternProperties"], &[]);
+    let bounds = are_supported(
+        fields,
+        &["minProperties", "maxProperties"],
+        &["properties", "required", "additionalProperties"],
+    );
+    fields.retain(|name, value| match (name.as_str(), value.as_str()) {
+        ("pattern", Some(pattern)) => RegexBuilder::new()
+            .mk_regex_for_serach(&regex_to_lark(pattern, "dw"))
+            .is_ok(),
+        ("$ref", Some(to)) => is_found(to, whole),
+        // The fields of the patterns would be further ones.
+        ("patternProperties" | "additionalProperties", _) => names,
+        ("minProperties" | "maxProperties", _) => bounds,
+        _ => true,
+    });
+}
+
+/// Whether the compiler takes these keywords of an object, which depend on others, whatever its
+/// fields' schemas are.
+fn are_supported(fields: &Map<String, Value>, keywords: &[&str], others: &[&str]) -> bool {
+    if !keywords.iter().any(|&keyword| fields.contains_key(keyword)) {
+        return true;
+    }
+    let mut alone = json!({ "type": "object" });
+    for &keyword in keywords.iter().chain(others) {
+        let Some(value) = fields.get(keyword) else {
+            continue;
+        };
+        alone[keyword] = match value {
+            Value::Object(parts) if keyword != "additionalProperties" => {
+                let parts = parts.keys().map(|name| (name.clone(), json!(true)));
+                Value::Object(parts.collect())
+            }
+            Value::Object(_) => json!(true),
+            value => value.clone(),
+        };
+    }
+    compiled(&compile_options(false), alone).is_ok()
+}
+
+/// Whether the compiler finds the part that a reference names.
+fn is_found(to: &str, whole: &Value) -> bool {
+    let Some(path) = to.strip_prefix("#/") else {
+        return to == "#";
+    };
+    let mut names = path.split('/').filter(|_| !path.is_empty());
+    let part = names.try_fold(whole, |part, name| match part {
+        Value::Array(parts) => parts.get(name.parse::<usize>().ok()?),
+        part => part.get(name),
+    });
+    part.is_some()
+}
+
+/// Visits each schema directly within one.
+fn each_part(fields: &mut Map<String, Value>, visit: &mut dyn FnMut(&mut Value)) {
+    for (key, value) in fields {
+        match key.as_str() {
+            "$defs" | "definitions" | "dependencies" | "dependentSchemas" | "patternProperties"
+            | "properties" => {
+                let parts = value.as_object_mut().into_iter();
+                parts.flat_map(Map::values_mut).for_each(&mut *visit);
+            }
+            "additionalItems"
+            | "additionalProperties"
+            | "allOf"
+            | "anyOf"
+            | "contains"
+            | "else"
+            | "if"
+            | "items"
+            | "not"
+            | "oneOf"
+            | "prefixItems"
+            | "propertyNames"
+            | "then"
+            | "unevaluatedItems"
+            | "unevaluatedProperties" => match value {
+                Value::Array(parts) => parts.iter_mut().for_each(&mut *visit),
+                part => visit(part),
+            },
             _ => {}
         }
     }

@@ -121,7 +121,7 @@ impl Vocabulary {
         self.parse(calls.grammar()?)
     }
 
-    fn parse(&self, grammar: TopLevelGrammar) -> Result<Document, GrammarError> {
+    pub(crate) fn parse(&self, grammar: TopLevelGrammar) -> Result<Document, GrammarError> {
         let parser = self.factory.create_parser(grammar);
         let parser = parser.map_err(|error| GrammarError::Involved(schema::first_line(&error)))?;
         Ok(Document::new(parser, self.tokens))

@@ -1,5 +1,7 @@
 //! Answers that may call functions: text, calls, and text before a call; nothing else.
 
+use std::time::{Duration, Instant};
+
 use conclave_grammar::{Calls, Document, Function, GrammarError, Vocabulary, written};
 use serde_json::{Value, json};
 
@@ -7,6 +9,7 @@ fn calls(required: bool, several: bool) -> Calls {
     let function = |name: &str, parameters: Value| Function {
         name: name.to_owned(),
         parameters,
+        strict: false,
     };
     Calls {
         functions: vec![
@@ -152,9 +155,122 @@ fn arguments_are_an_object_without_further_fields() {
 fn an_unsupported_schema_is_found_by_its_function() {
     let mut form = calls(false, true);
     assert!(form.check().is_ok());
+    form.functions[1].strict = true;
     form.functions[1].parameters =
         json!({ "type": "object", "properties": { "a": { "uniqueItems": true } } });
     let (index, error) = form.check().unwrap_err();
     assert_eq!(index, Some(1));
     assert!(error.to_string().contains("#/properties/a"), "{error}");
+}
+
+/// Parameters, whether they are refused if strict, arguments that they allow and that they don't.
+#[rustfmt::skip]
+const PARAMETERS: [(&str, bool, &str, &str); 24] = [
+    // Harmless.
+    (r#"{"properties":{"a":{"type":"object","propertyNames":{"type":"string"},
+        "additionalProperties":{"type":"integer"}}}}"#, false, r#"{"a":{"b":1}}"#, r#"{"a":{"b":""}}"#),
+    (r#"{"propertyNames":{"type":"string"}}"#, false, r#"{"b":1}"#, "5"),
+    (r#"{"properties":{"a":{"type":"string","format":"binary"}}}"#, false, r#"{"a":"x"}"#, r#"{"a":5}"#),
+    (r#"{"properties":{"a":{"type":"integer"}},"required":null,"description":null,"additionalProperties":null}"#,
+        false, "{}", r#"{"b":1}"#),
+    (r#"{"type":"object","properties":null,"required":null}"#, false, "{}", r#"{"b":1}"#),
+    (r#"{"properties":{"a":{"const":null,"enum":null,"format":null}}}"#, false, r#"{"a":null}"#, r#"{"a":5}"#),
+    // Unsupported.
+    (r#"{"properties":{"a":{"type":"array","items":{"type":"integer"},"uniqueItems":true}}}"#,
+        true, r#"{"a":[1]}"#, r#"{"a":[""]}"#),
+    (r#"{"properties":{"a":{"type":"object","propertyNames":{"enum":["b"]},"additionalProperties":{"type":"integer"}}}}"#,
+        true, r#"{"a":{"b":1}}"#, r#"{"a":{"b":""}}"#),
+    (r#"{"properties":{"a":{"type":"integer"}},"if":{"required":["a"]},"then":{"required":["a"]}}"#,
+        true, r#"{"a":1}"#, r#"{"b":1}"#),
+    (r#"{"properties":{"a":{"type":"integer"}},"if":{},"then":{"properties":{"b":{}}}}"#,
+        true, r#"{"b":1}"#, r#"{"a":""}"#),
+    (r#"{"properties":{"a":{"type":"integer"}},"dependentSchemas":{"a":{"properties":{"b":{}}}}}"#,
+        true, r#"{"a":1, "b":1}"#, r#"{"a":""}"#),
+    (r#"{"properties":{"a":{"type":"string","not":{"const":"x"}}}}"#, true, r#"{"a":"y"}"#, r#"{"a":1}"#),
+    (r#"{"properties":{"a":{"type":"string","pattern":"^(?!x)[a-z]+$","maxLength":2}}}"#,
+        true, r#"{"a":"yy"}"#, r#"{"a":"yyy"}"#),
+    (r#"{"properties":{"a":{"type":"string","format":"email","pattern":"^(?!\\.).*$"}}}"#,
+        true, r#"{"a":"a@b.c"}"#, r#"{"a":"@"}"#),
+    (r#"{"properties":{"a":{"oneOf":[{"type":"integer"},{"type":"integer","minimum":5}]}}}"#,
+        true, r#"{"a":1}"#, r#"{"a":""}"#),
+    (r#"{"properties":{"a":{"type":"integer"}},"unevaluatedProperties":false}"#, true, r#"{"a":1}"#, r#"{"b":1}"#),
+    (r#"{"properties":{"a":{"type":"integer"}},"dependentRequired":{"a":["b"]}}"#, true, r#"{"a":1}"#, r#"{"a":""}"#),
+    (r#"{"properties":{"a":{"type":"array","contains":{"const":1},"minItems":1}}}"#,
+        true, r#"{"a":[2]}"#, r#"{"a":[]}"#),
+    (r#"{"properties":{"a":{"type":"object","minProperties":2,"properties":{"b":{"type":"integer"}}}}}"#,
+        true, r#"{"a":{"b":1, "c":1}}"#, r#"{"a":{"b":""}}"#),
+    // A supported part keeps to all of it.
+    (r#"{"properties":{"a":{"type":"object","minProperties":1,"additionalProperties":{"type":"integer"}}}}"#,
+        false, r#"{"a":{"b":1}}"#, r#"{"a":{}}"#),
+    (r#"{"properties":{"a":{"type":"object","minProperties":1,"additionalProperties":{"type":"integer"}},
+        "b":{"uniqueItems":true}}}"#, true, r#"{"a":{"b":1}}"#, r#"{"a":{}}"#),
+    (r#"{"properties":{"a":{"$ref":"https://example.org/a"},"b":{"type":"integer"}}}"#,
+        true, r#"{"a":1, "b":1}"#, r#"{"b":""}"#),
+    (r#"{"properties":{"a":{"patternProperties":{"^(?=b)":{},"c":{}},"additionalProperties":false,
+        "type":"object"},"b":{"type":"integer"}}}"#, true, r#"{"a":{"bc":1}}"#, r#"{"b":""}"#),
+    (r##"{"properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"type":"string","pattern":"(?<!b)c"}}}"##,
+        true, r#"{"a":"x"}"#, r#"{"a":1}"#),
+];
+
+#[test]
+fn parameters_are_kept_as_far_as_they_are_supported_unless_they_are_strict() {
+    for (parameters, refused, allowed, other) in PARAMETERS {
+        let mut form = calls(true, false);
+        form.functions[1].parameters = serde_json::from_str(parameters).unwrap();
+        form.functions[1].strict = true;
+        let strict = form.check().map_err(|(index, error)| {
+            assert_eq!(index, Some(1), "{parameters}: {error}");
+        });
+        assert_eq!(strict.is_err(), refused, "{parameters}");
+        for strict in [false, true] {
+            if strict && refused {
+                continue;
+            }
+            form.functions[1].strict = strict;
+            form.check()
+                .unwrap_or_else(|(_, error)| panic!("{parameters}: {error}"));
+            let called = |arguments: &str| {
+                format!("<tool_call>{{\"name\": \"now\", \"arguments\": {arguments}}}</tool_call>")
+            };
+            assert!(form.takes(&called(allowed)), "{parameters}: {allowed}");
+            assert!(!form.takes(&called(other)), "{parameters}: {other}");
+        }
+    }
+}
+
+#[test]
+fn parameters_that_are_malformed_or_allow_nothing_are_refused_however_strict() {
+    for parameters in [
+        json!({ "properties": { "a": { "type": "strange" } } }),
+        json!({ "properties": [] }),
+        json!({ "properties": { "a": false }, "required": ["a"], "uniqueItems": true }),
+    ] {
+        let mut form = calls(true, false);
+        form.functions[1].parameters = parameters.clone();
+        for strict in [false, true] {
+            form.functions[1].strict = strict;
+            assert!(form.check().is_err(), "{parameters}");
+        }
+    }
+}
+
+#[test]
+fn parameters_with_many_unsupported_parts_cost_little() {
+    let parts = [
+        json!({ "type": "string", "pattern": "([ab]*a[ab]{9}){1,50}", "uniqueItems": true }),
+        json!({ "type": "string", "pattern": "(?=a)(\\p{L}{1,300}\\p{N}?){1,300}" }),
+        json!({ "properties": { "a": {} }, "minProperties": 2, "patternProperties": {
+            "a*b": {}, "(?=a)b": {}, "[ab]*a[ab]{9}": {}, "^[ab]*b": {} } }),
+        json!({ "properties": { "a": { "$ref": "#/none" } }, "maxProperties": 2, "not": {} }),
+    ];
+    for part in parts {
+        let mut form = calls(true, false);
+        let named = (0..400).map(|number| (format!("p{number}"), part.clone()));
+        form.functions[1].parameters = json!({ "properties": Value::Object(named.collect()) });
+        let begun = Instant::now();
+        let checked = form.check();
+        let took = begun.elapsed();
+        println!("{took:?} {part} {checked:?}");
+        assert!(took < Duration::from_secs(10), "{part} took {took:?}");
+    }
 }

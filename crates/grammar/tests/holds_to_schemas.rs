@@ -234,9 +234,9 @@ fn what_can_not_be_honoured_is_named() {
             "uniqueItems",
         ),
         (
-            r##"{"$ref":"#/$defs/a","$defs":{"a":{"type":"string","format":"smell"}}}"##,
+            r##"{"$ref":"#/$defs/a","$defs":{"a":{"type":"array","uniqueItems":true}}}"##,
             "#/$defs/a:",
-            "smell",
+            "uniqueItems",
         ),
         (
             r#"{"type":"object","properties":{"b":{"type":"number","minimum":5,"maximum":1}},"required":["b"]}"#,
@@ -363,7 +363,7 @@ fn a_hostile_schema_costs_little_and_breaks_nothing() {
         let one = |n: usize| {
             format!(
                 "\"p{n}\":{{\"type\":\"string\",\"pattern\":\"([ab]*a[ab]{{9}}){{1,50}}\",\
-                 \"format\":\"smell\"}}"
+                 \"uniqueItems\":true}}"
             )
         };
         let parts: Vec<_> = (0..400).map(one).collect();
@@ -511,4 +511,76 @@ fn properties_are_written_in_their_order() {
     assert!(document.is_whole());
     let mut document = vocabulary.document(schema).unwrap();
     document.accept(r#"{"a""#).unwrap_err();
+}
+
+/// Schemas with keywords that restrict nothing, a document of each and a text that is none.
+#[rustfmt::skip]
+const HARMLESS: [(&str, &str, &str); 14] = [
+    (r#"{"type":"object","propertyNames":{"type":"string"},"additionalProperties":{"type":"null"}}"#,
+        r#"{"a": null}"#, r#"{"a": 1}"#),
+    (r#"{"type":"object","propertyNames":{"type":["string"],"title":"t","format":"cuid"}}"#, r#"{"a": 1}"#, "1"),
+    (r#"{"type":"object","propertyNames":true}"#, r#"{"a": 1}"#, "1"),
+    (r#"{"type":"string","format":"path"}"#, r#""a""#, "1"),
+    (r#"{"type":"string","format":"password","writeOnly":true}"#, r#""a""#, "1"),
+    (r#"{"type":"array","items":{"type":"string","format":"ulid"}}"#, r#"["a"]"#, "[1]"),
+    (r##"{"$ref":"#/$defs/a","$defs":{"a":{"type":"string","format":"jwt","pattern":"^a"}}}"##, r#""ab""#, r#""b""#),
+    (r#"{"anyOf":[{"type":"string","format":"base64url"},{"type":"null"}]}"#, r#""a""#, "1"),
+    (r#"{"type":"object","properties":{"a":{"type":"null"}},"required":null}"#, r#"{"a": null}"#, r#"{"a": 1}"#),
+    (r#"{"type":"object","properties":null,"description":null,"$ref":null}"#, r#"{"a": 1}"#, "1"),
+    (r#"{"type":"integer","enum":null,"minimum":null,"anyOf":null}"#, "5", r#""a""#),
+    (r#"{"type":"array","items":null,"maxItems":null}"#, "[1]", "1"),
+    // Values, and a property of such a name, stay.
+    (r#"{"enum":[{"format":"path","a":null}]}"#, r#"{"format": "path", "a": null}"#, r#"{"format": "b"}"#),
+    (r#"{"type":"object","properties":{"format":{"const":null},"propertyNames":{"type":"string"}}}"#,
+        r#"{"format": null, "propertyNames": "a"}"#, r#"{"propertyNames": 1}"#),
+];
+
+#[test]
+fn keywords_that_restrict_nothing_are_ignored() {
+    let vocabulary = Vocabulary::read(&written([])).unwrap();
+    for (schema, document, other) in HARMLESS {
+        check(schema).unwrap_or_else(|error| panic!("{schema}: {error}"));
+        let mut whole = vocabulary.document(schema).unwrap();
+        whole.accept(document).unwrap();
+        assert!(whole.is_whole(), "{schema}");
+        let mut whole = vocabulary.document(schema).unwrap();
+        assert!(whole.accept(other).is_err(), "{schema}: {other}");
+    }
+}
+
+#[test]
+fn known_formats_stay_and_so_do_names_that_are_restricted() {
+    let vocabulary = Vocabulary::read(&written([])).unwrap();
+    for format in [
+        "date",
+        "date-time",
+        "duration",
+        "email",
+        "hostname",
+        "ipv4",
+        "ipv6",
+        "time",
+        "uri",
+        "uuid",
+    ] {
+        let schema = format!(r#"{{"type":"string","format":"{format}"}}"#);
+        let mut document = vocabulary.document(&schema).unwrap();
+        assert!(document.accept("\"?\"").is_err(), "{format}");
+    }
+    for (schema, word) in [
+        (
+            r#"{"propertyNames":{"type":"string","pattern":"^a"}}"#,
+            "propertyNames",
+        ),
+        (r#"{"propertyNames":{"enum":["a"]}}"#, "propertyNames"),
+        (r#"{"propertyNames":false}"#, "propertyNames"),
+        (r#"{"propertyNames":{"type":"integer"}}"#, "propertyNames"),
+        (r#"{"type":"string","format":5}"#, "format"),
+        (r#"{"not":{"type":"string"}}"#, "not"),
+        (r#"{"type":"string","pattern":"(?!a)b"}"#, "look-ahead"),
+        (r#"{"oneOf":[{"type":"integer"},{"minimum":5}]}"#, "oneOf"),
+    ] {
+        let refused = check(schema).unwrap_err().to_string();
+        assert!(refused.contains(word), "{schema}: {refused}");
+    }
 }

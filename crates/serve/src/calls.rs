@@ -245,6 +245,7 @@ mod tests {
         let function = |name: &str, parameters: Value| Function {
             name: name.to_owned(),
             parameters,
+            strict: false,
         };
         let form = Calls {
             functions: vec![

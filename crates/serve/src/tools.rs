@@ -79,11 +79,16 @@ pub(crate) fn read(
         }
     };
     let mut tools: Vec<Tool> = Vec::with_capacity(listed.len());
+    let mut strict = Vec::new();
     for (at, one) in listed.into_iter().enumerate() {
+        let is_strict = is_strict(&one);
         let tool = tool(at, one)?;
         if tools.iter().any(|known| known.name == tool.name) {
             let message = format!("There are two `tools` named `{}`.", tool.name);
             return Err(ApiError::option("tools", message).quoting(&tool.name));
+        }
+        if is_strict {
+            strict.push(tool.name.clone());
         }
         tools.push(tool);
     }
@@ -107,6 +112,7 @@ pub(crate) fn read(
     let functions = tools.iter().filter(may).map(|tool| Function {
         name: tool.name.clone(),
         parameters: tool.parameters.clone(),
+        strict: strict.contains(&tool.name),
     });
     let calls = Calls {
         functions: functions.collect(),
@@ -226,6 +232,13 @@ fn tool(at: usize, tool: Value) -> Result<Tool, ApiError> {
         description,
         parameters,
     })
+}
+
+/// Whether a tool's parameters have to be honoured whole.
+fn is_strict(tool: &Value) -> bool {
+    let inside = tool.get("function").filter(|inside| inside.is_object());
+    let strict = inside.unwrap_or(tool).get("strict");
+    strict.and_then(Value::as_bool).unwrap_or(false)
 }
 
 /// Whether a schema is of objects by `type`, `enum` and `const`, as far as it has them.
@@ -383,6 +396,11 @@ mod tests {
         ] {
             assert_eq!(form(choice.clone(), json!({})), wanted, "{choice}");
         }
+        let mut body = json!({ "tools": two() });
+        body["tools"][1]["strict"] = json!("true");
+        let calls = read_all(body).unwrap().unwrap().calls;
+        let strict: Vec<_> = calls.functions.iter().map(|one| one.strict).collect();
+        assert_eq!(strict, [true, false]);
         let one = json!({ "parallel_tool_calls": false });
         assert_eq!(form(json!("auto"), one), said("add now", false, false));
         assert_eq!(

@@ -320,7 +320,7 @@ fn what_the_server_does_not_keep_is_refused_by_name() {
         ),
         (
             json!({ "tools": [{
-                "type": "function", "name": "f",
+                "type": "function", "name": "f", "strict": true,
                 "parameters": { "properties": { "a": { "uniqueItems": true } } },
             }] }),
             "tools",

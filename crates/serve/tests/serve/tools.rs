@@ -375,6 +375,7 @@ fn a_member_that_can_not_be_told_of_tools_is_named() {
 fn an_unsupported_parameter_is_refused_with_its_function() {
     let stage = Stage::new();
     let mut tools = tools();
+    tools[1]["function"]["strict"] = json!(true);
     tools[1]["function"]["parameters"]["properties"]["x"] = json!({ "uniqueItems": true });
     for stream in [false, true] {
         let (status, refused) = stage.post(
