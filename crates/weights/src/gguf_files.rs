@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use crate::checkpoint::list;
 use crate::no_model::{
-    has_tokens, refuse_other_kind, refuse_piece, refuse_stand_in, second, without_tokens,
+    has_tokens, refuse_format, refuse_other_kind, refuse_piece, refuse_stand_in, second,
+    without_tokens,
 };
 use crate::{CheckpointError, Gguf, GgufError, Metadata, Source, SourceError, Tensor};
 
@@ -260,6 +261,7 @@ async fn header(source: &dyn Source, file: usize) -> Result<Gguf, CheckpointErro
         source.read(file, had as u64, &mut bytes[had..]).await?;
         if had == 0 && !bytes.starts_with(b"GGUF") {
             refuse_stand_in(&name, &bytes, true)?;
+            refuse_format(&name, &bytes)?;
             refuse_piece(&name)?;
         }
         match Gguf::parse(&bytes) {

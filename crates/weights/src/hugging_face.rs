@@ -10,6 +10,8 @@ use serde_json::{Map, Value};
 
 use crate::checkpoint::{list, named};
 use crate::no_model::{BYTE_ORDER_MARK, adapter, refuse_stand_in};
+#[cfg(not(target_family = "wasm"))]
+use crate::no_model::{FORMAT_BYTES, refuse_format};
 use crate::safetensors::{Directory, directory};
 use crate::{CheckpointError, Source, SourceError, json, scales};
 
@@ -122,11 +124,13 @@ async fn weights(source: &dyn Source) -> Result<Directory, CheckpointError> {
     if let Some(error) = adapter(source) {
         return Err(error);
     }
-    let pickled = |file: &&crate::SourceFile| is_pickle(&file.name);
-    if let Some(file) = source.files().iter().find(pickled) {
-        return Err(CheckpointError::Pickle {
-            file: file.name.clone(),
-        });
+    let files = source.files();
+    if let Some(pickled) = files.iter().position(|file| is_pickle(&file.name)) {
+        let file = files[pickled].name.clone();
+        // In a page they are not read, and its engine is to be small.
+        #[cfg(not(target_family = "wasm"))]
+        refuse_no_pickle(source, pickled).await?;
+        return Err(CheckpointError::Pickle { file });
     }
     let part = |file: &&crate::SourceFile| file.name.ends_with(".safetensors");
     let missing = match source.files().iter().find(part) {
@@ -136,6 +140,22 @@ async fn weights(source: &dyn Source) -> Result<Directory, CheckpointError> {
     Err(CheckpointError::MissingFiles {
         files: missing.to_owned(),
     })
+}
+
+/// Refuses a file that is no pickle though it is called so; old GGML files are, too.
+#[cfg(not(target_family = "wasm"))]
+async fn refuse_no_pickle(source: &dyn Source, file: usize) -> Result<(), CheckpointError> {
+    let files = source.files();
+    let found = files.get(file).ok_or(SourceError::NoFile { file })?;
+    let most = found.bytes.min(FORMAT_BYTES as u64);
+    let mut start = vec![0; usize::try_from(most).unwrap_or_default()];
+    source.read(file, 0, &mut start).await?;
+    refuse_stand_in(&found.name, &start, true)?;
+    // PyTorch's are zip archives.
+    if start.starts_with(b"PK") {
+        return Ok(());
+    }
+    refuse_format(&found.name, &start)
 }
 
 /// The tensors of all shards, which must be exactly those of the index, each in its file.

@@ -35,6 +35,33 @@ const OTHERS: [&str; 15] = [
     "qwen_image",
 ];
 
+/// Files of other formats: where their bytes tell it, these bytes, and the advice.
+const FORMATS: [(usize, &[u8], &str, &str); 13] = [
+    (0, ZIP, "a zip archive", UNPACK),
+    (0, b"\x1f\x8b", "compressed by gzip", UNPACK),
+    (0, b"\x28\xb5\x2f\xfd", "compressed by zstd", UNPACK),
+    (0, b"\xfd7zXZ\0", "compressed by xz", UNPACK),
+    (0, b"BZh", "compressed by bzip2", UNPACK),
+    (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive", UNPACK),
+    (0, b"Rar!\x1a\x07", "a RAR archive", UNPACK),
+    (257, b"ustar", "a tar archive", UNPACK),
+    // Numbers, so that the letters are reversed.
+    (0, b"lmgg", "an old GGML file", CONVERT),
+    (0, b"fmgg", "an old GGML file", CONVERT),
+    (0, b"tjgg", "an old GGML file", CONVERT),
+    (4, b"TFL3", "a TensorFlow Lite file", OTHER),
+    (0, b"GGUF", "a GGUF file", "let its name end in .gguf"),
+];
+const ZIP: &[u8] = b"PK\x03\x04";
+const UNPACK: &str = "unpack it first";
+const CONVERT: &str = "convert it with an older llama.cpp, or choose a .gguf file";
+const OTHER: &str = "choose a .gguf file, or a folder with .safetensors files";
+
+/// Bytes that tell every format.
+pub(crate) const FORMAT_BYTES: usize = 512;
+
+const UNFINISHED: &str = "let it finish, or download it again";
+
 fn no_model(file: &str, what: &str, advice: &str) -> CheckpointError {
     CheckpointError::NoModel {
         file: file.to_owned(),
@@ -70,6 +97,11 @@ pub(crate) fn refuse_stand_in(
             "download the file, not the page about it",
         ));
     }
+    // Neither a GGUF file nor a safetensors file begins so: space that a download took in advance.
+    if weights && start.starts_with(&[0; 64]) {
+        let what = "begins with zeroes, as an unfinished download";
+        return Err(no_model(file, what, UNFINISHED));
+    }
     let is_text = |byte: &u8| !byte.is_ascii_control() || byte.is_ascii_whitespace();
     let text = !start.is_empty() && start.iter().take(TEXT_BYTES).all(is_text);
     if text && weights || begins("{\"error\"") {
@@ -85,6 +117,33 @@ pub(crate) fn refuse_stand_in(
     Ok(())
 }
 
+/// Refuses files of formats that hold no weights as they are, or that are not read; `start` are the
+/// first bytes.
+pub(crate) fn refuse_format(file: &str, start: &[u8]) -> Result<(), CheckpointError> {
+    // The page takes files by their names, and its engine is to be small.
+    if cfg!(target_family = "wasm") {
+        return Ok(());
+    }
+    let start = &start[..start.len().min(FORMAT_BYTES)];
+    let has = |bytes: &[u8]| start.windows(bytes.len()).any(|found| found == bytes);
+    // PyTorch's files are zip archives.
+    if start.starts_with(ZIP) && has(b"/data.pkl") {
+        return Err(CheckpointError::Pickle {
+            file: file.to_owned(),
+        });
+    }
+    for (at, bytes, what, advice) in FORMATS {
+        if start.get(at..).is_some_and(|rest| rest.starts_with(bytes)) {
+            return Err(no_model(file, &format!("is {what}"), advice));
+        }
+    }
+    // The format's version, and then the producer's name or the graph.
+    if let [8, 1..32, 0x12 | 0x3a, ..] = start {
+        return Err(no_model(file, "is an ONNX file", OTHER));
+    }
+    Ok(())
+}
+
 /// Refuses by its name what is no whole file: an unfinished download (`x.gguf.part`), or a piece
 /// that was cut by bytes (`x.gguf.part1of2`, `x.gguf-split-a`, `x.gguf.ac`, `x.part1.gguf`). Whole
 /// files may have such names, so their content is read first.
@@ -95,11 +154,7 @@ pub(crate) fn refuse_piece(file: &str) -> Result<(), CheckpointError> {
         || last.ends_with("download")
         || matches!(last, "partial" | "incomplete" | "tmp")
     {
-        return Err(no_model(
-            file,
-            "is an unfinished download",
-            "let it finish, or download it again",
-        ));
+        return Err(no_model(file, "is an unfinished download", UNFINISHED));
     }
     let Some((whole, counter)) = counter(file, &lower) else {
         return Ok(());

@@ -8,7 +8,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
-use crate::no_model::refuse_stand_in;
+use crate::no_model::{FORMAT_BYTES, refuse_format, refuse_stand_in};
 use crate::safetensors_error::SafetensorsError;
 use crate::{CheckpointError, Format, Source, SourceError, Tensor};
 
@@ -59,9 +59,14 @@ pub(crate) async fn directory(
             length: found.bytes,
         })
     };
-    let mut start = vec![0; usize::try_from(found.bytes.min(64)).unwrap_or_default()];
+    let most = found.bytes.min(FORMAT_BYTES as u64);
+    let mut start = vec![0; usize::try_from(most).unwrap_or_default()];
     source.read(file, 0, &mut start).await?;
     refuse_stand_in(&found.name, &start, true)?;
+    // A length of a header may be another format's mark; the header itself is no other's.
+    if start.get(LENGTH_BYTES as usize) != Some(&b'{') {
+        refuse_format(&found.name, &start)?;
+    }
     if found.bytes < LENGTH_BYTES {
         return Err(truncated(LENGTH_BYTES));
     }

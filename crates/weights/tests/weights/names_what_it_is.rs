@@ -262,7 +262,64 @@ fn an_error_reply_is_text_and_no_model() {
     ]);
     assert!(told.contains("config.json is text"), "{told}");
     // Bytes that no text has.
-    assert!(refused(&[("x.gguf", b"PK\x03\x04rest")]).contains("not a GGUF file"));
+    assert!(refused(&[("x.gguf", b"\x01\x02\x03\x04rest")]).contains("not a GGUF file"));
+}
+
+#[test]
+fn files_of_other_formats_are_named() {
+    let mut tar = b"x/x.gguf".to_vec();
+    tar.resize(257, 0);
+    tar.extend(b"ustar  \0");
+    let torch: &[u8] = b"PK\x03\x04\0\0\x08\x08\0\0archive/data.pkl";
+    let onnx: &[u8] = b"\x08\x07\x12\x07pytorch\x1a\x052.0.0";
+    let zip: &[u8] = b"PK\x03\x04\x14\0\0\0\x08\0rest";
+    let gzip: &[u8] = b"\x1f\x8b\x08\0\0\0\0\0\0\x03rest";
+    for (name, bytes, words) in [
+        ("x.zip", zip, "is a zip archive: unpack it first"),
+        ("x.gguf", zip, "is a zip archive"),
+        ("model.safetensors", zip, "is a zip archive"),
+        ("x.gguf.gz", gzip, "is compressed by gzip: unpack it first"),
+        ("model.safetensors", gzip, "is compressed by gzip"),
+        ("x.7z", b"7z\xbc\xaf\x27\x1c\0\x04{", "is a 7z archive"),
+        ("x.rar", b"Rar!\x1a\x07\x01\0", "is a RAR archive"),
+        ("x.gguf.xz", b"\xfd7zXZ\0\0", "is compressed by xz"),
+        ("x.zst", b"\x28\xb5\x2f\xfd\0", "is compressed by zstd"),
+        ("x.bz2", b"BZh91AY&SY\x01\x02", "is compressed by bzip2"),
+        ("x.tar", &tar, "is a tar archive: unpack it first"),
+        ("x.onnx", onnx, "is an ONNX file"),
+        ("model.safetensors", onnx, "is an ONNX file"),
+        ("x.tflite", b"\x1c\0\0\0TFL3", "is a TensorFlow Lite file"),
+        ("x.gguf", &[0; 2000], "begins with zeroes, as an unfinished"),
+        ("model.safetensors", &[0; 2000], "begins with zeroes"),
+        ("x.bin", &[0; 2000], "begins with zeroes"),
+        (
+            "x.bin",
+            b"lmgg\0\x7d\0\0",
+            "is an old GGML file: convert it",
+        ),
+        ("x.bin", b"fmgg\x01\0\0\0", "is an old GGML file"),
+        ("x", b"tjgg\x03\0\0\0", "is an old GGML file"),
+        ("x.bin", b"GGUF\x03\0\0\0", "is a GGUF file"),
+        ("x.bin", POINTER, "is a git-LFS pointer"),
+        ("x.bin", torch, "pickled Python objects"),
+        ("x.ckpt", torch, "pickled Python objects"),
+        ("x.pt", zip, "pickled Python objects"),
+        ("x.pth", b"\x80\x02", "pickled Python objects"),
+    ] {
+        let told = refused(&[(name, bytes)]);
+        assert!(told.starts_with(name) && told.contains(words), "{told}");
+    }
+    // A length of a header that reads as another format's mark.
+    for length in [0x12_07_08_u64, 0x08_8b_1f] {
+        let mut sound = length.to_le_bytes().to_vec();
+        sound.extend(b"{}");
+        sound.resize(8 + length as usize, b' ');
+        let opened = open(&memory(&[
+            ("model.safetensors", &sound),
+            ("config.json", b"{}"),
+        ]));
+        assert!(opened.is_ok(), "{length}");
+    }
 }
 
 #[test]
