@@ -345,7 +345,8 @@ fn tell_left_out(disk: &Disk) {
     }
 }
 
-/// Reads a whole file, without a byte order mark; `-` is standard input.
+/// Reads a whole file, without a byte order mark, and a text in UTF-16 as UTF-8; `-` is standard
+/// input.
 pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     let bytes = if path == Path::new("-") {
         let mut bytes = Vec::new();
@@ -353,9 +354,48 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     } else {
         std::fs::read(path)
     };
-    let mut bytes = bytes.map_err(|source| Failure::file(path, source))?;
-    if bytes.starts_with(BYTE_ORDER_MARK) {
-        bytes.drain(..BYTE_ORDER_MARK.len());
+    let bytes = bytes.map_err(|source| Failure::file(path, source))?;
+    Ok(decoded(bytes))
+}
+
+/// The bytes without a byte order mark, as UTF-8 if that is UTF-16's, which PowerShell's `>` writes;
+/// no model's file begins so.
+fn decoded(mut bytes: Vec<u8>) -> Vec<u8> {
+    let number = match bytes[..] {
+        [0xff, 0xfe, ..] => u16::from_le_bytes,
+        [0xfe, 0xff, ..] => u16::from_be_bytes,
+        _ => {
+            if bytes.starts_with(BYTE_ORDER_MARK) {
+                bytes.drain(..BYTE_ORDER_MARK.len());
+            }
+            return bytes;
+        }
+    };
+    let pairs = bytes[2..].chunks_exact(2);
+    // Half a number at the end is as unsound as half a pair of them.
+    let rest = (!pairs.remainder().is_empty()).then_some(char::REPLACEMENT_CHARACTER);
+    let letters = char::decode_utf16(pairs.map(|pair| number([pair[0], pair[1]])));
+    let letters = letters.map(|letter| letter.unwrap_or(char::REPLACEMENT_CHARACTER));
+    letters.chain(rest).collect::<String>().into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decoded;
+
+    #[test]
+    fn texts_are_read_by_their_byte_order_mark() {
+        let text = "{\"ä\": \"😀\"}";
+        let numbers = || std::iter::once(0xfeff).chain(text.encode_utf16());
+        let mut half: Vec<u8> = numbers().flat_map(u16::to_le_bytes).collect();
+        assert_eq!(decoded(half.clone()), text.as_bytes());
+        let other = numbers().flat_map(u16::to_be_bytes).collect();
+        assert_eq!(decoded(other), text.as_bytes());
+        assert_eq!(decoded(format!("\u{feff}{text}").into()), text.as_bytes());
+        assert_eq!(decoded(text.into()), text.as_bytes());
+        assert_eq!(decoded(b"GGUF\xff\xfe".to_vec()), b"GGUF\xff\xfe");
+        half.push(1);
+        assert_eq!(decoded(half), format!("{text}\u{fffd}").as_bytes());
+        assert_eq!(decoded(b"\xff\xfe\0\xd8".to_vec()), "\u{fffd}".as_bytes());
     }
-    Ok(bytes)
 }
