@@ -125,6 +125,15 @@ async fn weights(source: &dyn Source) -> Result<Directory, CheckpointError> {
         return Err(error);
     }
     let files = source.files();
+    // Any name does for the only file; an adapter or a part of several is no whole model.
+    let whole = |&file: &usize| {
+        let name = &files[file].name;
+        name.ends_with(".safetensors") && !name.contains("adapter") && !name.contains("-of-")
+    };
+    let mut wholes = (0..files.len()).filter(whole);
+    if let (Some(file), None) = (wholes.next(), wholes.next()) {
+        return directory(source, file).await;
+    }
     if let Some(pickled) = files.iter().position(|file| is_pickle(&file.name)) {
         let file = files[pickled].name.clone();
         // In a page they are not read, and its engine is to be small.

@@ -214,6 +214,24 @@ fn a_folder_that_lacks_something_says_what() {
         missing(without(folder("single"), "model.safetensors")),
         "model.safetensors"
     );
+    // The only file may have another name, but not that of an adapter or a part.
+    for (name, whole) in [
+        ("weights.safetensors", true),
+        ("pytorch_model.safetensors", true),
+        ("adapter_model.safetensors", false),
+        ("model-00001-of-00002.safetensors", false),
+    ] {
+        let mut renamed = folder("single");
+        let file = renamed
+            .iter_mut()
+            .find(|(file, _)| file == "model.safetensors");
+        name.clone_into(&mut file.unwrap().0);
+        assert_eq!(open(renamed.clone()).is_ok(), whole, "{name}");
+        if whole {
+            renamed.push(("other.safetensors".to_owned(), Vec::new()));
+            missing(renamed);
+        }
+    }
     let index = "model.safetensors.index.json";
     assert_eq!(missing(without(folder("sharded"), index)), index);
     let second = "model-00002-of-00004.safetensors";
