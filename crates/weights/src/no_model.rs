@@ -12,6 +12,9 @@ pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Bytes that decide whether a file is text. Weights begin with numbers whose high bytes are zero.
 const TEXT_BYTES: usize = 256;
 
+/// Part of a git-annex pointer, be it a file's content or a link.
+pub(crate) const ANNEX: &str = "annex/objects/";
+
 const ADAPTER: &str = "adapter_config.json";
 
 const SEPARATORS: [char; 3] = ['.', '-', '_'];
@@ -83,7 +86,13 @@ pub(crate) fn refuse_stand_in(
         let start = start.get(..text.len());
         start.is_some_and(|start| start.eq_ignore_ascii_case(text.as_bytes()))
     };
-    if begins("version https://git-lfs.github.com/spec/") {
+    // Older versions of git-LFS wrote the last two.
+    let pointers = [
+        "version https://git-lfs.github.com/spec/",
+        "version http://git-media.io/",
+        "version https://hawser.github.com/spec/",
+    ];
+    if pointers.into_iter().any(begins) {
         return Err(no_model(
             file,
             "is a git-LFS pointer and not the file itself",
@@ -104,6 +113,18 @@ pub(crate) fn refuse_stand_in(
     }
     let is_text = |byte: &u8| !byte.is_ascii_control() || byte.is_ascii_whitespace();
     let text = !start.is_empty() && start.iter().take(TEXT_BYTES).all(is_text);
+    // The page takes files that a browser can read, and its engine is to be small.
+    if cfg!(not(target_family = "wasm")) && text && matches!(start[0], b'/' | b'.') {
+        let start = &start[..start.len().min(TEXT_BYTES)];
+        let mut windows = start.windows(ANNEX.len());
+        if windows.any(|found| found == ANNEX.as_bytes()) {
+            return Err(no_model(
+                file,
+                "is a git-annex pointer and not the file itself",
+                "run `git annex get` in its folder",
+            ));
+        }
+    }
     if text && weights || begins("{\"error\"") {
         let quoted = String::from_utf8_lossy(&start[..start.len().min(60)]);
         let quoted = quoted.trim_end_matches('\u{fffd}');

@@ -52,6 +52,15 @@ pub enum SourceError {
         /// The system's message.
         reason: String,
     },
+    /// A folder that holds folders only.
+    #[cfg(not(target_family = "wasm"))]
+    #[error("{folder} holds no model, only folders: choose one of {folders}")]
+    Folders {
+        /// The folder.
+        folder: String,
+        /// Those within it.
+        folders: String,
+    },
     /// A file index out of range.
     #[error(
         "the source has no file number {file}; open the model anew from the source that is read"

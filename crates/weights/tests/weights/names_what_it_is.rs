@@ -323,6 +323,57 @@ fn files_of_other_formats_are_named() {
 }
 
 #[test]
+fn older_pointers_are_pointers() {
+    for (bytes, words) in [
+        (
+            "version http://git-media.io/v/2\noid sha256:00\n",
+            "git-LFS",
+        ),
+        ("version https://hawser.github.com/spec/v1\noid", "git-LFS"),
+        ("/annex/objects/SHA256E-s9--00.gguf\n", "git annex get"),
+        ("../.git/annex/objects/a/b/SHA256E-s9--0", "git annex get"),
+    ] {
+        for name in ["x.gguf", "model.safetensors", "x.bin"] {
+            let told = refused(&[(name, bytes.as_bytes())]);
+            assert!(told.starts_with(name) && told.contains(words), "{told}");
+        }
+    }
+}
+
+#[test]
+fn a_folder_of_a_cache_is_its_only_snapshot() {
+    let cache = std::env::temp_dir().join(format!("conclave-cache-{}", std::process::id()));
+    let folder = cache.join("models--owner--name");
+    let snapshot = folder.join("snapshots").join("aa");
+    for path in [&snapshot, &folder.join("blobs"), &folder.join("refs")] {
+        std::fs::create_dir_all(path).unwrap();
+    }
+    std::fs::write(snapshot.join("x.gguf"), fixture("ada.gguf")).unwrap();
+    for path in [&folder, &snapshot] {
+        assert!(open(&Disk::open(path).unwrap()).is_ok());
+    }
+    let told = Disk::open(&cache).unwrap_err().to_string();
+    assert!(told.contains(&folder.display().to_string()), "{told}");
+    let other = folder.join("snapshots").join("bb");
+    std::fs::create_dir_all(&other).unwrap();
+    let told = Disk::open(&folder).unwrap_err().to_string();
+    for path in [&snapshot, &other] {
+        assert!(told.contains(&path.display().to_string()), "{told}");
+    }
+    assert!(!told.contains("blobs"), "{told}");
+    #[cfg(unix)]
+    {
+        let link = other.join("y.gguf");
+        std::os::unix::fs::symlink("../.git/annex/objects/a/b/SHA256E-s9--0", &link).unwrap();
+        for path in [&other, &link] {
+            let told = open(&Disk::open(path).unwrap()).unwrap_err().to_string();
+            assert!(told.starts_with("y.gguf is a git-annex pointer"), "{told}");
+        }
+    }
+    std::fs::remove_dir_all(&cache).unwrap();
+}
+
+#[test]
 fn pieces_that_were_cut_by_bytes_are_to_be_joined() {
     let model = fixture("ada.gguf");
     let (first, second) = model.split_at(model.len() / 2);
