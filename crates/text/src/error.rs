@@ -99,6 +99,15 @@ pub enum TextError {
         /// The template's message.
         message: String,
     },
+    /// The chat template drops a message that the answer depends on.
+    #[error(
+        "the model's chat template does not write {part}; give it another (`--template` of the \
+         tool)"
+    )]
+    TemplateDrops {
+        /// The question, or the system message.
+        part: &'static str,
+    },
     /// The chat template wrote more than any conversation needs, or ran for too long.
     #[error(
         "the model's chat template does not come to an end within its limits; \

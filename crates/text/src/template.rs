@@ -21,6 +21,7 @@ use crate::metered::metered;
 use crate::prompt::alternating;
 use crate::template_files;
 use crate::template_functions::{self, Refusal};
+use crate::template_json::spaced;
 use crate::tools::{are_used, cut_written_out, written_out};
 use crate::{Message, Prompt, TextError, Tokenizer, Tool, ToolCall};
 
@@ -298,12 +299,13 @@ impl ChatTemplate {
 
     /// Renders a conversation as [`render`](Self::render) does, with the tools that are set. A
     /// template that does not write calls as [`ToolCall::written`] does gets tools, calls and their
-    /// results as text. If it refuses the conversation, joins consecutive messages of one role,
-    /// then turns system messages into user messages.
+    /// results as text. If it refuses the conversation, or drops a system message or a question,
+    /// joins consecutive messages of one role, then turns system messages into user messages.
     ///
     /// # Errors
-    /// The template's error for the unchanged conversation; [`TextError::NoTools`] for tools and a
-    /// model without a template.
+    /// The template's error for the unchanged conversation; [`TextError::TemplateDrops`] if it
+    /// drops a message in each of these ways; [`TextError::NoTools`] for tools and a model without
+    /// a template.
     pub fn render_adapted(
         &self,
         messages: &[Message],
@@ -318,7 +320,12 @@ impl ChatTemplate {
         if self.writes_calls() {
             let messages = cut_written_out(messages);
             let prompt = self.render_with(&self.tools, &messages, add_generation_prompt);
-            if prompt.is_ok() {
+            let prompt = prompt.and_then(|prompt| complete(prompt, &messages));
+            let names = |prompt: &Prompt| {
+                let mut tools = self.tools.iter();
+                tools.all(|tool| prompt.text().contains(&tool.name))
+            };
+            if prompt.as_ref().is_ok_and(names) {
                 return prompt;
             }
         }
@@ -355,10 +362,14 @@ impl ChatTemplate {
         messages: &[Message],
         add_generation_prompt: bool,
     ) -> Result<Prompt, TextError> {
-        let outcome = self.render(messages, add_generation_prompt);
+        let render = |turns: &[Message]| {
+            let prompt = self.render(turns, add_generation_prompt)?;
+            complete(prompt, messages)
+        };
+        let outcome = render(messages);
         if matches!(&outcome, Err(error) if *error != TextError::TemplateEndless) {
             for fold in [false, true] {
-                let adapted = self.render(&alternating(messages, fold), add_generation_prompt);
+                let adapted = render(&alternating(messages, fold));
                 if adapted.is_ok() {
                     return adapted;
                 }
@@ -381,6 +392,49 @@ impl ChatTemplate {
         marked.push_str(&text[start..]);
         marked
     }
+}
+
+/// Returns the prompt of a conversation if its template has dropped no system message and no
+/// question. Answers are not compared: templates cut earlier thoughts.
+fn complete(prompt: Prompt, messages: &[Message]) -> Result<Prompt, TextError> {
+    let text = bare(prompt.text());
+    // In linear time: each search begins behind the last text found, and the first that fails is
+    // the last. Some templates write the system messages elsewhere, hence two passes.
+    let drops = |systems: bool, escaped: bool| {
+        let mut rest = text.as_str();
+        messages.iter().any(|message| {
+            let kind = match message.role.as_str() {
+                "system" | "developer" => Some(true),
+                "user" => Some(false),
+                _ => None,
+            };
+            if kind != Some(systems) {
+                return false;
+            }
+            let mut content = message.content.trim().to_owned();
+            if escaped {
+                content = spaced(&Value::from(content));
+                content = content.trim_matches('"').to_owned();
+            }
+            let content = bare(&content);
+            let found = rest.find(&content);
+            rest = found.map_or("", |at| &rest[at + content.len()..]);
+            found.is_none()
+        })
+    };
+    for (systems, part) in [(false, "the question"), (true, "the system message")] {
+        if drops(systems, false) && drops(systems, true) {
+            return Err(TextError::TemplateDrops { part });
+        }
+    }
+    Ok(prompt)
+}
+
+/// A text without all that templates trim, or cut because it only switches thinking.
+fn bare(text: &str) -> String {
+    let mut bare = text.replace("/no_think", "").replace("/think", "");
+    bare.retain(|letter| !letter.is_whitespace() && !letter.is_control());
+    bare
 }
 
 /// Returns the named tokens of a GGUF file's template.

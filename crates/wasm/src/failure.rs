@@ -82,6 +82,7 @@ impl From<MemberError> for Failure {
                 TextError::TemplateSyntax { .. }
                 | TextError::TemplateFailed { .. }
                 | TextError::TemplateRefused { .. }
+                | TextError::TemplateDrops { .. }
                 | TextError::TemplateEndless,
             ) => Self::named("Template", error),
             // The constraint that the page has asked for is at fault.

@@ -1,6 +1,7 @@
 //! Tokenizers and chat templates against Python, and under damage.
 
 mod alone;
+mod drops_nothing;
 mod holds_its_promises;
 mod matches_python;
 mod published_templates;
