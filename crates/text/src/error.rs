@@ -73,8 +73,8 @@ pub enum TextError {
     NoTools,
     /// The chat template is no valid Jinja, or uses an unknown filter, test or function.
     #[error(
-        "`tokenizer.chat_template`, line {line}: {reason}; the model's template cannot be used, \
-         give it another (`--template` of the tool)"
+        "the chat template, line {line}: {reason}; it cannot be used, give the model another \
+         (`--template` of the tool)"
     )]
     TemplateSyntax {
         /// Line of the template, from 1.
@@ -84,8 +84,8 @@ pub enum TextError {
     },
     /// The chat template failed on these messages.
     #[error(
-        "`tokenizer.chat_template`, line {line}: {reason}; try without system message, or give the \
-         model another template (`--template` of the tool)"
+        "the chat template, line {line}: {reason}; try without system message, or give the model \
+         another template (`--template` of the tool)"
     )]
     TemplateFailed {
         /// Line of the template, from 1.

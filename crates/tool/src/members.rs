@@ -7,6 +7,7 @@ use conclave_member::{Member, MemberError};
 use conclave_model::{Backend, LoadOptions};
 use conclave_remote::{Address, Key, Options, Remote, Server, Template, key};
 use conclave_rounds::{AnyMember, TakePart};
+use conclave_text::TextError;
 use conclave_weights::{Checkpoint, CheckpointError, Disk, Memory, Source, SourceFile};
 
 use crate::args::Members;
@@ -123,11 +124,18 @@ pub fn load_any(
     Ok(all)
 }
 
+/// A template that replaces a model's own.
+struct Given {
+    /// As on the command line: its file, with the member's name.
+    option: String,
+    source: String,
+}
+
 /// The sources of templates that the command line gives.
 struct Templates {
-    named: Vec<(String, String)>,
+    named: Vec<(String, Given)>,
     /// Template of the only member.
-    of_one: Option<String>,
+    of_one: Option<Given>,
     of_servers: Option<String>,
 }
 
@@ -150,9 +158,11 @@ impl Templates {
                 Ok(String::from_utf8_lossy(&read(Path::new(path))?).into_owned())
             };
             match named {
-                Some((name, _)) => templates.named.push((name, source()?)),
+                Some((name, _)) => templates.named.push((name, Given::new(given, source()?))),
                 None if !members.remote.is_empty() => templates.of_servers = Some(source()?),
-                None if names.len() == 1 => templates.of_one = Some(source()?),
+                None if names.len() == 1 => {
+                    templates.of_one = Some(Given::new(given, source()?));
+                }
                 None => {
                     return Err(Failure::Usage(format!(
                         "--template {given}: write NAME=FILE for the member that it is of; there \
@@ -166,12 +176,18 @@ impl Templates {
     }
 
     /// That of a member whose model runs here.
-    fn of_member(&self, name: &str) -> Option<&str> {
+    fn of_member(&self, name: &str) -> Option<&Given> {
         let named = self.named.iter().find(|(one, _)| one == name);
-        named
-            .map(|(_, source)| source)
-            .or(self.of_one.as_ref())
-            .map(String::as_str)
+        named.map(|(_, given)| given).or(self.of_one.as_ref())
+    }
+}
+
+impl Given {
+    fn new(option: &str, source: String) -> Self {
+        Self {
+            option: format!("--template {option}"),
+            source,
+        }
     }
 }
 
@@ -227,7 +243,7 @@ fn load_all(
         let bundled = BUNDLED.into_iter().map(|(name, file)| {
             let source = Memory::file(format!("{name}.gguf"), file.to_vec());
             let template = templates.of_member(name);
-            Ok(load_from(name, &source, backend, options, template)?)
+            load_from(name, None, &source, backend, options, template)
         });
         return Ok(bundled.collect());
     }
@@ -264,29 +280,51 @@ pub fn bytes(members: &Members) -> Vec<u64> {
 /// # Errors
 /// [`Failure::File`] and [`Failure::Model`], with the file.
 fn open(
-    template: Option<&str>,
+    template: Option<&Given>,
     path: &Path,
     name: &str,
     backend: &dyn Backend,
     options: LoadOptions,
 ) -> Result<Member, Failure> {
     let source = source(path)?;
-    load_from(name, source.as_ref(), backend, options, template).map_err(|source| Failure::Model {
-        path: path.to_owned(),
-        source: Box::new(source),
-    })
+    load_from(
+        name,
+        Some(path),
+        source.as_ref(),
+        backend,
+        options,
+        template,
+    )
 }
 
+/// Loads one member from a source; `path` is its file, if it has one.
 fn load_from(
     name: &str,
+    path: Option<&Path>,
     source: &dyn Source,
     backend: &dyn Backend,
     options: LoadOptions,
-    template: Option<&str>,
-) -> Result<Member, MemberError> {
+    template: Option<&Given>,
+) -> Result<Member, Failure> {
     let mut silent = |_| ();
-    let load = Member::load_with(template, name, source, backend, options, &mut silent);
-    pollster::block_on(load)
+    let own = template.map(|given| given.source.as_str());
+    let load = Member::load_with(own, name, source, backend, options, &mut silent);
+    pollster::block_on(load).map_err(|source| {
+        // The file at fault is the template that was given, and not the model.
+        let path = match (&source, template) {
+            (MemberError::Text(TextError::TemplateSyntax { .. }), Some(given)) => {
+                Some(given.option.as_ref())
+            }
+            _ => path,
+        };
+        match path {
+            Some(path) => Failure::Model {
+                path: path.to_owned(),
+                source: Box::new(source),
+            },
+            None => source.into(),
+        }
+    })
 }
 
 /// Opens the files of the model at `path`: a GGUF file with its other parts, or a Hugging Face

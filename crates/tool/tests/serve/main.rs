@@ -329,6 +329,14 @@ fn a_template_that_is_none_costs_its_member_and_another_may_be_given() {
     let alone = ["--members", folder.to_str().unwrap(), "--template"];
     let file_name = file.to_str().unwrap();
     assert!(models(&[&alone[..], &[file_name]].concat()).contains(&name));
+    // The file at fault is named, not the model's.
+    std::fs::write(&file, "\n{% if %}").unwrap();
+    let told = refused(&[&alone[..], &[file_name]].concat());
+    assert!(
+        told.contains(&format!("--template {file_name}: ")),
+        "{told}"
+    );
+    assert!(told.contains("line 2"), "{told}");
     // Useless options are refused.
     let told = refused(&["--members", &members, "--template", file_name]);
     assert!(told.contains("NAME=FILE"), "{told}");
