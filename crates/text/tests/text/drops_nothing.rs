@@ -42,11 +42,14 @@ const ESCAPED: &str = "{% for m in messages %}{{ m.content|trim|tojson }},{% end
 const SWITCHES: &str = "{% for m in messages %}<{{ m.role }}>\
     {{ m.content.replace('/no_think', '').strip() }}{% endfor %}";
 
+/// A template, roles and texts of a conversation, and the prompt.
+type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str);
+
 #[test]
 fn a_message_that_a_template_drops_moves_to_the_user_s_turn() {
     let (system, user, assistant) = ("system", "user", "assistant");
     let brief = (system, "Be brief.");
-    let rows: [(&str, &[(&str, &str)], &str); 12] = [
+    let rows: [Row<'_>; 12] = [
         (
             TWO_ROLES,
             &[brief, (user, " Why? ")],
