@@ -178,7 +178,7 @@ fn each_request_is_a_line_and_is_counted_once_it_is_over() {
             "`tool_choice` names `…`",
         ),
         (
-            json!({ "tools": [{ "type": "function", "name": "hidden",
+            json!({ "tools": [{ "type": "function", "name": "hidden", "strict": true,
                 "parameters": { "type": "object", "not": {} } }] }),
             "the parameters of `…`",
         ),
