@@ -21,7 +21,6 @@ use crate::metered::metered;
 use crate::prompt::alternating;
 use crate::template_files;
 use crate::template_functions::{self, Refusal};
-use crate::template_json::spaced;
 use crate::tools::{are_used, cut_written_out, written_out};
 use crate::{Message, Prompt, TextError, Tokenizer, Tool, ToolCall};
 
@@ -323,7 +322,7 @@ impl ChatTemplate {
             let prompt = prompt.and_then(|prompt| complete(prompt, &messages));
             let names = |prompt: &Prompt| {
                 let mut tools = self.tools.iter();
-                tools.all(|tool| prompt.text().contains(&tool.name))
+                tools.all(|tool| prompt.text().find(tool.name.as_str()).is_some())
             };
             if prompt.as_ref().is_ok_and(names) {
                 return prompt;
@@ -400,41 +399,35 @@ fn complete(prompt: Prompt, messages: &[Message]) -> Result<Prompt, TextError> {
     let text = bare(prompt.text());
     // In linear time: each search begins behind the last text found, and the first that fails is
     // the last. Some templates write the system messages elsewhere, hence two passes.
-    let drops = |systems: bool, escaped: bool| {
+    for (user, part) in [(true, "the question"), (false, "the system message")] {
         let mut rest = text.as_str();
-        messages.iter().any(|message| {
-            let kind = match message.role.as_str() {
-                "system" | "developer" => Some(true),
-                "user" => Some(false),
-                _ => None,
+        for message in messages {
+            if (message.role == "user") != user || !user && message.role != "system" {
+                continue;
+            }
+            let content = bare(&message.content);
+            let Some(at) = rest.find(content.as_str()) else {
+                return Err(TextError::TemplateDrops { part });
             };
-            if kind != Some(systems) {
-                return false;
-            }
-            let mut content = message.content.trim().to_owned();
-            if escaped {
-                content = spaced(&Value::from(content));
-                content = content.trim_matches('"').to_owned();
-            }
-            let content = bare(&content);
-            let found = rest.find(&content);
-            rest = found.map_or("", |at| &rest[at + content.len()..]);
-            found.is_none()
-        })
-    };
-    for (systems, part) in [(false, "the question"), (true, "the system message")] {
-        if drops(systems, false) && drops(systems, true) {
-            return Err(TextError::TemplateDrops { part });
+            rest = &rest[at + content.len()..];
         }
     }
     Ok(prompt)
 }
 
-/// A text without all that templates trim, or cut because it only switches thinking.
+/// A text without white space and ASCII's marks, as it is in JSON, too. Templates trim, escape, and
+/// cut what only switches thinking.
 fn bare(text: &str) -> String {
-    let mut bare = text.replace("/no_think", "").replace("/think", "");
-    bare.retain(|letter| !letter.is_whitespace() && !letter.is_control());
-    bare
+    let text = text.trim().replace("/no_think", "").replace("/think", "");
+    let mut bytes = text.into_bytes();
+    let mut escaped = false;
+    bytes.retain(|&byte| {
+        let kept = !byte.is_ascii() || byte.is_ascii_alphanumeric() && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        kept
+    });
+    // Whole characters are left, so that it is as valid as before.
+    String::from_utf8(bytes).unwrap_or_default()
 }
 
 /// Returns the named tokens of a GGUF file's template.

@@ -1,5 +1,7 @@
 //! Loading of a member, on any backend.
 
+use std::pin::Pin;
+
 use conclave_model::{Backend, LoadOptions};
 use conclave_weights::{Format, Source};
 use js_sys::Function;
@@ -121,6 +123,9 @@ pub async fn load(
         );
     };
     let load = conclave_member::Member::load(name, &source, backend, options.into(), &mut report);
+    // Behind a pointer it is compiled once, and not into each path of a promise, of which there are
+    // two.
+    let load: Pin<Box<dyn Future<Output = _>>> = Box::pin(load);
     let member = load.await?;
     report(total);
     Ok(member)

@@ -13,7 +13,7 @@ use crate::no_model::{BYTE_ORDER_MARK, adapter, refuse_stand_in};
 #[cfg(not(target_family = "wasm"))]
 use crate::no_model::{FORMAT_BYTES, refuse_format};
 use crate::safetensors::{Directory, directory};
-use crate::{CheckpointError, Source, SourceError, json, scales};
+use crate::{CheckpointError, Source, SourceError, SourceFile, json, scales};
 
 /// Limits for files that are read whole. Real configurations have some kilobytes, Gemma 3's
 /// tokenizer settings 1.2 MB, its tokenizer 33 MB.
@@ -115,7 +115,11 @@ pub(crate) async fn open(source: &dyn Source) -> Result<(HuggingFace, Directory)
 
 async fn weights(source: &dyn Source) -> Result<Directory, CheckpointError> {
     // As in transformers, one file goes before several.
-    if let Some(file) = named(source, WEIGHTS) {
+    let file = named(source, WEIGHTS);
+    // The page's engine is to be small.
+    #[cfg(not(target_family = "wasm"))]
+    let file = file.or_else(|| only(source));
+    if let Some(file) = file {
         return directory(source, file).await;
     }
     if let Some(index) = whole(source, INDEX, MAX_INDEX_BYTES).await? {
@@ -125,15 +129,6 @@ async fn weights(source: &dyn Source) -> Result<Directory, CheckpointError> {
         return Err(error);
     }
     let files = source.files();
-    // Any name does for the only file; an adapter or a part of several is no whole model.
-    let whole = |&file: &usize| {
-        let name = &files[file].name;
-        name.ends_with(".safetensors") && !name.contains("adapter") && !name.contains("-of-")
-    };
-    let mut wholes = (0..files.len()).filter(whole);
-    if let (Some(file), None) = (wholes.next(), wholes.next()) {
-        return directory(source, file).await;
-    }
     if let Some(pickled) = files.iter().position(|file| is_pickle(&file.name)) {
         let file = files[pickled].name.clone();
         // In a page they are not read, and its engine is to be small.
@@ -141,7 +136,7 @@ async fn weights(source: &dyn Source) -> Result<Directory, CheckpointError> {
         refuse_no_pickle(source, pickled).await?;
         return Err(CheckpointError::Pickle { file });
     }
-    let part = |file: &&crate::SourceFile| file.name.ends_with(".safetensors");
+    let part = |file: &&SourceFile| file.name.ends_with(".safetensors");
     let missing = match source.files().iter().find(part) {
         Some(_) => INDEX,
         None => WEIGHTS,
@@ -149,6 +144,19 @@ async fn weights(source: &dyn Source) -> Result<Directory, CheckpointError> {
     Err(CheckpointError::MissingFiles {
         files: missing.to_owned(),
     })
+}
+
+/// The only file of weights, whatever its name; an adapter or a part of several is no whole model.
+#[cfg(not(target_family = "wasm"))]
+fn only(source: &dyn Source) -> Option<usize> {
+    let files = source.files();
+    let whole = |file: &SourceFile| {
+        let name = &file.name;
+        name.ends_with(".safetensors") && !name.contains("adapter") && !name.contains("-of-")
+    };
+    let file = files.iter().position(whole)?;
+    let alone = named(source, INDEX).is_none() && adapter(source).is_none();
+    (alone && files.iter().rposition(whole) == Some(file)).then_some(file)
 }
 
 /// Refuses a file that is no pickle though it is called so; old GGML files are, too.
