@@ -402,7 +402,12 @@ fn complete(prompt: Prompt, messages: &[Message]) -> Result<Prompt, TextError> {
     for (user, part) in [(true, "the question"), (false, "the system message")] {
         let mut rest = text.as_str();
         for message in messages {
-            if (message.role == "user") != user || !user && message.role != "system" {
+            let counts = match message.role.as_str() {
+                "user" => user,
+                "system" | "developer" => !user,
+                _ => false,
+            };
+            if !counts {
                 continue;
             }
             let content = bare(&message.content);
