@@ -64,3 +64,12 @@ pub use self::{
 pub fn to_js(value: &impl serde::Serialize) -> Result<wasm_bindgen::JsValue, Failure> {
     Ok(value.serialize(&serde_wasm_bindgen::Serializer::json_compatible())?)
 }
+
+/// A future that is compiled once, as it is behind a pointer, and not into each path of a promise:
+/// there are two, and the engine is to be small.
+#[cfg(feature = "member")]
+pub(crate) fn once<'a, T>(
+    future: impl Future<Output = T> + 'a,
+) -> std::pin::Pin<Box<dyn Future<Output = T> + 'a>> {
+    Box::pin(future)
+}

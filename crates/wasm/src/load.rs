@@ -1,7 +1,5 @@
 //! Loading of a member, on any backend.
 
-use std::pin::Pin;
-
 use conclave_model::{Backend, LoadOptions};
 use conclave_weights::{Format, Source};
 use js_sys::Function;
@@ -10,6 +8,7 @@ use wasm_bindgen::JsValue;
 
 use crate::failure::Failure;
 use crate::files::{ModelFiles, PageFiles};
+use crate::once;
 
 /// The device that runs the models.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -123,10 +122,7 @@ pub async fn load(
         );
     };
     let load = conclave_member::Member::load(name, &source, backend, options.into(), &mut report);
-    // Behind a pointer it is compiled once, and not into each path of a promise, of which there are
-    // two.
-    let load: Pin<Box<dyn Future<Output = _>>> = Box::pin(load);
-    let member = load.await?;
+    let member = once(load).await?;
     report(total);
     Ok(member)
 }

@@ -11,7 +11,7 @@ use wasm_bindgen_futures::JsFuture;
 use crate::constraint::Constraint;
 use crate::failure::Failure;
 use crate::files::message;
-use crate::to_js;
+use crate::{once, to_js};
 
 /// A model in a conversation; see `conclave_member::Member`.
 #[wasm_bindgen]
@@ -165,7 +165,7 @@ impl Member {
         };
         let stream = u64::from(stream);
         let begun = self.member.begin_while(&messages, sampling, stream, go_on);
-        let begun = begun.await?;
+        let begun = once(begun).await?;
         if let Some(thrown) = failed {
             return Err(Failure::engine(message(&thrown)));
         }
@@ -187,7 +187,7 @@ impl Member {
                 false
             })
         };
-        let thought = self.member.think_while(go_on).await?;
+        let thought = once(self.member.think_while(go_on)).await?;
         if let Some(thrown) = failed {
             return Err(Failure::engine(message(&thrown)));
         }
@@ -218,7 +218,7 @@ impl Member {
     ) -> Result<JsValue, Failure> {
         let (branch, novel) = (branch.unwrap_or(0.0), novel.unwrap_or(false));
         let draft = self.member.draft_for_round(limit as usize, branch, novel);
-        to_js(&draft.await?)
+        to_js(&once(draft).await?)
     }
 
     /// Scores all candidates in one in-line pass: `[{meanLogit, meanLogprob?, harmonic?, tokens},
@@ -230,13 +230,13 @@ impl Member {
     ) -> Result<JsValue, Failure> {
         let candidates: Vec<Candidate> = serde_wasm_bindgen::from_value(candidates)?;
         let settings: Settings = serde_wasm_bindgen::from_value(settings)?;
-        let scores = self.member.verify(&candidates, &settings).await?;
-        to_js(&scores)
+        let scores = self.member.verify(&candidates, &settings);
+        to_js(&once(scores).await?)
     }
 
     /// Appends candidate `winner` to the text.
     pub async fn keep(&mut self, winner: u32) -> Result<(), Failure> {
-        Ok(self.member.keep(winner as usize).await?)
+        Ok(once(self.member.keep(winner as usize)).await?)
     }
 
     /// Logits of the next token after the text so far, one for each token of the vocabulary.
