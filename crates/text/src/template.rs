@@ -322,7 +322,7 @@ impl ChatTemplate {
             let prompt = prompt.and_then(|prompt| complete(prompt, &messages));
             let names = |prompt: &Prompt| {
                 let mut tools = self.tools.iter();
-                tools.all(|tool| prompt.text().find(tool.name.as_str()).is_some())
+                tools.all(|tool| prompt.text().contains(tool.name.as_str()))
             };
             if prompt.as_ref().is_ok_and(names) {
                 return prompt;
@@ -397,8 +397,8 @@ impl ChatTemplate {
 /// question. Answers are not compared: templates cut earlier thoughts.
 fn complete(prompt: Prompt, messages: &[Message]) -> Result<Prompt, TextError> {
     let text = bare(prompt.text());
-    // In linear time: each search begins behind the last text found, and the first that fails is
-    // the last. Some templates write the system messages elsewhere, hence two passes.
+    // Takes linear time: each search begins after the last text found, and the first failed search
+    // ends it. Templates may write system messages elsewhere, so that they are searched apart.
     for (user, part) in [(true, "the question"), (false, "the system message")] {
         let mut rest = text.as_str();
         for message in messages {

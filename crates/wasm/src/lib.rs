@@ -65,8 +65,8 @@ pub fn to_js(value: &impl serde::Serialize) -> Result<wasm_bindgen::JsValue, Fai
     Ok(value.serialize(&serde_wasm_bindgen::Serializer::json_compatible())?)
 }
 
-/// A future that is compiled once, as it is behind a pointer, and not into each path of a promise:
-/// there are two, and the engine is to be small.
+/// A future on the heap. Its code is in the engine once; otherwise each of the two paths of a
+/// promise would hold a copy.
 #[cfg(feature = "member")]
 pub(crate) fn once<'a, T>(
     future: impl Future<Output = T> + 'a,

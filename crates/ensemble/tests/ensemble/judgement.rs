@@ -132,8 +132,8 @@ fn after_the_first_round_the_strongest_that_continues_may_object_to_an_early_end
     let round: fn(&mut Query, &str) = |query, text| {
         query.stop(&candidate(text, false));
     };
-    // Who began the answer; the surprises of the member that continues at the end and at its own,
-    // if it judges.
+    // The beginning of the answer; the surprise of the member that continues at the early end, and
+    // at its own candidate, if it judges; that candidate; the winner.
     for (case, (begin, own, continues, winner)) in [
         (nothing, Some([4.0, 3.0]), on, 0),
         (round, Some([4.0, 3.0]), on, 1),
