@@ -17,7 +17,7 @@ enum Runs {
     Cpu(Cpu),
     Gpu(Launcher),
     #[cfg(feature = "burn")]
-    Burn(conclave_burn::Burn),
+    Burn(Box<conclave_burn::Burn>),
 }
 
 impl Device {
@@ -69,7 +69,7 @@ impl Device {
     fn of_burn(burn: conclave_burn::Burn) -> Self {
         Self {
             name: format!("{} (burn)", burn.name()),
-            runs: Runs::Burn(burn),
+            runs: Runs::Burn(Box::new(burn)),
         }
     }
 
