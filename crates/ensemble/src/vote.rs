@@ -35,9 +35,9 @@ impl<'a> Vote<'a> {
         (count > 0 && self.drafters.len() > 1).then_some((sum, count))
     }
 
-    /// A number for each member: the largest entry of `told` (`[candidates]`) for its candidates,
-    /// or the mean of the others, which leaves its standing unchanged, if there is none. `None` if
-    /// `told` has no entry.
+    /// A number for each member, `[members]`: the largest entry of `told` (`[candidates]`) among
+    /// its candidates. A member without an entry gets the mean of the others, which leaves its
+    /// standing unchanged. `None` if `told` has no entry at all.
     pub fn by_member(&self, told: &[Option<f64>]) -> Option<Vec<f64>> {
         let count = told.iter().flatten().count();
         if count == 0 {
