@@ -146,7 +146,8 @@ async fn weights(source: &dyn Source) -> Result<Directory, CheckpointError> {
     })
 }
 
-/// The only file of weights, whatever its name; an adapter or a part of several is no whole model.
+/// The only file of weights, whatever its name. An adapter, or one of several parts, does not
+/// count.
 #[cfg(not(target_family = "wasm"))]
 fn only(source: &dyn Source) -> Option<usize> {
     let files = source.files();
@@ -159,7 +160,7 @@ fn only(source: &dyn Source) -> Option<usize> {
     (alone && files.iter().rposition(whole) == Some(file)).then_some(file)
 }
 
-/// Refuses a file that is no pickle though it is called so; old GGML files are, too.
+/// Refuses a file that is named as a pickle and is none, and old GGML files.
 #[cfg(not(target_family = "wasm"))]
 async fn refuse_no_pickle(source: &dyn Source, file: usize) -> Result<(), CheckpointError> {
     let files = source.files();
