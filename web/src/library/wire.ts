@@ -14,7 +14,7 @@ import {
   type Request,
 } from "../protocol/messages.ts";
 
-/** The used part of a Worker's interface; tests substitute a service. */
+/** The part of a Worker's interface that is used here; tests substitute a service. */
 export interface Port {
   postMessage(data: unknown, moved?: Transferable[]): void;
   terminate(): void;
