@@ -25,9 +25,9 @@ pub struct Model {
 }
 
 /// Digest of formatted text: a `fmt::Write` that feeds a hasher.
-struct Told<'a>(&'a mut DefaultHasher);
+struct TextDigest<'a>(&'a mut DefaultHasher);
 
-impl Write for Told<'_> {
+impl Write for TextDigest<'_> {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
         self.0.write(text.as_bytes());
         Ok(())
@@ -71,7 +71,10 @@ impl Model {
         let decoder = backend.load(loading).await?;
         // All that rows depend on besides the weights. A digest takes any text, without error.
         let (config, quantise, footprint) = (&about.config, options.quantise, decoder.footprint());
-        let _ = write!(Told(&mut digest), "{config:?} {quantise:?} {footprint:?}");
+        let _ = write!(
+            TextDigest(&mut digest),
+            "{config:?} {quantise:?} {footprint:?}"
+        );
         Ok(Self {
             about,
             decoder,
