@@ -117,10 +117,10 @@ export interface Settings {
   confidence: number;
   /**
    * Limit on the margin by which a member's drawn token is more probable than the best other token;
-   * 0 to 1, where 0 turns second candidates off. It is applied in the first round, to the least
-   * probable of the first tokens of the words of a draft. If the margin is smaller than the limit,
-   * the member drafts a second candidate: its draft up to that token, then the other token
-   * (AdaFuse, arXiv 2601.06022).
+   * 0 to 1, where 0 turns second candidates off. It is applied in the first round, to drafts that
+   * end the answer, at the least probable of the first tokens of their words. If the margin there
+   * is smaller than the limit, the member drafts a second candidate: its draft up to that token,
+   * then the other token (AdaFuse, arXiv 2601.06022).
    */
   branch: number;
   /**
