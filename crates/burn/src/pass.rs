@@ -24,7 +24,7 @@ use crate::recurrence;
 use crate::tensors::{Rotation, Vector, normed, product, rms_norm, rotate};
 use crate::weights::Matrix;
 
-/// How the open core keeps weights.
+/// Storage of the open core's weights.
 pub type Layout = Unjoined<Matrix, Vector>;
 
 /// The operations on one pass.

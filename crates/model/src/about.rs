@@ -13,7 +13,7 @@ use crate::plan::{Plan, VectorPart, embedding, plan};
 use crate::pooling::Pooling;
 use crate::slots::SLOTS;
 
-/// How to load a model.
+/// Options of loading a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadOptions {
     /// Tokens of context, or the model's own if that is shorter.

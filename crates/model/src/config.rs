@@ -179,7 +179,7 @@ pub struct Convolution {
     pub taps: usize,
 }
 
-/// How a token changes the state of a recurrence.
+/// Update rule of a recurrence's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
@@ -196,7 +196,7 @@ pub enum Rule {
 /// value head keeps a matrix `[key_width, value_width]` that a token decays and adds to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Recurrence {
-    /// How a token changes the state.
+    /// Update rule of the state.
     pub rule: Rule,
     /// Query heads, and as many key heads.
     pub key_heads: usize,
@@ -276,7 +276,7 @@ pub struct Config {
     pub context: usize,
     /// ε of every RMSNorm.
     pub norm_epsilon: f32,
-    /// Added to every stored norm weight (1 where a checkpoint stores γ − 1).
+    /// Number added to every stored norm weight: 1 if the checkpoint stores γ − 1, else 0.
     pub norm_offset: f32,
     /// Norms of queries and keys.
     pub qk_norm: QkNorm,

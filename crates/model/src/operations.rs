@@ -121,7 +121,7 @@ pub type GateOf<O> = <<O as Operations>::Layout as WeightLayout>::Gate;
 /// are not of the layers that the configuration describes.
 #[allow(clippy::missing_errors_doc, reason = "they are said above")]
 pub trait Operations {
-    /// How weights are kept.
+    /// The backend's storage of weights.
     type Layout: WeightLayout;
 
     /// Called before each block.

@@ -21,7 +21,7 @@ const MAX_CONFIG_BYTES: u64 = 4 << 20;
 const MAX_TOKENIZER_BYTES: u64 = 100 << 20;
 const MAX_INDEX_BYTES: u64 = 16 << 20;
 
-/// Where folders keep named templates.
+/// Folder of named chat templates in a model's folder.
 pub(crate) const MORE_TEMPLATES: &str = "additional_chat_templates/";
 
 pub(crate) const CONFIG: &str = "config.json";

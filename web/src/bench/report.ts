@@ -206,10 +206,10 @@ export interface Run {
   theirs: Record<string, PeerSeries[]>;
 }
 
-/** From the page to the bench's worker. */
+/** Message from the page to the bench's worker. */
 export type BenchRequest = { type: "run"; plan: Plan };
 
-/** From the bench's worker to the page. */
+/** Message from the bench's worker to the page. */
 export type BenchReply =
   | { type: "surroundings"; surroundings: Surroundings }
   | { type: "progress"; what: string; done: number; total: number }

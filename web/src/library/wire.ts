@@ -145,7 +145,7 @@ export class Wire {
     this.#break(why);
   }
 
-  /** Why no request can be made any more. */
+  /** Error for which no request can be made any more; undefined while there is none. */
   get broken(): ConclaveError | undefined {
     return this.#broken;
   }

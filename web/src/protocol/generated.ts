@@ -240,8 +240,8 @@ export interface Score {
   /** Mean log-probability (nats) of the candidate's tokens, if the scoring uses it. */
   meanLogprob?: number;
   /**
-   * −ln(1 + Σ_t (1/p_t − 1)) over the candidate's tokens, if the scoring uses it: 0 where all are
-   * sure.
+   * −ln(1 + Σ_t (1/p_t − 1)) over the candidate's tokens, if the scoring uses it: 0 if the verifier
+   * is sure of all of them.
    */
   harmonic?: number;
   /**
@@ -260,8 +260,8 @@ export interface VerifiedScore {
   /** Mean log-probability (nats) of the candidate's tokens, if the scoring uses it. */
   meanLogprob?: number;
   /**
-   * −ln(1 + Σ_t (1/p_t − 1)) over the candidate's tokens, if the scoring uses it: 0 where all are
-   * sure.
+   * −ln(1 + Σ_t (1/p_t − 1)) over the candidate's tokens, if the scoring uses it: 0 if the verifier
+   * is sure of all of them.
    */
   harmonic?: number;
   /**

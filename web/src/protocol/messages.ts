@@ -170,7 +170,7 @@ const plan = shape({
   commit: nullable(text),
   files: list(fileSize),
   bytes: number,
-  /** How many of `bytes` are stored; if all, no request will be made. */
+  /** Bytes that are stored; if all are, no request will be made. */
   stored: number,
   /** Free space for this page on this machine; null if unknown. */
   free: nullable(number),
@@ -182,7 +182,7 @@ const storedModel = shape({
   commit: nullable(text),
   files: list(fileSize),
   bytes: number,
-  /** How many of `bytes` are stored. */
+  /** Bytes that are stored. */
   stored: number,
   /** Whether it is complete and verified, and works offline. */
   complete: flag,

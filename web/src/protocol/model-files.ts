@@ -61,7 +61,7 @@ export class BlobFiles implements ModelFiles {
 export const cutShort = (name: string, end: number): ModelFile =>
   new ModelFile(`${name} ends before byte ${end}. It was cut short: get it again.`);
 
-/** Where a model's folder keeps named chat templates, as in `crates/hub` and `crates/weights`. */
+/** Folder of named chat templates in a model's folder, as in `crates/hub` and `crates/weights`. */
 export const moreTemplates = "additional_chat_templates/";
 
 /**

@@ -155,7 +155,7 @@ pub struct Attention<'a> {
     pub q: &'a Buffer,
     /// Number m of queries; the second number of its `counts` is `chunks`.
     pub rows: Rows<'a>,
-    /// From [`Launcher::attention_chunks`].
+    /// Number of chunks of the keys, from [`Launcher::attention_chunks`].
     pub chunks: usize,
     /// Visible rows of each query: `m` [`Place`]s.
     pub places: &'a Buffer,
