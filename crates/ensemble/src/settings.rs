@@ -118,8 +118,8 @@ pub struct Settings {
     /// Limit on the margin by which a member's drawn token is more probable than the best other
     /// token; 0 to 1, where 0 turns second candidates off. It is applied in the first round, to
     /// drafts that end the answer, at the least probable of the first tokens of their words. If the
-    /// margin there is smaller than the limit, the member drafts a second candidate: its draft up to
-    /// that token, then the other token (AdaFuse, arXiv 2601.06022).
+    /// margin there is smaller than the limit, the member drafts a second candidate: its draft up
+    /// to that token, then the other token (AdaFuse, arXiv 2601.06022).
     pub branch: f64,
     /// Limit in nats on the surprise of the strongest member at its own draft, up to which it
     /// answers without the others; 0 to 1000, where 0 always lets them draft and vote. The draft

@@ -137,7 +137,7 @@ export const event = variant({
      * Verifiers, as indices into `active`, whose vote alone overturned the choice of all others.
      */
     turnedBy: list(number),
-    /** Number of times that another member preferred the candidate to some other one, at least 1. */
+    /** Times that another member preferred the candidate to some other one, at least 1. */
     counts: list(number),
     /** Index into `candidates`. */
     winner: number,
