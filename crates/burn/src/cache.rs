@@ -1,4 +1,4 @@
-//! A layer's memory of the tokens before, on burn's devices.
+//! A layer's memory of earlier tokens, on burn's devices.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,8 +12,8 @@ use conclave_model::{Config, cache};
 use crate::device::Burn;
 use crate::plain::PlainCache;
 
-/// A layer's cache: keys and values, inputs of a convolution `[rows, hidden]`, states of a
-/// recurrence by slot, each there once a pass has left it.
+/// A layer's cache: keys and values; inputs of a convolution `[rows, hidden]`; or states of a
+/// recurrence by slot, `None` until a pass leaves one there.
 pub type Cache = cache::Cache<AttentionCache, Tensor<2>, Vec<Option<RecurrentState>>>;
 
 /// Keys and values of an attention.
@@ -37,9 +37,9 @@ pub struct RecurrentState {
 pub enum KeysAndValues {
     /// On the device: keys, then values, each `[rows, words of a row]`.
     Device([Tensor<2, Int>; 2]),
-    /// Where a CPU attends.
+    /// On the CPU, in conclave-cpu's format.
     Host(Arc<Mutex<conclave_cpu::Cache>>),
-    /// Where no kernel reads heads of the model's width.
+    /// In plain tensors, if no kernel reads heads of the model's width.
     Plain(PlainCache),
 }
 

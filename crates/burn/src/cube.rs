@@ -187,7 +187,7 @@ fn launch<P: Pod>(
 
 /// A kernel that brings its WGSL.
 struct Kernel {
-    /// Also the pipeline's key.
+    /// Unique name, which is the pipeline's key too.
     name: &'static str,
     source: String,
     workgroup: u32,

@@ -24,7 +24,7 @@ pub struct BurnDecoder {
     config: Config,
     context: usize,
     weights: FusedWeights<Layout>,
-    /// Keys and values are f32.
+    /// Whether keys and values are f32.
     exact: bool,
     /// cos and sin of each rotary embedding, `[context, rotary_dim / 2, 2]`.
     ropes: Vec<Vec<f32>>,
@@ -66,7 +66,7 @@ impl BurnDecoder {
         self.ropes = tables.map(|rope| rope.table(self.context, long)).collect();
     }
 
-    /// Heads and scores of its attentions, where kernels make them.
+    /// Heads and scores of the attentions that kernels compute.
     pub fn attentions(&self) -> Vec<(Heads, Scores)> {
         let c = &self.config;
         let mut all: Vec<(Heads, Scores)> = Vec::new();
@@ -129,7 +129,7 @@ impl BurnDecoder {
         }
     }
 
-    /// Reads a tensor back, and what went wrong before.
+    /// Reads a tensor back. Errors of earlier launches surface here.
     async fn read<const D: usize>(&self, tensor: Tensor<D>) -> Result<Vec<f32>, ModelError> {
         self.burn.read(tensor, &self.heard).await
     }

@@ -1,4 +1,4 @@
-//! Where burn runs: the device, and what it reports outside of calls.
+//! The device that burn runs on, and the errors that it reports outside of calls.
 
 use std::cell::RefCell;
 
@@ -32,8 +32,8 @@ impl Burn {
         }
     }
 
-    /// The GPU, by burn's wgpu, on a device of its own. Once a process or worker: burn keeps it,
-    /// and refuses another.
+    /// The GPU, by burn's wgpu, on a device of its own. It can be opened once in a process or
+    /// worker: burn keeps the device, and refuses another.
     ///
     /// # Errors
     /// [`ModelError::Burn`] where there is no GPU, or burn has one already.
@@ -68,7 +68,7 @@ impl Burn {
         &self.device
     }
 
-    /// Why the GPU was lost, once it was.
+    /// Reason of the GPU's loss, if it is lost.
     pub fn lost(&self) -> Option<String> {
         self.reports.lost()
     }
@@ -77,7 +77,7 @@ impl Burn {
         self.binding
     }
 
-    /// Listens for faults from now on.
+    /// A listener for errors from now on.
     pub(crate) fn listen(&self) -> Heard {
         self.reports.listen()
     }
@@ -135,7 +135,7 @@ impl Backend for Burn {
     }
 }
 
-/// Makes an error of burn's.
+/// Wraps an error of burn's.
 pub(crate) fn refused(error: impl std::fmt::Display) -> ModelError {
     ModelError::Burn(error.to_string())
 }

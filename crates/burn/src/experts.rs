@@ -8,7 +8,7 @@ use conclave_model::weights::Experts;
 use crate::tensors::Vector;
 use crate::weights::Matrix;
 
-/// The sum of what its experts make of each token, `[tokens, hidden]`.
+/// Sum of the outputs of each token's experts, weighted by their factors, `[tokens, hidden]`.
 pub fn run(
     experts: &Experts<Matrix, Vector>,
     x: Tensor<2>,

@@ -11,24 +11,24 @@ use conclave_kernels::{Format, Heads, Place, Scores};
 /// Some rows of a quantised matrix.
 #[derive(Debug, Clone)]
 pub struct Share {
-    /// How its numbers are stored.
+    /// Format of its numbers.
     pub format: Format,
-    /// The whole matrix's, `[n, k]`.
+    /// Shape of the whole matrix, `[n, k]`.
     pub shape: [usize; 2],
-    /// Which of its rows these are.
+    /// Range of the matrix's rows in it.
     pub rows: Range<usize>,
-    /// The rows, where a CPU multiplies; elsewhere planes hold them.
+    /// The rows, if a CPU multiplies; otherwise they are in the planes.
     pub host: Option<Arc<conclave_cpu::Matrix>>,
 }
 
-/// Where the tokens of a pass stand, and the KV cache of one block.
+/// Places of a pass's tokens, and the KV cache of one block.
 #[derive(Debug, Clone)]
 pub struct Rows {
     /// Place of each token.
     pub places: Arc<Vec<Place>>,
     /// The heads of the attention and their caches.
     pub heads: Heads,
-    /// The cache, where a CPU attends; elsewhere tensors hold it.
+    /// The cache, if a CPU attends; otherwise it is in tensors.
     pub host: Option<Arc<Mutex<conclave_cpu::Cache>>>,
 }
 
@@ -81,9 +81,9 @@ pub trait Operations: Backend {
     ) -> FloatTensor<Self>;
 }
 
-/// The rows of `ids` `[m]` that lie in this share of a matrix, into their rows of `out` `[m, k]`;
-/// of the first share, zeros into the others. `out` is written in place: no other tensor may share
-/// it.
+/// Looks up the rows of `ids` `[m]` that lie in this share of a matrix, and writes them to their
+/// rows of `out` `[m, k]`. The first share also writes zeros to all other rows. `out` is written in
+/// place: no other tensor may share it.
 pub fn embed(
     out: Tensor<2>,
     ids: Tensor<1, Int>,
@@ -98,8 +98,8 @@ pub fn embed(
     Tensor::from_dispatch(Dispatch::embed(out, ids, planes, share))
 }
 
-/// `x · Wᵀ` of `x` `[m, k]` and this share of a matrix, into its columns of `out` `[m, n]`,
-/// which is written in place as [`embed`]'s is.
+/// Computes `x · Wᵀ` of `x` `[m, k]` and this share of a matrix, and writes it to the share's
+/// columns of `out` `[m, n]`, in place as [`embed`] does.
 pub fn product(out: Tensor<2>, x: Tensor<2>, planes: Tensor<1, Int>, share: Share) -> Tensor<2> {
     let [out, x, planes] = [
         out.into_dispatch(),
@@ -126,8 +126,8 @@ pub fn experts(
     Tensor::from_dispatch(Dispatch::experts(out, x, chosen, planes, share, count))
 }
 
-/// Writes the keys and values of `qkv` `[m, heads + 2 · kv_heads, width]` to the rows of the
-/// caches that the places name, in place, and gives its queries, `[m, heads, width]`.
+/// Writes the keys and values of `qkv` `[m, heads + 2 · kv_heads, width]` in place to the rows of
+/// the caches that the places name. Returns the queries, `[m, heads, width]`.
 pub fn append(
     qkv: Tensor<3>,
     [keys, values]: [Tensor<2, Int>; 2],
@@ -148,8 +148,9 @@ pub fn append(
     ))
 }
 
-/// Verify in line: attention of `query` `[m, heads, width]` to the rows of the caches that each
-/// token's place lets it see, the prefix and its own candidate; `[m, heads, width]`.
+/// Attention of `query` `[m, heads, width]` for verifying in line: each token sees the rows of the
+/// caches that its place names, those of the prefix and of its own candidate. Returns `[m, heads,
+/// width]`.
 pub fn attention(
     query: Tensor<3>,
     [keys, values]: [Tensor<2, Int>; 2],

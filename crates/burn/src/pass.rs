@@ -1,5 +1,5 @@
-//! The decoder's operations in burn tensors, as the mathematics say them: an independent check of
-//! the fused kernels. Products, embeddings, append and attention are [`operations`].
+//! The decoder's operations by their equations, in burn tensors: an independent check of the fused
+//! kernels. Products, embeddings, append and attention are [`operations`].
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::recurrence;
 use crate::tensors::{Rotation, Vector, normed, product, rms_norm, rotate};
 use crate::weights::Matrix;
 
-/// How the open core keeps weights.
+/// Storage of the open core's weights.
 pub type Layout = Unjoined<Matrix, Vector>;
 
 /// The operations on one pass.
@@ -32,21 +32,21 @@ pub struct BurnPass<'a> {
     burn: &'a Burn,
     caches: &'a mut [Cache],
     ids: Tensor<1, Int>,
-    /// One for each rotary embedding.
+    /// cos and sin of each rotary embedding at the pass's positions.
     rotations: Vec<Rotation>,
     places: Arc<Vec<Place>>,
-    /// The same on the device, `[4 · tokens]`.
+    /// Places of the tokens on the device, `[4 · tokens]`.
     on_device: Tensor<1, Int>,
     runs: &'a [Run],
     /// Inputs of all layers, `[tokens, layers, width]`.
     layer_inputs: Option<Tensor<3>>,
-    /// `[tokens, hidden]`.
+    /// The residual stream, `[tokens, hidden]`.
     stream: Option<Tensor<2>>,
     branch: Option<Tensor<2>>,
 }
 
 impl<'a> BurnPass<'a> {
-    /// Nothing run yet.
+    /// A pass that has run nothing yet.
     pub fn new(
         burn: &'a Burn,
         config: &Config,
@@ -328,10 +328,10 @@ impl Operations for BurnPass<'_> {
     }
 }
 
-/// The stream is made by the first operation, the branch by the one before its product.
+/// Error for an operation that is called before the one whose result it reads.
 const NOTHING_RAN: ModelError = ModelError::Order("an operation came before the one it follows");
 
-/// Projections are joined from the mixers that they belong to.
+/// Error for a projection of another kind than its mixer's.
 const OTHER_MIXER: ModelError = ModelError::Order("a block's projection is another mixer's");
 
 /// The one linear map of a product.
@@ -349,7 +349,8 @@ fn activated(activation: Activation, gate: Tensor<2>) -> Tensor<2> {
     }
 }
 
-/// Heads `[tokens, heads, width]` of a product, with the norm that comes before they rotate.
+/// Splits a product into heads `[tokens, heads, width]`, and applies the norm that comes before the
+/// rotation.
 fn split_heads(
     x: Tensor<2>,
     heads: usize,
@@ -365,7 +366,7 @@ fn split_heads(
     }
 }
 
-/// Heads rotated, with the norm that comes after.
+/// Rotates heads, and applies the norm that comes after the rotation.
 fn rotated(
     x: Tensor<3>,
     rotation: Option<&Rotation>,

@@ -33,8 +33,8 @@ impl PlainCache {
         }
     }
 
-    /// Attends from each token of `query` to the rows that its place lets it see. `query` and the
-    /// result are `[m, heads, width]`.
+    /// Attention of each token of `query` to the rows that its place names. `query` and the result
+    /// are `[m, heads, width]`.
     pub fn attend(
         &self,
         query: Tensor<3>,
@@ -77,7 +77,7 @@ fn write(rows: &mut Tensor<3>, first: usize, new: Tensor<3>) {
     rows.inplace(|rows| rows.slice_assign(place, new));
 }
 
-/// True where a query must not look, `[1, m, rows]`.
+/// Mask of the rows that a query does not see, `[1, m, rows]`.
 fn unseen(places: &[Place], rows: usize, window: Option<u32>, device: &Device) -> Tensor<3, Bool> {
     let unseen: Vec<bool> = places
         .iter()

@@ -17,19 +17,19 @@ use crate::device::{Burn, refused};
 use crate::operations::{self, Rows};
 use crate::weights::Matrix;
 
-/// Rows of x that each kernel of products is tried with: one at a time, four, a tile, and one more.
+/// Numbers of rows of x that products are tried with: one at a time, four, a tile, and one more.
 const ROWS: [usize; 4] = [1, 5, 32, 33];
 
-/// Some rows of a model's own, in one of its formats.
+/// First rows of a model's own weights in one format, for trying the kernels.
 #[derive(Debug)]
 pub struct Sample {
-    /// How they are stored.
+    /// Format of the rows.
     pub format: Format,
     /// Numbers in a row.
     pub cols: usize,
     /// Whole rows in GGUF's layout.
     pub rows: Vec<u8>,
-    /// The same on the GPU.
+    /// The same rows on the GPU.
     pub matrix: Matrix,
 }
 
@@ -106,7 +106,7 @@ pub async fn prove_attention(
     Ok(())
 }
 
-/// Numbers between −1 and 1 that repeat late.
+/// Numbers between −1 and 1 with a long period.
 fn numbers(count: usize) -> Vec<f32> {
     let number = |i: usize| (i * 37 % 1009) as f32 / 504.0 - 1.0;
     (0..count).map(number).collect()

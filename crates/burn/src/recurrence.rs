@@ -9,8 +9,8 @@ use conclave_model::pass::Run;
 use crate::cache::RecurrentState;
 use crate::tensors::{Vector, normed, rms_norm};
 
-/// Runs the tokens of a pass from state to state: `[tokens, value_heads, value_width]` of their
-/// products with the matrices of input, share and decay.
+/// Runs the recurrence over the tokens of a pass, and updates `states`. `qkv`, share and decay are
+/// the outputs of the input projections. Returns `[tokens, value_heads, value_width]`.
 pub fn run(
     weights: &FusedRecurrence<Vector>,
     states: &mut Vec<Option<RecurrentState>>,
@@ -67,7 +67,7 @@ pub fn gate(
     }
 }
 
-/// The state of a text that begins.
+/// State at the beginning of a text.
 fn beginning(of: &config::Recurrence, device: &Device) -> RecurrentState {
     RecurrentState {
         inputs: Tensor::zeros([of.taps - 1, of.channels()], device),
@@ -75,8 +75,8 @@ fn beginning(of: &config::Recurrence, device: &Device) -> RecurrentState {
     }
 }
 
-/// The short convolution before a recurrence, with its SiLU, over `qkv` `[tokens, channels]`;
-/// `inputs` `[taps − 1, channels]` move on.
+/// The short convolution before a recurrence, with its SiLU, over `qkv` `[tokens, channels]`.
+/// `inputs` `[taps − 1, channels]` become the last inputs of this pass.
 fn mix(weights: &FusedRecurrence<Vector>, inputs: &mut Tensor<2>, qkv: Tensor<2>) -> Tensor<2> {
     let ([tokens, channels], all) = (qkv.dims(), weights.of.taps);
     let seen = Tensor::cat(vec![inputs.clone(), qkv], 0);

@@ -5,7 +5,7 @@ use conclave_model::weights::Linear;
 
 use crate::weights::Matrix;
 
-/// A norm's weight, a bias, or the like.
+/// A vector of weights: a norm, a bias, scales.
 pub type Vector = Tensor<1>;
 
 /// cos and sin of a pass's positions, each `[tokens, 1, rotary_dim / 2]`.

@@ -14,10 +14,10 @@ use crate::device::Burn;
 use crate::operations::{self, Share};
 use crate::proof::Sample;
 
-/// Bytes of a matrix that are collected before they go to the GPU.
+/// Number of bytes of a matrix that are collected before they go to the GPU.
 const SHARE: usize = 32 << 20;
 
-/// A matrix `[n, k]` on a device: some rows after another.
+/// A matrix `[n, k]` on a device, in shares of some rows.
 #[derive(Debug, Clone)]
 pub struct Matrix {
     shape: [usize; 2],
@@ -70,7 +70,7 @@ impl Matrix {
 pub struct BurnWeights<'a> {
     /// The device.
     pub burn: &'a Burn,
-    /// Its faults.
+    /// Listener for the device's errors.
     pub heard: Heard,
     /// Format that plain numbers are rounded to.
     pub quantise: Option<Format>,
@@ -81,7 +81,7 @@ pub struct BurnWeights<'a> {
 /// Rows in GGUF's layout.
 #[derive(Debug)]
 pub struct Rows {
-    /// How they are stored.
+    /// Format of the rows.
     pub format: GpuFormat,
     /// Numbers in a row.
     pub cols: usize,
@@ -89,11 +89,11 @@ pub struct Rows {
     pub bytes: Vec<u8>,
 }
 
-/// Rows of a sample, at most.
+/// Most rows of a sample.
 const SAMPLE: usize = 40;
 
 impl BurnWeights<'_> {
-    /// Remembers the first rows of a format.
+    /// Keeps the first rows of a format as a sample.
     fn sample(&self, upload: &Upload, rows: &[u8]) {
         let (format, cols) = (upload.format, upload.shape[1]);
         let mut samples = self.samples.borrow_mut();
@@ -108,7 +108,7 @@ impl BurnWeights<'_> {
         }
     }
 
-    /// Takes rows in, and sends a share to the GPU when it is full.
+    /// Collects rows, and sends a share to the GPU when it is full.
     fn collect(&self, upload: &mut Upload, rows: &[u8]) -> Result<(), ModelError> {
         let room = self.burn.binding().unwrap_or(0).min(SHARE as u64) as usize;
         match &mut upload.waiting {
@@ -152,7 +152,7 @@ impl BurnWeights<'_> {
     }
 }
 
-/// A matrix that comes in.
+/// A matrix whose rows are still arriving.
 #[derive(Debug)]
 pub struct Upload {
     shape: [usize; 2],
@@ -165,12 +165,12 @@ pub struct Upload {
 enum Waiting {
     /// Whole rows on their way to a GPU.
     Rows(Vec<u8>),
-    /// A matrix of the CPU's.
+    /// A matrix on the CPU.
     Host(conclave_cpu::Upload),
 }
 
 impl Upload {
-    /// Ends a share with all rows that wait.
+    /// Completes a share with the rows collected so far.
     fn flush(&mut self, device: &Device) {
         let Waiting::Rows(rows) = &mut self.waiting else {
             return;

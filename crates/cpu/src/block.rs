@@ -11,8 +11,8 @@ use crate::packed::Packed;
 use crate::scales::Scales;
 use crate::tile::Tile;
 
-/// The table that vectors look up, shifted to be nonnegative so that it widens without a sign;
-/// `None` where levels are codes minus a constant.
+/// Table of levels that vectors look up, shifted so that no entry is negative: it is then widened
+/// without a sign. `None` for levels that are codes minus a constant.
 const fn table(levels: Levels) -> Option<[u8; 16]> {
     let Levels::Table(levels) = levels else {
         return None;
@@ -25,7 +25,7 @@ const fn table(levels: Levels) -> Option<[u8; 16]> {
     Some(table)
 }
 
-/// The constant subtracted from codes, or from table entries.
+/// Constant subtracted from the codes, or from the table's shifted entries.
 const fn offset(levels: Levels) -> u8 {
     match levels {
         Levels::Offset(less) => less,
@@ -43,8 +43,8 @@ pub(crate) struct Block<F: PackedFormat, const RUNS: usize> {
 impl<F: PackedFormat, const RUNS: usize> Block<F, RUNS> {
     const GROUP: usize = F::ScaleStorage::GROUP;
     const TABLE: Option<[u8; 16]> = table(F::LEVELS);
-    /// Constants subtracted before packing and after unpacking: before, where packed codes are
-    /// levels.
+    /// Constants subtracted before packing and after unpacking. The first is used where packed
+    /// codes are levels.
     const OFFSETS: [u8; 2] = if F::CodeStorage::LEVELS {
         [offset(F::LEVELS), 0]
     } else {
@@ -100,7 +100,8 @@ impl<F: PackedFormat, const RUNS: usize> Packed for Block<F, RUNS> {
 }
 
 impl<F: PackedFormat, const RUNS: usize> Block<F, RUNS> {
-    /// Adds Σ code · input of group `part` of a run's columns to `sums`, in pairs.
+    /// Adds Σ code · input over the columns of group `part` of a run to `sums`, by products of
+    /// pairs.
     #[inline(always)]
     fn pairs<L: Lanes, const T: usize>(
         l: L,
@@ -126,9 +127,10 @@ impl<F: PackedFormat, const RUNS: usize> Block<F, RUNS> {
         }
     }
 
-    /// The same in quads: 2⁸ · Σ code · high + Σ code · low, exactly. For few rows of input
-    /// both sums together, since each product waits for the previous one of its sum; for many rows
-    /// in turn, since all sums together exceed the registers.
+    /// The same sums by products of quads: 2⁸ · Σ code · high + Σ code · low, exactly. For few rows
+    /// of input both sums are made together, since each product waits for the previous one of its
+    /// sum. For many rows they are made one after the other, since all of them together exceed the
+    /// registers.
     #[inline(always)]
     fn quads<L: Lanes, const T: usize>(
         l: L,
@@ -159,7 +161,8 @@ impl<F: PackedFormat, const RUNS: usize> Block<F, RUNS> {
     }
 }
 
-/// Adds two quads of columns with the quads `at` of `T` rows of input to `sums`.
+/// Adds the products of eight columns, two quads, with the quads `at` of `T` rows of input to
+/// `sums`.
 #[inline(always)]
 fn eight_columns<L: Lanes, const T: usize>(
     l: L,

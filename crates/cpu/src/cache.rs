@@ -67,7 +67,7 @@ pub(crate) trait Keys: Tile + Copy {
     /// Whether each group of eight numbers of a row has a scale.
     const SCALED: bool;
 
-    /// The number at a lane and a column.
+    /// The number in a lane and a column.
     fn number(&mut self, lane: usize, col: usize) -> &mut Self::Number;
 
     /// The BF16 scale of a lane, where there are scales.
@@ -259,7 +259,7 @@ impl Shape {
         self.width.div_ceil(GROUP)
     }
 
-    /// Index of the dimensions `8 · eight ..` of a head's values.
+    /// Index of the dimensions `8 · eight .. 8 · eight + 8` of a head's values.
     #[inline(always)]
     fn values(self, head: usize, eight: usize) -> usize {
         (head * self.eights() + eight) * self.rows()
@@ -298,7 +298,7 @@ impl<K: Keys> Planes<K, [K::Number; LANES]> {
         &mut self.values[s.values(head, dimension / LANES) + row][dimension % LANES]
     }
 
-    /// The scales of the dimensions `8 · eight ..` of a row's key and value.
+    /// Scales of the dimensions `8 · eight .. 8 · eight + 8` of a row's key and value.
     fn scales(&mut self, s: Shape, head: usize, row: usize, eight: usize) -> Option<[&mut u16; 2]> {
         let at = (s.values(head, eight) + row) / LANES;
         let key_at = (head * s.groups + row / LANES) * s.width.div_ceil(K::COLS);
@@ -364,20 +364,20 @@ impl<K: Keys> Planes<K, [K::Number; LANES]> {
         }
     }
 
-    /// Keys of the rows `8 · group ..`.
+    /// Blocks of keys of the rows `8 · group .. 8 · group + 8`.
     #[inline(always)]
     pub fn keys(&self, s: Shape, head: usize, group: usize) -> &[K] {
         let blocks = s.width.div_ceil(K::COLS);
         &self.keys[(head * s.groups + group) * blocks..][..blocks]
     }
 
-    /// The dimensions `8 · eight ..` of the values of all rows.
+    /// Dimensions `8 · eight .. 8 · eight + 8` of the values of all rows.
     #[inline(always)]
     pub fn values(&self, s: Shape, head: usize, eight: usize) -> &[[K::Number; LANES]] {
         &self.values[s.values(head, eight)..][..s.rows()]
     }
 
-    /// Their scales, BF16; empty where there are none.
+    /// BF16 scales of the same values; empty if there are none.
     #[inline(always)]
     pub fn value_scales(&self, s: Shape, head: usize, eight: usize) -> &[[u16; LANES]] {
         let at = s.values(head, eight) / LANES;

@@ -25,7 +25,7 @@ pub(crate) trait Codes: Clone + Debug + Send + Sync + 'static {
     /// Number of pairs in `Few`.
     const FEW: usize;
 
-    /// The pairs from `FEW · few` on, looked up in `table` if there is one.
+    /// Pairs of columns from `FEW · few` on, looked up in `table` if there is one.
     fn words<L: Lanes>(
         &self,
         lanes: L,
@@ -65,8 +65,8 @@ fn dot<L: Lanes, const T: usize>(
 }
 
 /// Signed bytes, two columns of each row at a time, without a table. Products take one pair of
-/// columns at once. With two pairs, the compiler takes four rows of input for one half of the lanes
-/// and then for the other half, which exceeds the sixteen registers that wasm gets on x86.
+/// columns at once. With two pairs at once, compilers split the lanes into halves and take four
+/// rows of input for each, which exceeds the sixteen registers that wasm has on x86.
 #[derive(Debug, Clone)]
 pub(crate) struct Bytes([[i8; 2 * LANES]; BLOCK / 2]);
 

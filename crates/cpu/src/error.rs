@@ -6,7 +6,7 @@ use thiserror::Error;
 /// Reason why a matrix cannot be stored or multiplied.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CpuError {
-    /// No product reads this format.
+    /// A format that no product reads.
     #[error("the CPU's products do not read {0}; convert it first")]
     Format(Format),
     /// Rows that are not whole blocks.
@@ -25,7 +25,7 @@ pub enum CpuError {
         /// Bytes received so far.
         found: usize,
     },
-    /// The sizes are more than this machine can address.
+    /// Sizes beyond what this machine can address.
     #[error("{rows} rows of {cols} numbers are more than this machine can address")]
     TooLarge {
         /// Rows.
@@ -33,7 +33,7 @@ pub enum CpuError {
         /// Numbers in a row.
         cols: usize,
     },
-    /// Rows of input or output do not fit the matrix.
+    /// Rows of input or output that do not fit the matrix.
     #[error("{what} has {found} numbers where {expected} belong")]
     Shape {
         /// The mismatched quantity.

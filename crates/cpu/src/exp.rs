@@ -2,7 +2,7 @@
 
 use crate::lanes::{self, LANES, Lanes, Work};
 
-/// Added to a number of at most 2²², leaves its nearest integer in the lowest bits.
+/// Number whose sum with a number of at most 2²² has the nearest integer in its lowest bits.
 pub(crate) const ROUND: f32 = 12_582_912.0;
 
 /// ln 2 in two parts; products of the first with small integers are exact.
@@ -261,7 +261,7 @@ mod tests {
         }
     }
 
-    /// Scales, then takes powers.
+    /// Work that scales, then takes powers.
     struct Both<'a>(&'a mut [f32], Option<f32>);
 
     impl Work for Both<'_> {

@@ -37,10 +37,11 @@ pub trait Lanes: Copy {
     const WIDE: bool = false;
     /// Vector registers.
     const REGISTERS: usize = 16;
-    /// Whether [`quad`](Self::quad) is the faster product.
+    /// Whether [`quad`](Self::quad) is faster than [`dot`](Self::dot) here.
     const QUADS: bool = false;
-    /// Whether products of pairs with several rows of input stay a loop. Unrolled, compilers take
-    /// one row of input after the other, with the unpacked codes of all turns in memory.
+    /// Whether products of pairs with several rows of input are compiled as a loop. If such a loop
+    /// is unrolled, compilers compute one row of input after the other and spill all unpacked codes
+    /// to memory.
     const ROLLS: bool = false;
 
     /// Vectors for the groups `first` and `second`: a load from a place of `first` fills the upper
@@ -132,7 +133,7 @@ pub trait Lanes: Copy {
 pub trait Work {
     /// Its result.
     type Out;
-    /// Whether it multiplies quads where these are faster.
+    /// Whether the work multiplies quads where these are faster.
     #[cfg_attr(
         not(all(target_arch = "wasm32", target_feature = "simd128")),
         expect(dead_code, reason = "no other vectors do so")

@@ -50,7 +50,7 @@ pub(crate) trait Rows: Debug + Send + Sync {
         out: &mut [&mut [f32]],
     );
 
-    /// The same for all rows in plain arrays, by quads or by pairs.
+    /// The same for all rows in plain arrays, by products of quads or of pairs.
     #[cfg(test)]
     fn times_in_arrays(&self, input: &Input, cols: usize, quads: bool, out: &mut [f32]);
 }

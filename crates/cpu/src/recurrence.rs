@@ -82,7 +82,7 @@ impl RecurrentState {
     }
 }
 
-/// Added to the sum of squares when normalising a query or key.
+/// Number added to the sum of squares when a query or key is normalised.
 const EPSILON: f32 = 1e-6;
 
 impl Recurrence {

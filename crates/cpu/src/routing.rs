@@ -7,11 +7,12 @@ use std::cmp::Ordering;
 pub struct Routing<'a> {
     /// Number of experts chosen for a token.
     pub used: usize,
-    /// Scores are the softmax of the logits instead of σ of each.
+    /// Whether scores are the softmax of the logits instead of σ of each.
     pub softmax: bool,
-    /// Added to the scores for the choice alone, one for each expert.
+    /// Bias on the scores for the choice, one number per expert; the factors are made without it.
     pub choice_bias: Option<&'a [f32]>,
-    /// Where set, the chosen experts' scores are divided by their sum plus this.
+    /// Number added to the sum of the chosen experts' scores, by which they are then divided;
+    /// `None` leaves them unchanged.
     pub normalised: Option<f32>,
     /// Factor applied to the scores last.
     pub scale: f32,

@@ -28,7 +28,7 @@ fn norm_rows(x: &mut [f32], weight: &[f32], epsilon: f32) {
     }
 }
 
-/// Adds `bias` to each row as long as it.
+/// Adds `bias` to each row, which has the same length.
 pub fn add_bias(x: &mut [f32], bias: &[f32]) {
     for row in x.chunks_exact_mut(bias.len().max(1)) {
         add(row, bias);

@@ -91,7 +91,7 @@ pub fn target_logits(
     Ok(logits)
 }
 
-/// ln Σ exp of a row of logits; −∞ if empty.
+/// ln Σ exp of a row of logits; −∞ for an empty row.
 pub fn log_sum_exp(logits: &[f32]) -> f32 {
     let mut row = logits.to_vec();
     let mut so_far = Running::BEGUN;

@@ -12,7 +12,7 @@ pub(crate) const MAX_ROWS: usize = 4;
 pub(crate) trait Tile: Sized {
     /// Blocks of a row of input.
     type InputBlock;
-    /// Whether it multiplies quads where these are faster.
+    /// Whether products use quads where these are faster.
     const QUADS: bool = false;
 
     /// Products of eight packed rows with `T` rows of input.

@@ -3,13 +3,13 @@
 
 use crate::{Candidate, Score, Settings, agreement, repetition::Said, score};
 
-/// Least surprise of a member at its own answer, and surprise at an unfinished one, in nats (see
-/// [`Settings::confidence`]).
+/// Smallest surprise in nats that counts for a member at its own finished answer, and the surprise
+/// that counts for an unfinished one (see [`Settings::confidence`]).
 const SUREST: f64 = 0.8;
 const UNFINISHED: f64 = 2.0;
 
-/// Nats by which a base model, which answers in a word, is surer than a model that answers in a
-/// sentence.
+/// Nats added to a base model's surprise at its own answer: a base model answers in a word, whose
+/// surprise is smaller than a sentence's.
 const TERSE: f64 = 1.0;
 
 /// Factor by which the other verifiers must prefer a second candidate to its drafter's first.
@@ -23,19 +23,23 @@ pub(crate) const ALIKE: f64 = 0.9;
 pub(crate) struct Ballot {
     /// Drafter of each candidate, ascending.
     pub drafters: Vec<usize>,
-    /// The strongest drafter's first candidate does not end the answer.
+    /// Whether a drafter about as strong as the strongest has a first candidate that does not end
+    /// the answer.
     pub open: bool,
-    /// Every candidate only repeats; false without [`Settings::discount`].
+    /// Whether every candidate only repeats; false without [`Settings::discount`].
     pub repeats: bool,
-    /// Candidates that end the answer; empty, like the next three fields, if texts are not known.
+    /// Whether each candidate ends the answer, `[candidates]`; empty, like the next three fields,
+    /// if texts are not known.
     ended: Vec<bool>,
     /// Candidates that agree with each; empty without [`Settings::agree`].
     agreement: Vec<Vec<usize>>,
-    /// Candidates that end the answer although an equally strong or stronger drafter's first
-    /// candidate does not; empty, like the next field, without [`Settings::discount`].
+    /// Whether each candidate ends the answer although an equally strong or stronger drafter's
+    /// first candidate does not, `[candidates]`; empty, like the next field, without
+    /// [`Settings::discount`].
     early: Vec<bool>,
     discounted: Vec<bool>,
-    /// After the answer's beginning, the first candidate of the strongest drafter that continues.
+    /// First candidate of the strongest drafter whose candidate does not end the answer; `None`
+    /// before any text has been accepted.
     continued: Option<usize>,
     /// Factor of each verifier's weight for confidence, `[active]`; empty without
     /// [`Settings::confidence`].
@@ -93,9 +97,11 @@ impl Ballot {
         j > 0 && self.drafters[j - 1] == self.drafters[j]
     }
 
-    /// Reads the drafters' scores: discounts early ends of unsure drafters ([`Settings::sure`])
-    /// and, after the first round, those that the strongest member that continues finds more
-    /// surprising than its own continuation; sets each verifier's voice
+    /// Takes the drafters' scores of their own candidates.
+    ///
+    /// An early end is discounted in two cases: its drafter is unsure of it ([`Settings::sure`]),
+    /// or some text has been accepted and the strongest member that continues finds the end more
+    /// surprising than its own continuation. Each verifier's factor in the vote is set too
     /// ([`Settings::confidence`]). `chats` goes by position.
     pub fn hear_drafters(&mut self, scores: &[Vec<Score>], chats: &[bool], settings: &Settings) {
         // An empty row abstains, on its own candidate too.
@@ -133,10 +139,10 @@ impl Ballot {
         }
     }
 
-    /// Weights of the vote, `[active]`, summing to 1: a member that is sure of its own finished
-    /// answer counts more. While the strongest member's candidate continues, starting weights
-    /// (`start`) count twice instead: such a candidate is judged by its beginning, and members that
-    /// would have answered shortly see only that they would not have begun so.
+    /// Weights of the vote, `[active]`, summing to 1. A member that is sure of its own finished
+    /// answer counts more. While a candidate of the strongest member continues the answer (`open`),
+    /// each weight is multiplied by its starting weight (`start`) instead: only the beginning of
+    /// such a candidate can be judged, and members with short answers would have begun otherwise.
     pub fn heard(&self, weights: &[f64], start: impl Fn(usize) -> f64) -> Vec<f64> {
         if !self.open && self.voices.is_empty() {
             return weights.to_vec();

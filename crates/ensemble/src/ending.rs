@@ -18,11 +18,11 @@ pub enum Stop {
     /// Every candidate of [`Settings::max_repeats`](crate::Settings::max_repeats) rounds in a row
     /// only repeats.
     Repetition,
-    /// The context of the last member is full.
+    /// The context of the last remaining member is full.
     Context,
-    /// The answer has [`Limits::tokens`].
+    /// The answer has reached [`Limits::tokens`] tokens.
     Tokens,
-    /// The answer came to one of the texts in [`Limits::stop`].
+    /// The answer contains one of the texts in [`Limits::stop`].
     #[serde(rename = "stop")]
     Text,
     /// The caller stopped it.

@@ -14,7 +14,7 @@ pub enum RoundError {
         /// Active members.
         members: usize,
     },
-    /// Scores of some candidates only.
+    /// A row that lacks scores of some candidates.
     #[error(
         "verifier {verifier} scored {found} of {candidates} candidates: give one score for each, \
          or none where it abstains"
@@ -36,7 +36,7 @@ pub enum RoundError {
         /// Active members.
         members: usize,
     },
-    /// Strengths of a wrong number, or not above 0.
+    /// A number of strengths other than that of the members, or a strength not above 0.
     #[error(
         "give a strength above 0 for each of the {members} members, or NaN where nothing is known, \
          and say of each whether it chats"
@@ -92,7 +92,7 @@ pub enum RoundError {
     /// An event that does not answer the last move.
     #[error("this event does not answer the last move: report what the members made of that")]
     Event,
-    /// The last member would leave.
+    /// No member would be left.
     #[error("no member would be left to answer: keep at least one")]
     Nobody,
 }

@@ -190,7 +190,7 @@ fn softmax(values: &[f64], temperature: f64) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    /// All draft.
+    /// Vote of a round in which all members draft.
     fn all(shares: &[Vec<f64>]) -> Vote<'_> {
         Vote {
             shares,

@@ -136,7 +136,7 @@ pub fn feedback(settings: &Settings, round: usize, vote: &Vote<'_>, weights: &[f
 mod tests {
     use super::*;
 
-    /// All draft.
+    /// Vote of a round in which all members draft.
     fn all(shares: &[Vec<f64>]) -> Vote<'_> {
         Vote {
             shares,

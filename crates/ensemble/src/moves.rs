@@ -47,9 +47,10 @@ pub enum Move {
         ///
         /// [`Settings::branch`]: crate::Settings::branch
         branch: f64,
-        /// Drafts must not repeat the answer so far: it goes in a circle.
+        /// Whether drafts must not repeat a run of tokens of the answer so far: set once its last
+        /// rounds have only repeated.
         novel: bool,
-        /// One member after the other, until one fails.
+        /// Whether members draft one after the other, until one fails.
         in_turn: bool,
     },
     /// Each of `members` scores all candidates.
@@ -58,7 +59,7 @@ pub enum Move {
         members: Vec<usize>,
         /// Candidates, ascending by drafter.
         candidates: Vec<Candidate>,
-        /// One member after the other, until one fails.
+        /// Whether members verify one after the other, until one fails.
         in_turn: bool,
     },
     /// Each of `members` appends the candidate `winner` of the last verification to its text.
@@ -163,13 +164,15 @@ pub struct Rounds {
     round: Round,
     /// Members that draft now.
     asked: Vec<usize>,
-    /// The member that drafts alone.
+    /// The member that drafts alone; `None` if all draft.
     leader: Option<usize>,
-    /// The leader's candidate was doubted.
+    /// Whether the leader's candidate was doubted.
     doubted: bool,
-    /// The strongest member, while no other is asked.
+    /// The strongest member, until another is asked to draft; `None` if it may not answer alone
+    /// ([`Settings::alone`](crate::Settings::alone)).
     alone: Option<usize>,
-    /// The answer has gone in a circle: drafts must not repeat it.
+    /// Whether drafts must not repeat the answer so far, because its last rounds have only
+    /// repeated.
     novel: bool,
     in_turn: bool,
     /// Members that will leave, with the rounds in which they failed.
@@ -328,7 +331,7 @@ impl Rounds {
         Ok(self.ask(first.map_or(able, |first| vec![first])))
     }
 
-    /// Active members that draft, without the `first`, which has.
+    /// Active members that draft, except `first`, which has drafted already.
     fn drafting(&self, first: Option<usize>) -> Vec<usize> {
         let drafts = |&member: &usize| self.drafts.get(member) == Some(&true);
         let active = self.round.active.iter().copied();
@@ -416,8 +419,8 @@ impl Rounds {
         (!others.is_empty()).then(|| self.ask(others))
     }
 
-    /// The strongest member verifies by itself a draft that could be the answer; otherwise the
-    /// others draft as well.
+    /// Takes the draft of the strongest member, which was asked alone. If the draft could be the
+    /// answer, the next move is that the same member verifies it; otherwise the others draft too.
     fn answered(&mut self, member: usize) -> Move {
         let candidates = self.round.candidates();
         // A member with a second candidate knows of another answer.
@@ -438,8 +441,8 @@ impl Rounds {
         self.ask(others)
     }
 
-    /// The strongest member has scored its own candidates. If it is sure of the first, that is the
-    /// answer; the others have empty rows.
+    /// Takes the strongest member's scores of its own candidates. If it is sure of the first, that
+    /// is the answer, and the others have empty rows. Otherwise the others draft too.
     fn verified_alone(&mut self, member: usize, own: Vec<VerifiedScore>) -> Move {
         if !own
             .first()
@@ -502,7 +505,7 @@ impl Rounds {
         }
     }
 
-    /// Ends the round: its winner is part of every text.
+    /// Ends the round with its winner: exit, stop and report.
     fn kept(&mut self) -> Result<Move, RoundError> {
         let mut round = std::mem::take(&mut self.round);
         round.weights = self.query.weights().to_vec();

@@ -11,8 +11,8 @@ use crate::{
     vote::Vote,
 };
 
-/// Weighted mean surprise in nats above which a member that leads by its share of the vote is
-/// doubted.
+/// Limit in nats on the weighted mean surprise at a candidate of a member that leads by
+/// [`Settings::lead`]; above it the candidate is doubted.
 const UNSURE: f64 = 4.0;
 
 /// One query, from equal weights to the end of its answer.
@@ -149,7 +149,7 @@ impl Query {
         }
     }
 
-    /// Its settings.
+    /// Settings of the query.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -170,7 +170,7 @@ impl Query {
     }
 
     /// Position of the member that drafts alone now (see [`Leader`](crate::Leader) and
-    /// [`Settings::lead`]); `None` if all draft, as they do if the leader can't.
+    /// [`Settings::lead`]); `None` if all draft, also when the leader is no longer active.
     pub fn leader(&self) -> Option<usize> {
         if self.settings.leader.is_none() && !self.leads {
             return None;
@@ -196,8 +196,8 @@ impl Query {
         (self.active.len() > 1 && places.into_iter().all(weaker)).then_some(place)
     }
 
-    /// Whether this candidate of the strongest member could be the answer without a vote: it says
-    /// something, ends, and does not repeat.
+    /// Whether `candidate`, of the strongest member, may become the answer without a vote: it has
+    /// text, ends the answer, and does not only repeat.
     pub fn may_end(&self, candidate: &Candidate) -> bool {
         candidate.ended && !candidate.text.is_empty() && !self.said.has(candidate)
     }
@@ -241,9 +241,10 @@ impl Query {
         Ok(())
     }
 
-    /// Whether each of these candidates is put to the vote. All are, unless the strongest member's
-    /// ends the answer under [`Settings::ended_only`]: then not those of weaker members that go on
-    /// and agree with none that ends. `positions` as for [`Query::drafted`].
+    /// Whether each of these candidates is put to the vote. All are, unless
+    /// [`Settings::ended_only`] is set and a candidate of the strongest member ends the answer.
+    /// Then a candidate of a weaker member needs to end the answer too, or to agree with one that
+    /// does. `positions` as for [`Query::drafted`].
     pub fn stands(&self, positions: &[usize], candidates: &[Candidate]) -> Vec<bool> {
         let strength = |&at: &usize| self.start[self.active[at]];
         let strongest = positions.iter().map(strength).fold(0.0, f64::max);

@@ -21,7 +21,7 @@ const RUN: usize = 4;
 /// Least words of a candidate that can be recognised as a loop.
 const ENOUGH: usize = 8;
 
-/// The conversation and the answer so far, in words.
+/// Words of the conversation and of the answer so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Said {
     turns: Vec<Vec<String>>,
@@ -41,12 +41,13 @@ impl Said {
         self.turns.last().map_or(&[], Vec::as_slice)
     }
 
-    /// Whether a part of the answer is there.
+    /// Whether any text of the answer has been accepted.
     pub(crate) fn begun(&self) -> bool {
         !self.answer.is_empty()
     }
 
-    /// Whether the last turn may be a first question: nothing is before it but a system message.
+    /// Whether the last turn may be a first question: no turn comes before it except a system
+    /// message.
     pub(crate) fn begins(&self) -> bool {
         matches!(self.turns.len(), 1 | 2)
     }

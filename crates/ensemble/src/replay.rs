@@ -69,7 +69,8 @@ pub struct RecordedRound {
 }
 
 impl RecordedRound {
-    /// Whether there was no vote: a leader drafted alone, or the strongest member answered alone.
+    /// Whether the round had no vote: a leader drafted alone, or the strongest member answered
+    /// alone.
     fn unvoted(&self) -> bool {
         let rows = self.active.as_ref().map_or(self.scores.len(), Vec::len);
         let asked = self.scores.iter().filter(|row| !row.is_empty()).count();
@@ -89,11 +90,11 @@ pub enum RecordedScore {
     Number(f64),
     /// All kinds that a verifier reported.
     Means {
-        /// By name; a list is refused.
+        /// Scores by their names; a JSON list is refused.
         #[serde(flatten)]
         means: Score,
     },
-    /// `null`, as JSON writes NaN. An error where it is needed.
+    /// `null`, as JSON writes NaN; an error if the scoring needs the score.
     Missing,
 }
 
@@ -102,7 +103,7 @@ impl RecordedScore {
     fn by(self, scoring: Scoring) -> Option<Score> {
         let mut score = Score::default();
         match (self, scoring) {
-            // −ln Σ 1/p is negative: a positive number belongs to another scoring.
+            // −ln(1 + Σ (1/p − 1)) is not above 0: a positive number belongs to another scoring.
             (Self::Number(number), Scoring::Harmonic) => {
                 score.harmonic = Some(number).filter(|&number| number <= 0.0);
             }
@@ -115,7 +116,7 @@ impl RecordedScore {
     }
 }
 
-/// A replayed run.
+/// Result of a replay.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Replay {
     /// Its rounds with a vote, in order.
@@ -160,7 +161,7 @@ pub enum ReplayError {
         /// Its error.
         source: RoundError,
     },
-    /// A matrix whose size matches neither reading.
+    /// A matrix of scores with neither a row per member nor a row per active member.
     #[error(
         "round {round}: {rows} rows of scores, but the run has {members} members and {active} of \
          them are active in the replay: record all members' scores, or name the rows' members in \

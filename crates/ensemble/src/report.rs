@@ -43,7 +43,7 @@ pub struct Round {
 }
 
 impl Round {
-    /// Row of the member that drafted this candidate.
+    /// Row of the member that drafted candidate `candidate`.
     pub(crate) fn row_of(&self, candidate: usize) -> Option<usize> {
         let drafter = self.drafters[candidate];
         self.active.iter().position(|&member| member == drafter)

@@ -72,8 +72,8 @@ pub struct Score {
     )]
     #[cfg_attr(feature = "ts", ts(optional))]
     pub mean_logprob: Option<f64>,
-    /// −ln(1 + Σ_t (1/p_t − 1)) over the candidate's tokens, if the scoring uses it: 0 where
-    /// all are sure.
+    /// −ln(1 + Σ_t (1/p_t − 1)) over the candidate's tokens, if the scoring uses it: 0 if the
+    /// verifier is sure of all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "ts", ts(optional))]
     pub harmonic: Option<f64>,
@@ -123,7 +123,7 @@ impl From<Flat> for VerifiedScore {
 /// Normalisation of a row of scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// By the formula of this scoring.
+    /// Shares by the formula of this scoring.
     By(Scoring),
     /// Each score divided by the sum of the row.
     Preference,
@@ -151,7 +151,7 @@ impl Score {
         kinds.into_iter().find(|&kind| self.value(kind).is_some())
     }
 
-    /// From the log-probabilities (nats) of the candidate's tokens, as servers report them.
+    /// Score from the log-probabilities (nats) of the candidate's tokens, as servers report them.
     ///
     /// ```
     /// use conclave_ensemble::Score;

@@ -163,7 +163,7 @@ pub fn winner_among(totals: &[f64], form: &[f64]) -> usize {
 mod tests {
     use super::*;
 
-    /// All draft.
+    /// Totals of a round in which all members draft.
     fn totals(shares: &[Vec<f64>], weights: &[f64], votes: Votes) -> Vec<f64> {
         let drafters: Vec<usize> = (0..shares.len()).collect();
         among(shares, &drafters, weights, votes)

@@ -73,22 +73,22 @@ impl Default for Leader {
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Settings {
     /// L, the maximum tokens of its own that a member drafts in a round; 1 to 64. The paper uses 10
-    /// and finds 5 to 15 good; small members are judged better by segments that make a point.
+    /// and finds 5 to 15 good. Small members are judged better by longer segments.
     pub segment_tokens: usize,
     /// Score of a candidate: by its surprise, its mean raw logit (the paper's), or its mean
     /// log-probability.
     #[cfg_attr(feature = "ts", ts(inline))]
     pub scoring: Scoring,
     /// Whether the score of a candidate that ends the answer includes the tokens that close its
-    /// turn, that is, whether it should end there. A candidate without text is scored on those
-    /// alone in any case.
+    /// turn, and so rates the end as well. A candidate without text is always scored on those
+    /// tokens alone.
     pub score_end: bool,
-    /// How much a member's strength counts in the vote from the first round on: starting weights
-    /// are proportional to strength^trust (see [`Query::trust`](crate::Query::trust)); 0 to 4. With
-    /// 0 all start equal, as in the paper.
+    /// Exponent of a member's strength in its starting weight: weights begin proportional to
+    /// strength^trust (see [`Query::trust`](crate::Query::trust)); 0 to 4. With 0 all start equal,
+    /// as in the paper.
     pub trust: f64,
-    /// Reward of the feedback: the mean of the others' shares, or how often they prefer a candidate
-    /// (the paper's).
+    /// Reward of the feedback: the mean of the others' shares of a candidate, or the number of
+    /// times that they prefer it to another (the paper's).
     #[cfg_attr(feature = "ts", ts(inline))]
     pub reward: Reward,
     /// α of the learning rate; 0 (no feedback) to 100.
@@ -102,51 +102,56 @@ pub struct Settings {
     /// Whether the weights change before or after the selection of the same round.
     #[cfg_attr(feature = "ts", ts(inline))]
     pub update: Update,
-    /// Whether a member's vote for its own candidate counts in the selection; feedback has none.
+    /// Whether a member's vote for its own candidate counts in the selection. Feedback never counts
+    /// it.
     pub self_votes: bool,
     /// Whether a verifier's shares are divided by its largest in the selection, so that every
-    /// verifier gives its favourite the same, however sure it is. Between two members with equal
-    /// weights it changes no winner.
+    /// verifier gives its favourite a share of 1. Between two members with equal weights it changes
+    /// no winner.
     pub level: bool,
-    /// How much more a verifier counts that is sure of its own finished answer: its weight is
-    /// multiplied by (½ + u)^−confidence with u its surprise at that answer in nats, at least
-    /// 0.8, plus 1 for a base model, and 2 for an unfinished answer; 0 to 8, where 0 treats all
-    /// alike. While the strongest member's candidate does not end the answer, no member counts more
-    /// for having finished.
+    /// Exponent c by which a verifier counts more if it is sure of its own finished answer; 0 to 8,
+    /// where 0 treats all verifiers alike. Its weight is multiplied by (½ + u)^−c, where u is its
+    /// surprise at that answer in nats: at least 0.8, plus 1 for a base model, and 2 for an
+    /// unfinished answer. While a candidate of the strongest member does not end the answer, the
+    /// factor is not applied.
     pub confidence: f64,
-    /// Margin p₁ − p₂ below which a member drafts a second candidate in the first round:
-    /// where it was least sure of a word's first token in its draft, with the second most probable
-    /// token there (AdaFuse, arXiv 2601.06022); 0 to 1, where 0 turns it off.
+    /// Limit on the margin by which a member's drawn token is more probable than the best other
+    /// token; 0 to 1, where 0 turns second candidates off. It is applied in the first round, to
+    /// drafts that end the answer, at the least probable of the first tokens of their words. If the
+    /// margin there is smaller than the limit, the member drafts a second candidate: its draft up
+    /// to that token, then the other token (AdaFuse, arXiv 2601.06022).
     pub branch: f64,
-    /// Largest surprise in nats of the strongest member at its own draft that ends the answer, up
-    /// to which it answers without the others if it has no second candidate; 0 to 1000, where 0
-    /// lets them draft and vote in any case.
-    /// Only in the first round of a first question, where one member is the strongest: in a
-    /// conversation a member can be sure of what it has taken over from an earlier answer.
+    /// Limit in nats on the surprise of the strongest member at its own draft, up to which it
+    /// answers without the others; 0 to 1000, where 0 always lets them draft and vote. The draft
+    /// has to end the answer, and the member must have no second candidate. It applies to the first
+    /// round of a first question, if one member is the strongest. In a conversation a member can be
+    /// sure of something only because it stood in an earlier answer.
     pub alone: f64,
-    /// Whether, once the strongest member's draft ends the answer, a weaker member's that goes on
-    /// is a candidate only if it agrees with one that ends (see [`mod@crate::agreement`]): it all
-    /// but never wins, and costs every verifier more than all others.
+    /// Whether a weaker member's unfinished draft is left out of the vote once the strongest
+    /// member's draft ends the answer, unless it agrees with a draft that ends (see
+    /// [`mod@crate::agreement`]). Such a draft almost never wins, and scoring it costs more than
+    /// scoring all others.
     pub ended_only: bool,
     /// Whether candidates that say the same in another form share their votes in the selection (see
     /// [`mod@crate::agreement`]).
     pub agree: bool,
-    /// Factor of the total of a candidate that only repeats (see [`mod@crate::repetition`]), that
-    /// ends unsure of itself ([`sure`](Self::sure)), or that ends after the first round while an
-    /// equally strong or stronger member continues, whose surprise at the end is larger than at its
-    /// own continuation; 0 to 1, where 1 turns all three off.
+    /// Factor on the total of a discounted candidate; 0 to 1, where 1 turns discounts off. There
+    /// are three cases. The candidate only repeats (see [`mod@crate::repetition`]). Or it ends the
+    /// answer while an equally strong or stronger member continues, and its drafter is unsure of it
+    /// ([`sure`](Self::sure)). Or it ends the answer so after the first round, and the strongest
+    /// member that continues is more surprised by the end than by its own continuation.
     pub discount: f64,
-    /// Largest surprise in nats of a drafter at its own candidate that ends the answer while an
-    /// equally strong or stronger member continues, 0 to 1000; above it the candidate is
-    /// discounted. A short answer is known or guessed: members that know it end sure of themselves,
-    /// and one that is asked for an explanation and has none ends unsure.
+    /// Limit in nats on a drafter's surprise at its own candidate, for a candidate that ends the
+    /// answer while an equally strong or stronger member continues; above the limit the candidate
+    /// is discounted; 0 to 1000. Members that know a short answer are sure of its end. A member
+    /// that is asked for an explanation and has none ends unsure.
     pub sure: f64,
     /// Model exit; without it every member stays to the end.
     pub exit: Option<Exit>,
-    /// Share of the vote above which a member whose candidate has won and does not end the answer
-    /// drafts the next segments alone, while the members' weighted mean surprise at them is at most
-    /// 4 nats; 0 to 1, where 1 lets all draft in every round. The others could outvote such a
-    /// member only where it is unsure.
+    /// Share of the vote above which the winner's drafter drafts the next segments alone, if the
+    /// winner does not end the answer; 0 to 1, where 1 lets all draft in every round. It leads
+    /// while the members' weighted mean surprise at its segments is at most 4 nats. The others
+    /// could outvote such a member only where it is unsure.
     pub lead: f64,
     /// Leader drafts from the first round on; without them all draft, except under
     /// [`lead`](Self::lead).
@@ -158,8 +163,9 @@ pub struct Settings {
     /// Maximum rounds of an answer; 1 to 10 000.
     pub max_rounds: usize,
     /// The answer ends after this many rounds in a row in which every candidate only repeats (see
-    /// [`mod@crate::repetition`]); 1 to 10 000. In the last but one the members draft anew, and
-    /// from then on what is not in the answer yet. It needs a [`discount`](Self::discount) below 1.
+    /// [`mod@crate::repetition`]); 1 to 10 000. In the last but one of these rounds the members
+    /// draft again. From then on their drafts must not repeat the answer. It needs a
+    /// [`discount`](Self::discount) below 1.
     pub max_repeats: usize,
     /// The answer ends with the segment that brings it to this many characters (Unicode scalar
     /// values); 1 to 1 000 000. Segments are never cut for it.
@@ -256,7 +262,7 @@ impl Settings {
         self.discount < 1.0
     }
 
-    /// Whether the selection uses the words of conversation and answer.
+    /// Whether the selection needs the words of the conversation and of the answer.
     pub(crate) fn reads(&self) -> bool {
         self.agree || self.discounts()
     }

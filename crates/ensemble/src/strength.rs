@@ -2,8 +2,9 @@
 //!
 //! A vote counts by its voter's reliability. Independent judges that are right at a rate p should
 //! be weighted by ln(p / (1 − p)) (Nitzan and Paroush 1982). Votes here are levelled shares, not
-//! yes or no, and members are not independent; weights in proportion to the odds p / (1 − p) did
-//! as well as any in our measurements. For models without measurements their size is the estimate.
+//! yes or no, and members are not independent; weights in proportion to the odds p / (1 − p) did as
+//! well as any in our measurements (`tests/eval-log.md`). The strength of a model that was not
+//! measured is estimated from its size.
 
 /// Strength of a model of `parameters`, m of them in millions: m + 400·m / (m + 20), half of that
 /// for a base model (`chats` is false), which has learnt to continue texts and not to answer. Above

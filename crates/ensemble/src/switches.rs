@@ -72,8 +72,8 @@ switch! {
 switch! {
     /// Reward of a round's feedback (Eq. 5).
     Reward, "reward" {
-        /// r_j = the mean of the others' shares of j's candidate: it moves the weights of two
-        /// members too, whose counts would both be 1 in every round.
+        /// r_j = the mean of the others' shares of j's candidate: it also changes the weights of
+        /// two members, for which the counts would be 1 in every round.
         #[default]
         Shares = "shares",
         /// The paper's: r_j = c_j / (N−1)², how often another member prefers j to some other

@@ -35,18 +35,18 @@ impl<'a> Vote<'a> {
         (count > 0 && self.drafters.len() > 1).then_some((sum, count))
     }
 
-    /// A number for each member: the largest entry of `told` (`[candidates]`) for its candidates,
-    /// or the mean of the others, which leaves its standing unchanged, if there is none. `None` if
-    /// `told` has no entry.
-    pub fn by_member(&self, told: &[Option<f64>]) -> Option<Vec<f64>> {
-        let count = told.iter().flatten().count();
+    /// A number for each member, `[members]`: the largest of `entries` (`[candidates]`) among its
+    /// candidates. A member without an entry gets the mean of the others, which leaves its
+    /// standing unchanged. `None` if there is no entry at all.
+    pub fn by_member(&self, entries: &[Option<f64>]) -> Option<Vec<f64>> {
+        let count = entries.iter().flatten().count();
         if count == 0 {
             return None;
         }
-        let mean = told.iter().flatten().sum::<f64>() / count as f64;
+        let mean = entries.iter().flatten().sum::<f64>() / count as f64;
         let mut best = vec![f64::NAN; self.shares.len()];
-        for (&drafter, told) in self.drafters.iter().zip(told) {
-            best[drafter] = best[drafter].max(told.unwrap_or(f64::NAN));
+        for (&drafter, entry) in self.drafters.iter().zip(entries) {
+            best[drafter] = best[drafter].max(entry.unwrap_or(f64::NAN));
         }
         let known = |best: f64| if best.is_nan() { mean } else { best };
         Some(best.into_iter().map(known).collect())

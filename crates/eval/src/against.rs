@@ -11,7 +11,7 @@ use crate::ways::Tried;
 pub struct Difference {
     /// Gain in percentage points.
     pub points: f64,
-    /// Its 95 % interval, paired.
+    /// 95 % interval of the gain, paired.
     pub interval: Interval,
     /// Questions that the member answers right.
     pub right: usize,

@@ -39,9 +39,9 @@ impl Grams {
         }
     }
 
-    /// chrF of this text answer `reference`, 0 to 1: (1 + β²)·P·R / (β²·P + R), where P and
-    /// R are the means over n of the shared n-grams' fraction of this text's and of the
-    /// reference's. Two texts without letters score 1.
+    /// chrF of this text against `reference`, 0 to 1: (1 + β²)·P·R / (β²·P + R), where P and R are
+    /// the means over n of the shared n-grams' fraction of this text's and of the reference's. Two
+    /// texts without letters score 1.
     ///
     /// ```
     /// use conclave_eval::chrf::Grams;

@@ -24,7 +24,7 @@ pub struct Drawn {
     pub kind: Kind,
     /// Percent right over questions and seeds; `None` if all questions are open.
     pub percent: Option<f64>,
-    /// Its 95 % interval, clustered by question.
+    /// 95 % interval of the percentage, clustered by question.
     pub interval: Option<Interval>,
     /// Gain over the best sampled member; `None` for that member.
     pub difference: Option<DrawnDifference>,
@@ -40,7 +40,7 @@ pub struct Drawn {
 pub struct DrawnDifference {
     /// Gain in percentage points.
     pub points: f64,
-    /// Its 95 % interval, paired and clustered by question.
+    /// 95 % interval of the gain, paired and clustered by question.
     pub interval: Interval,
 }
 

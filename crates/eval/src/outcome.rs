@@ -140,7 +140,7 @@ pub struct Outcome {
     pub alone: Vec<Alone>,
     /// Answer of the ensemble under each rule.
     pub rules: Vec<Together>,
-    /// All of them sampled, once for each further seed.
+    /// All of these answers, sampled once for each further seed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub draws: Vec<Draw>,
 }
@@ -197,7 +197,7 @@ impl Outcome {
 /// Number of samples of a member that vote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Samples {
-    /// A fixed number.
+    /// A fixed number of samples.
     Count(usize),
     /// Enough to run as many tokens as the ensemble under the first rule; the last may exceed.
     EqualTokens,

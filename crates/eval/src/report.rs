@@ -52,7 +52,7 @@ pub struct Row {
     pub right: usize,
     /// Percent right.
     pub percent: f64,
-    /// Its 95 % interval.
+    /// 95 % interval of the percentage.
     pub interval: Interval,
     /// Gain over the best member alone; `None` for that member.
     pub difference: Option<Difference>,
@@ -175,7 +175,7 @@ impl Report {
     }
 }
 
-/// Best member alone on the questions at `places`; the first of equals.
+/// Best member alone on the questions at `places`; of equally good ones the first.
 fn best<'a>(ways: &'a [Way], places: &[usize]) -> Option<&'a Way> {
     let right = |way: &Way| tried(way, places).iter().filter(|one| one.right).count();
     let alone = ways.iter().filter(|way| way.kind == Kind::Alone);

@@ -21,7 +21,7 @@ pub struct Rounds {
     pub saved: f64,
     /// Segments of each member.
     pub segments: Vec<Segments>,
-    /// Percent of the rounds not won by the most frequent writer.
+    /// Percent of the rounds that were won by another than the most frequent winner.
     pub others: f64,
     /// Right answers to questions that every member alone answers wrong.
     pub beyond: usize,

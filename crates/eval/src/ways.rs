@@ -216,8 +216,9 @@ pub fn ways(run: &Run, outcomes: &[Outcome]) -> Vec<Way> {
     ways.all
 }
 
-/// Every member's greedy answer, then samples of each member in turn: all of them if their number
-/// was answer, otherwise up to the ensemble's cost.
+/// Every member's greedy answer, then the samples of all members, taken in turn. With a fixed
+/// number of samples all of them are included; otherwise only as many as the ensemble's cost
+/// allows.
 fn pool<'a>(alone: &'a [Alone], samples: Option<(Samples, &Answer)>) -> Vec<&'a Answer> {
     let mut pool: Vec<&Answer> = alone.iter().map(|alone| &alone.greedy).collect();
     let Some((samples, ensemble)) = samples else {

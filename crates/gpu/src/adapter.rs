@@ -5,15 +5,15 @@ use crate::GpuError;
 /// The adapter to request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum AdapterChoice {
-    /// The fastest.
+    /// The fastest adapter.
     #[default]
     Best,
-    /// The least power-hungry.
+    /// The adapter that uses the least power.
     LowPower,
     /// A software adapter (lavapipe, SwiftShader, WARP).
     Software,
-    /// The first whose name contains this text, ignoring case. Native only: a browser offers one
-    /// adapter without a choice.
+    /// The first adapter whose name contains this text, ignoring case. Native only: a browser
+    /// offers one adapter without a choice.
     Named(String),
 }
 

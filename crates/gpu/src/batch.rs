@@ -36,7 +36,7 @@ struct State {
 
 #[derive(Debug, Default)]
 enum Stage {
-    /// More may join.
+    /// Open: more reads may join.
     #[default]
     Open,
     /// The GPU copies into memory that the CPU maps.

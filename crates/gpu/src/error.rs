@@ -50,7 +50,7 @@ pub enum GpuError {
         /// Most bytes that the device binds.
         limit: u64,
     },
-    /// Mismatched shapes: a caller's mistake, found before the launch.
+    /// Shapes that do not match: a mistake of the caller, found before the launch.
     #[error("{kernel}: {reason}")]
     Shape {
         /// The kernel or object.

@@ -410,7 +410,7 @@ impl Gpu {
         self.inner.reports.check(&self.inner.heard)
     }
 
-    /// After a panic work may be unsubmitted, but the state is sound.
+    /// The queue. After a panic some work may not have been submitted, but the state is sound.
     pub(crate) fn queue(&self) -> MutexGuard<'_, Queue> {
         lock(&self.inner.queue)
     }

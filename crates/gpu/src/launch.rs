@@ -12,9 +12,9 @@ const MAX_GROUPS: u32 = 65_535;
 /// A kernel's WGSL, in pieces to concatenate, and the constants that its launcher relies on.
 #[derive(Debug)]
 pub struct Shader {
-    /// Unique.
+    /// Unique name.
     pub name: &'static str,
-    /// The first has the entry point.
+    /// Pieces of the text; the first has the entry point.
     pub pieces: &'static [&'static str],
     /// Threads in a workgroup, parsed from the WGSL.
     pub workgroup: u32,

@@ -149,7 +149,7 @@ pub enum HubError {
     /// The folder lacks files of a model, or the choice is ambiguous.
     #[error("{what} {why}")]
     NoModel {
-        /// Reference.
+        /// Reference to the model.
         what: String,
         /// Missing files, and available ones.
         why: String,
@@ -157,7 +157,7 @@ pub enum HubError {
     /// A file name from the network is unsafe as a path.
     #[error("{what} has a file that is not taken: {source}")]
     Name {
-        /// Reference.
+        /// Reference to the model.
         what: String,
         /// The name, and why.
         source: NameError,
@@ -175,7 +175,7 @@ pub enum HubError {
          damaged"
     )]
     Mismatch {
-        /// Reference.
+        /// Reference to the model.
         what: String,
         /// File.
         file: String,
@@ -190,7 +190,7 @@ pub enum HubError {
     /// The model is not stored.
     #[error("{what} is not stored{hint}")]
     NotStored {
-        /// Reference.
+        /// Reference to the model.
         what: String,
         /// Stored models, or why it can't be removed.
         hint: String,
@@ -198,7 +198,7 @@ pub enum HubError {
     /// Another process is downloading the model.
     #[error("{what} is being downloaded by another process; stop that first")]
     Busy {
-        /// Reference.
+        /// Reference to the model.
         what: String,
     },
 }

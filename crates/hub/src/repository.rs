@@ -28,7 +28,7 @@ const TOKENIZER: &str = "tokenizer.json";
 pub(crate) const WEIGHTS: &str = "model.safetensors";
 pub(crate) const INDEX: &str = "model.safetensors.index.json";
 
-/// Where a folder keeps named chat templates, and their ending.
+/// Folder of named chat templates in a model's folder, and the ending of their names.
 const MORE_TEMPLATES: &str = "additional_chat_templates/";
 const TEMPLATE: &str = ".jinja";
 

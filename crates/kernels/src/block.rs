@@ -14,16 +14,17 @@ pub(crate) const WORDS: &str = wgsl!("block/words.wgsl");
 pub(crate) struct Layout {
     /// The format in conclave-weights.
     pub stored: Stored,
-    /// Numbers in a block; for plain numbers as many as a thread reads at once.
+    /// Numbers in a block; for plain numbers, the numbers that a thread reads at once.
     pub block: usize,
     /// Bytes of a block in each plane. All but the last are whole words.
     pub planes: &'static [usize],
-    /// Decodes the planes.
+    /// WGSL that decodes the planes.
     pub wgsl: &'static str,
 }
 
 impl Layout {
-    /// Numbers that a thread reads at once: 16 bytes of the first plane, but at most a run.
+    /// Numbers that a thread reads at once: as many as 16 bytes of the first plane hold, but no
+    /// more than a run.
     pub const fn unit(&self) -> usize {
         let unit = 16 * self.block / self.planes[0];
         if unit < RUN { unit } else { RUN }

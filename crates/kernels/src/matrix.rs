@@ -32,8 +32,8 @@ impl Matrix {
     /// must be a multiple of [`Format::block`].
     ///
     /// # Errors
-    /// [`GpuError::Shape`] for other widths, [`GpuError::TooLarge`] where the device cannot bind
-    /// one row.
+    /// [`GpuError::Shape`] for another number of columns, [`GpuError::TooLarge`] where the device
+    /// cannot bind one row.
     pub fn begin(
         gpu: &Gpu,
         format: Format,

@@ -31,21 +31,21 @@ pub struct Kernels {
     pub products: Vec<Format>,
     /// Formats of stacked gate and up matrices.
     pub gates: Vec<Format>,
-    /// Some block has separate gate and up products; their formats are among `products`.
+    /// Whether some block has separate gate and up products; their formats are among `products`.
     pub apart: bool,
-    /// Some product is followed by a norm.
+    /// Whether some product is followed by a norm.
     pub post_norms: bool,
-    /// Norms of queries and keys follow their rotation.
+    /// Whether norms of queries and keys follow their rotation.
     pub norms_rotated: bool,
     /// Heads of its attentions, and their caches.
     pub heads: Vec<Heads>,
     /// Whether the cache of gated convolutions is exact; `None` if no block is one.
     pub convolves: Option<bool>,
-    /// Some block is a recurrence.
+    /// Whether some block is a recurrence.
     pub recurrences: bool,
     /// Formats of experts' matrices.
     pub experts: Vec<Format>,
-    /// Some block, a recurrence or an attention, gates its heads.
+    /// Whether some block, a recurrence or an attention, gates its heads.
     pub gated_heads: bool,
 }
 
@@ -54,7 +54,7 @@ pub struct Kernels {
 pub(crate) struct Proofs {
     /// Kernels that have passed, with `true` for serial threads and `false` for cooperative ones.
     pub passed: HashSet<(Subject, bool)>,
-    /// Twins with subgroups have failed, and are not tried again.
+    /// Whether twins with subgroups have failed; they are not tried again.
     pub without_subgroups: bool,
     /// All uses, which a change of choices affects.
     purposes: Vec<Purpose>,
@@ -135,7 +135,7 @@ impl Launcher {
         Ok(())
     }
 
-    /// Whether it is a use of the device and all its kernels have passed.
+    /// Whether `purpose` is a use of the device, and all its kernels have passed.
     fn serves(&self, purpose: &Purpose) -> bool {
         let (proofs, choices) = (self.proofs(), self.choices());
         proofs.purposes.contains(purpose) && proofs.missing(&proofs.purposes, choices).is_empty()

@@ -15,13 +15,13 @@ use crate::Launcher;
 pub(crate) const COOPERATIVE: &str = wgsl!("shared/cooperative.wgsl");
 pub(crate) const SERIAL: &str = wgsl!("shared/serial.wgsl");
 
-/// Items of a workgroup.
+/// Number of items in a workgroup.
 const ITEMS: [usize; 2] = [
     number_in(COOPERATIVE, "ITEMS: u32 = ") as usize,
     number_in(SERIAL, "ITEMS: u32 = ") as usize,
 ];
 
-/// Threads of an item.
+/// Number of threads of an item.
 pub(crate) const THREADS: [usize; 2] = [
     number_in(COOPERATIVE, "THREADS: u32 = ") as usize,
     number_in(SERIAL, "THREADS: u32 = ") as usize,
@@ -48,7 +48,7 @@ macro_rules! shader_pair {
 }
 pub(crate) use shader_pair;
 
-/// The launched one of a pair.
+/// The kernel of a pair that this device launches.
 pub(crate) fn select<T>(launcher: &Launcher, both: &'static [T; 2]) -> &'static T {
     &both[usize::from(launcher.choices().serial)]
 }

@@ -16,7 +16,7 @@ use crate::{Choices, GpuError, Launcher};
 const VECTOR: &str = wgsl!("product_vector/subgroups.wgsl");
 const EXPERTS_VECTOR: &str = wgsl!("experts_vector/subgroups.wgsl");
 
-/// Pairs of weight rows of a workgroup.
+/// Number of pairs of weight rows in a workgroup.
 const VECTOR_PAIRS: u32 = number_in(VECTOR, "PAIRS: u32 = ");
 const EXPERTS_VECTOR_PAIRS: u32 = number_in(EXPERTS_VECTOR, "PAIRS: u32 = ");
 
@@ -46,7 +46,7 @@ static EXPERTS: Family = per_format!(
     ExpertParams
 );
 
-/// Every family.
+/// Shaders of every kernel with subgroups.
 pub(crate) fn families() -> [&'static Family; 5] {
     [
         &VECTOR_ROWS,

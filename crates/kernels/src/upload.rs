@@ -18,7 +18,7 @@ pub struct MatrixUpload {
     /// The part for the next rows.
     part: usize,
     planes: Vec<Plane>,
-    /// Bytes of each plane that wait for the rest of a word, or to be written.
+    /// Bytes of each plane that are not written yet; the last may be part of a word.
     waiting: Vec<Vec<u8>>,
 }
 

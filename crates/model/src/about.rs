@@ -13,7 +13,7 @@ use crate::plan::{Plan, VectorPart, embedding, plan};
 use crate::pooling::Pooling;
 use crate::slots::SLOTS;
 
-/// How to load a model.
+/// Options of loading a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadOptions {
     /// Tokens of context, or the model's own if that is shorter.
@@ -47,7 +47,7 @@ pub struct About {
     pub formats: Vec<FormatInMemory>,
     /// Tokens of context the model is loaded with.
     pub context: usize,
-    /// Its states that make an embedding.
+    /// Pooling of a text's hidden states to an embedding.
     pub pooling: Pooling,
     /// Use of a GPU's memory.
     pub memory: Memory,
@@ -58,7 +58,7 @@ pub struct About {
 }
 
 impl About {
-    /// The error of text that has `needed` tokens.
+    /// Error for a text of `needed` tokens, more than the context holds.
     pub fn context_full(&self, needed: usize) -> ModelError {
         ModelError::ContextFull {
             needed,
@@ -67,7 +67,7 @@ impl About {
         }
     }
 
-    /// Format of most bytes of matrices on a GPU.
+    /// Format in which most bytes of the matrices are kept on a GPU.
     pub fn most_on_gpu(&self) -> Option<GpuFormat> {
         let most = self.formats.iter().max_by_key(|kept| kept.bytes);
         most.and_then(|kept| kept.of_kernels)
@@ -84,13 +84,13 @@ pub struct FormatInMemory {
     /// The format in memory, as the kernels name it.
     #[serde(skip)]
     pub of_kernels: Option<GpuFormat>,
-    /// How many there are.
+    /// Number of matrices.
     pub matrices: usize,
     /// Bytes as stored.
     pub bytes: u64,
 }
 
-/// Reads what a model is from its header alone.
+/// Reads a model's description from its header alone.
 ///
 /// # Errors
 /// [`ModelError`] for an unknown architecture or an unsound header.
@@ -143,8 +143,8 @@ pub(crate) fn describe(
     Ok((about, plan))
 }
 
-/// Refuses a model that needs more memory to run than the size of its file justifies: with a few
-/// megabytes of weights in two bits, states and keys could take gigabytes.
+/// Refuses a model that needs more memory to run than the size of its file justifies: a header
+/// could otherwise ask for gigabytes of states and keys beside a few megabytes of weights.
 fn check_proportion(keys: &Keys<'_>, config: &Config, bytes: u64) -> Result<(), ModelError> {
     const NUMBER: u64 = size_of::<f32>() as u64;
     let widths = config
@@ -190,11 +190,11 @@ fn check_proportion(keys: &Keys<'_>, config: &Config, bytes: u64) -> Result<(), 
     }
 }
 
-/// Bytes of states that any model may have, whatever its weights: those of a stream of 29,000
-/// numbers.
+/// Bytes of hidden states that any model may have, whatever the size of its weights: enough for a
+/// residual stream of 29,000 numbers.
 const MOST_STATES: u64 = 64 << 20;
 
-/// Bytes of keys and values of a token likewise.
+/// Bytes of keys and values of a token that any model may have, whatever the size of its weights.
 const MOST_OF_A_TOKEN: u64 = 64 << 10;
 
 /// Conversion of a plan's matrices on a GPU.

@@ -1,4 +1,4 @@
-//! A layer's memory of the tokens before, whatever a backend keeps it in.
+//! A layer's memory of earlier tokens, generic over the backend's storage.
 
 use crate::error::ModelError;
 
@@ -12,9 +12,10 @@ pub enum Cache<A, C, R> {
     Convolution(C),
     /// States of a recurrence.
     Recurrence(R),
-    /// None: the layer attends to another's.
+    /// No cache: the layer attends to the keys and values of another.
     Shared,
 }
 
-/// Caches are made from the layers that the blocks are planned by.
+/// Error for a block whose cache is of another kind than its mixer; caches and blocks are made from
+/// the same layers.
 pub const OTHER_CACHE: ModelError = ModelError::Order("a block's cache is another block's");

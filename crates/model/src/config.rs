@@ -22,52 +22,53 @@ pub enum Activation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum QkNorm {
-    /// There are none.
+    /// No norms.
     None,
-    /// Over each head, before it rotates.
+    /// A norm over each head, before its rotation.
     PerHead,
-    /// Over all heads together, before they rotate.
+    /// A norm over all heads together, before their rotation.
     Whole,
-    /// Over each head, after its rotation.
+    /// A norm over each head, after its rotation.
     Rotated,
 }
 
-/// Whether a product has a bias.
+/// Whether a linear map has a bias.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bias {
-    /// The product has no bias; a tensor of that name is ignored.
+    /// The map has no bias; a tensor of that name is ignored.
     Never,
-    /// The product has a bias if the checkpoint has one.
+    /// The map has a bias if the checkpoint has one.
     Where,
-    /// The product has a bias.
+    /// The map has a bias.
     Always,
 }
 
 /// One block: a mixer of tokens, and a feed-forward of each token.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Layer {
-    /// Mixes tokens.
+    /// The half of the block that mixes tokens.
     pub mixer: Mixer,
-    /// Changes each token by itself, after the mixer.
+    /// The half of the block that changes each token separately, after the mixer.
     pub feed_forward: FeedForward,
 }
 
-/// The half of a block that changes each token by itself.
+/// The half of a block that changes each token separately.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum FeedForward {
     /// A gated MLP.
     Dense {
-        /// Its width.
+        /// Rows of its gate, and of its up matrix.
         width: usize,
     },
-    /// Some of many gated MLPs, which the token chooses.
+    /// A mixture of experts, some of which each token uses.
     Experts(Experts),
 }
 
 impl FeedForward {
-    /// Numbers of a token after the gates, those of all its experts together.
+    /// Activations of a token between the gate and the down matrix: those of all its experts
+    /// together.
     pub fn width(&self) -> usize {
         match self {
             Self::Dense { width } => *width,
@@ -76,29 +77,30 @@ impl FeedForward {
     }
 }
 
-/// A layer's mixture of experts: a token goes through the gated MLPs that a router scores highest
-/// for it, and their outputs are added up by these scores.
+/// A layer's mixture of experts. An expert is a gated MLP. A token uses the experts that a router
+/// scores highest for it, and the sum of their outputs weighted by these scores.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Experts {
-    /// How many there are.
+    /// Number of experts.
     pub count: usize,
-    /// How many of them a token goes through, at most `count`.
+    /// Number of experts that a token uses, at most `count`.
     pub used: usize,
-    /// Width of each.
+    /// Width of an expert.
     pub width: usize,
-    /// Makes scores of the router's logits.
+    /// Function from the router's logits to the experts' scores.
     pub gating: Gating,
-    /// Whether a bias is added to the scores for the choice alone.
+    /// Bias on the scores that decides the choice of experts; their outputs are weighted without
+    /// it.
     pub choice_bias: Bias,
-    /// Whether the scores of those chosen are divided by their sum, and [`Experts::EPSILON`].
+    /// Whether the scores of the chosen experts are divided by their sum plus [`Experts::EPSILON`].
     pub normalised: bool,
-    /// Factor on the scores then.
+    /// Factor on the scores after that.
     pub scale: f32,
 }
 
 impl Experts {
-    /// Added to the sum that scores are divided by, as transformers does for LFM2; other families
-    /// add nothing, which differs by less than a rounding.
+    /// Number added to the sum of the chosen scores before they are divided by it. transformers
+    /// adds it for LFM2 only; elsewhere it makes a difference below rounding.
     pub const EPSILON: f32 = 1e-6;
 }
 
@@ -141,14 +143,14 @@ pub struct Attention {
     pub kv_heads: usize,
     /// Width of one head.
     pub head_dim: usize,
-    /// Positions a query sees back from itself, itself included; all without.
+    /// Number of positions visible to a query, its own included; `None`: all earlier ones.
     pub window: Option<u32>,
-    /// Index of its rotary embedding in [`Config::ropes`]; none rotates nothing.
+    /// Index of its rotary embedding in [`Config::ropes`]; `None`: no dimension rotates.
     pub rope: Option<usize>,
     /// Whether the rows of each query head are followed by as many rows of a gate, whose σ
     /// multiplies the head's output.
     pub gate: bool,
-    /// The layer before it whose keys and values it attends to, where it has none of its own.
+    /// Index of an earlier layer whose keys and values it attends to; `None` if it has its own.
     pub shares: Option<usize>,
 }
 
@@ -177,7 +179,7 @@ pub struct Convolution {
     pub taps: usize,
 }
 
-/// How a token changes the state of a recurrence.
+/// Update rule of a recurrence's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
@@ -194,7 +196,7 @@ pub enum Rule {
 /// value head keeps a matrix `[key_width, value_width]` that a token decays and adds to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Recurrence {
-    /// How a token changes the state.
+    /// Update rule of the state.
     pub rule: Rule,
     /// Query heads, and as many key heads.
     pub key_heads: usize,
@@ -221,12 +223,12 @@ impl Recurrence {
         2 * self.key_heads * self.key_width + self.values()
     }
 
-    /// Numbers of its state: the convolution's last inputs and the matrices.
+    /// Numbers in its state: the last inputs of the convolution, and a matrix per value head.
     pub fn state(&self) -> usize {
         (self.taps - 1) * self.channels() + self.values() * self.key_width
     }
 
-    /// Heads that are normed by themselves, and how wide they are.
+    /// Number and width of the groups that the output norm normalises separately.
     pub fn normed(&self) -> [usize; 2] {
         match self.rule {
             Rule::Delta => [self.value_heads, self.value_width],
@@ -234,8 +236,9 @@ impl Recurrence {
         }
     }
 
-    /// Refuses heads that do not fit each other, by the name of how many of values there are, and
-    /// convolutions and states beyond any known model's.
+    /// Refuses value heads that are not a multiple of the key heads, and convolutions and states
+    /// larger than any known model's. `heads` and `taps` name the keys of the number of value heads
+    /// and of the length of the convolution.
     ///
     /// # Errors
     /// [`ModelError::Key`].
@@ -273,19 +276,19 @@ pub struct Config {
     pub context: usize,
     /// ε of every RMSNorm.
     pub norm_epsilon: f32,
-    /// Added to every stored norm weight (1 where a checkpoint stores γ − 1).
+    /// Number added to every stored norm weight: 1 if the checkpoint stores γ − 1, else 0.
     pub norm_offset: f32,
     /// Norms of queries and keys.
     pub qk_norm: QkNorm,
-    /// Each head of values is normed, without a weight.
+    /// Whether each value head is normalised, without a weight.
     pub value_norm: bool,
-    /// Width of what each layer is given of each token besides the stream, from an embedding with a
-    /// part for each layer.
+    /// Width of a layer's own input of each token, from an embedding with a part for each layer;
+    /// `None` without such inputs.
     pub per_layer: Option<usize>,
-    /// The rotary embeddings that layers name.
+    /// Rotary embeddings, which layers name by index.
     pub ropes: Vec<Rope>,
-    /// Query and key rows are stored for rotating neighbours (2i, 2i + 1); the decoders rotate
-    /// halves (i, i + d/2), so rows are put in that order while loading.
+    /// Whether query and key rows are stored for rotating neighbours (2i, 2i + 1); the decoders
+    /// rotate halves (i, i + d/2), so that rows are reordered at load.
     pub interleaved: bool,
     /// Biases of queries, keys and values.
     pub qkv_bias: Bias,
@@ -293,7 +296,8 @@ pub struct Config {
     pub output_bias: Bias,
     /// Biases of the MLP.
     pub feed_forward_bias: Bias,
-    /// The output matrix is the embedding; `None` where a missing one says so.
+    /// Whether the output matrix is the embedding; `None`: it is if the checkpoint has no output
+    /// matrix.
     pub tied: Option<bool>,
     /// Activation of the gated MLP.
     pub activation: Activation,
@@ -301,7 +305,7 @@ pub struct Config {
     pub embedding_scale: f32,
     /// Factor on query · key.
     pub attention_scale: f32,
-    /// Factor on what a block adds to the residual stream.
+    /// Factor on a block's output before it is added to the residual stream.
     pub residual_scale: f32,
     /// Factor on the logits.
     pub logit_scale: f32,
@@ -409,7 +413,7 @@ impl Config {
         })
     }
 
-    /// The same window in the layers for which `slides` is true.
+    /// Sets the same window in the layers for which `slides` is true.
     #[must_use]
     pub fn windowed(mut self, window: Option<usize>, slides: impl Fn(usize) -> bool) -> Self {
         for (index, attention) in self.attentions_mut() {
@@ -420,7 +424,7 @@ impl Config {
         self
     }
 
-    /// The layers that attend.
+    /// Attentions of the layers that have one.
     pub fn attentions(&self) -> impl Iterator<Item = &Attention> {
         self.layers.iter().filter_map(|layer| match &layer.mixer {
             Mixer::Attention(attention) => Some(attention),
@@ -428,7 +432,7 @@ impl Config {
         })
     }
 
-    /// The layers that attend, with their numbers among all.
+    /// Attentions of the layers that have one, each with the index of its layer.
     pub fn attentions_mut(&mut self) -> impl Iterator<Item = (usize, &mut Attention)> {
         let layers = self.layers.iter_mut().enumerate();
         layers.filter_map(|(index, layer)| match &mut layer.mixer {
@@ -437,7 +441,7 @@ impl Config {
         })
     }
 
-    /// The layers that are recurrences.
+    /// Recurrences of the layers that have one.
     pub fn recurrences(&self) -> impl Iterator<Item = &Recurrence> {
         self.layers.iter().filter_map(|layer| match &layer.mixer {
             Mixer::Recurrence(of) => Some(of),
@@ -445,7 +449,7 @@ impl Config {
         })
     }
 
-    /// The layers' mixtures of experts.
+    /// Mixtures of experts of the layers that have one.
     pub fn experts(&self) -> impl Iterator<Item = &Experts> {
         self.layers
             .iter()
@@ -455,19 +459,20 @@ impl Config {
             })
     }
 
-    /// Whether some layer is a gated convolution.
+    /// Whether any layer is a gated convolution.
     pub fn convolves(&self) -> bool {
         let convolves = |layer: &Layer| matches!(layer.mixer, Mixer::Convolution(_));
         self.layers.iter().any(convolves)
     }
 
-    /// Whether a text has a state that can't be cut: sessions then keep some of its states
-    /// ([`crate::states`]), and passes say which they begin from.
+    /// Whether any layer is recurrent. Its state can't be cut to fewer tokens, as rows of a cache
+    /// can. Sessions of such a model keep copies of earlier states ([`crate::states`]), and passes
+    /// name the state that they begin from.
     pub fn is_recurrent(&self) -> bool {
         self.layers.iter().any(|layer| layer.mixer.is_recurrent())
     }
 
-    /// Width of the widest MLP, or of all experts of a token together.
+    /// Largest width of a layer's MLP; for experts the sum of the widths that a token uses.
     pub fn feed_forward(&self) -> usize {
         let widths = self.layers.iter().map(|layer| layer.feed_forward.width());
         widths.max().unwrap_or_default()
@@ -503,7 +508,7 @@ impl Config {
         self.ropes.iter().find_map(Rope::switches_at)
     }
 
-    /// Refuses numbers that would overflow or divide by zero further on.
+    /// Refuses numbers that would overflow or divide by zero later.
     fn check(&self, keys: &Keys<'_>) -> Result<(), ModelError> {
         for attention in self.attentions() {
             if attention.query_width() > crate::keys::LARGEST {
@@ -539,19 +544,19 @@ const HEAD_DIM: Key = Key("attention.key_length", "head_dim");
 const FEED_FORWARD: Key = Key("feed_forward_length", "intermediate_size");
 const KV_HEADS: Key = Key("attention.head_count_kv", "num_key_value_heads");
 
-/// Numbers in the widest head there is a use for: tables are made of it before any tensor is seen.
+/// Most numbers in a head. The rotary tables are made by this size before any tensor is seen.
 const MOST_HEAD: usize = 1 << 14;
 
-/// Tokens that the convolution of a recurrence sees, at most.
+/// Most tokens that the convolution of a recurrence sees.
 const MOST_TAPS: usize = 16;
 
-/// Numbers in the matrices of a layer's state, at most: 64 MiB of them.
+/// Most numbers in the matrices of a layer's state: 64 MiB as f32.
 const MOST_NUMBERS: u64 = 1 << 24;
 
-/// Blocks of the deepest model there is a use for: each is a list entry before any tensor is seen.
+/// Most blocks of a model. Each takes a list entry before any tensor is seen.
 const MOST_LAYERS: usize = 1024;
 
-/// Which dimensions of a head rotate together in the rows as they are stored.
+/// Pairs of dimensions of a head that rotate together, in the rows as stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RotaryPairs {
     /// i and i + d/2, everywhere.
@@ -562,7 +567,8 @@ pub enum RotaryPairs {
     Neighbours,
 }
 
-/// The family's activation, unless `config.json` names one that is not it.
+/// Activation that `config.json` names, or else the family's. An error for one that is not
+/// supported.
 fn activation(keys: &Keys<'_>, family: &Family) -> Result<Activation, ModelError> {
     let key = Key("", "hidden_act");
     let named = match keys.word(Key("", "hidden_activation"))? {

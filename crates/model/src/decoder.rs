@@ -1,5 +1,5 @@
-//! The interface of a backend: it loads weights into a decoder, which runs tokens and judges by the
-//! states they leave.
+//! The interface of a backend: it loads weights into a decoder, which runs tokens and scores others
+//! by the hidden states that they leave.
 
 use std::fmt::Debug;
 use std::future::{Future, ready};
@@ -70,7 +70,8 @@ impl Loading<'_> {
     }
 }
 
-/// A value that may move to another thread: any in a page, where there is none to move to.
+/// A value that may move to another thread. In a page that is any value: a member's worker has one
+/// thread that runs models.
 #[cfg(target_family = "wasm")]
 pub trait Moves {}
 #[cfg(target_family = "wasm")]
@@ -82,22 +83,22 @@ pub trait Moves: Send {}
 #[cfg(not(target_family = "wasm"))]
 impl<T: Send> Moves for T {}
 
-/// A decoder that cannot save rows is asked to.
+/// Error for a save from a decoder that does not support it.
 const GIVES_NONE: ModelError = ModelError::Order("this decoder gives no rows away");
 
 /// Sizes of a text's rows and states in a decoder, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Footprint {
-    /// Name of the layout of its rows: bytes of another are refused.
+    /// Name of the layout of its rows. Saved bytes of another layout are refused.
     pub layout: &'static str,
-    /// Bytes of a token in all layers that keep rows.
+    /// Bytes of a token's rows, over all layers that keep rows.
     pub token: usize,
-    /// Bytes of a recurrent state in all layers that keep one; 0 where none does.
+    /// Bytes of a recurrent state, over all layers that have one; 0 if none does.
     pub state: usize,
 }
 
 impl Footprint {
-    /// Bytes of a part; `None` where no machine has so many.
+    /// Bytes of a part; `None` on overflow.
     pub fn bytes(&self, part: Part) -> Option<usize> {
         match part {
             Part::Rows(rows) => self.token.checked_mul(rows),
@@ -109,7 +110,7 @@ impl Footprint {
 /// A part of a text's footprint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// The first rows of all caches, so many.
+    /// The given number of first rows, of all caches.
     Rows(usize),
     /// The recurrent state in a slot.
     State(usize),

@@ -54,7 +54,7 @@ pub enum ModelError {
         /// The problem.
         problem: String,
     },
-    /// The folder's weights are quantised in a way of transformers'.
+    /// The folder's weights are quantised by a method of transformers that is not supported.
     #[error(
         "the folder's weights are quantised by `{method}`, which cannot be read; choose the model \
         in F32, F16 or BF16, or as a .gguf file"
@@ -63,16 +63,16 @@ pub enum ModelError {
         /// `quant_method` of `config.json`.
         method: String,
     },
-    /// Weights cannot be rounded to that format while they load.
+    /// A format that weights cannot be converted to at load.
     #[error("weights cannot be loaded as {format}; choose Q8_0 or Q4_0, or load them as they are")]
     Quantise {
         /// The format asked for.
         format: &'static str,
     },
-    /// Kernels of the GPU read no heads of that width.
+    /// A head width that no GPU kernel supports.
     #[error(
         "the model's heads are {width} numbers wide; the GPU's kernels take multiples of 4 up to \
-        256, use the CPU"
+        512, use the CPU"
     )]
     HeadWidth {
         /// Numbers in a head.
@@ -91,7 +91,7 @@ pub enum ModelError {
         /// Largest context of the model.
         largest: usize,
     },
-    /// More candidate tokens in line than there are KV rows for.
+    /// More candidate tokens in line than the KV cache has rows for.
     #[error(
         "{tokens} candidate tokens do not fit the {limit} rows kept for them; ask for shorter \
         segments or fewer members"
@@ -99,7 +99,7 @@ pub enum ModelError {
     InLine {
         /// Tokens of all candidates.
         tokens: usize,
-        /// Rows there are.
+        /// Rows for candidates.
         limit: usize,
     },
     /// A token id outside the vocabulary.

@@ -8,11 +8,11 @@ const COUNT: Key = Key("expert_count", "num_experts");
 const USED: Key = Key("expert_used_count", "num_experts_per_tok");
 const GATING: Key = Key("expert_gating_func", "");
 
-/// Experts in a layer, at most: the kernel that groups tokens by them has room for no more.
+/// Most experts of a layer: the kernel that groups tokens by expert has room for no more.
 const MOST_EXPERTS: usize = 512;
 
-/// Experts of `width` as the model says them, its family's `gating` and `normalised` where it says
-/// nothing; without a bias on the choice.
+/// Reads the settings of the experts, whose width is `width`. `gating` and `normalised` are the
+/// family's, for models that do not name them. The result has no bias on the choice.
 ///
 /// # Errors
 /// [`ModelError::Key`] for numbers that are missing, zero, beyond any known model or inconsistent,

@@ -1,5 +1,5 @@
-//! The families the decoder knows, as data. Each is a file of `families/`: its names, how its
-//! tensors lie, and what its settings mean beyond the plain ones.
+//! The families the decoder knows, as data. Each is a file of `families/`: its names, the layout of
+//! its tensors, and the settings that other families lack.
 
 use conclave_weights::{Checkpoint, Description};
 
@@ -8,17 +8,17 @@ use crate::error::ModelError;
 use crate::families;
 use crate::keys::{Keys, language_model};
 
-/// Names of a block's norms in a Hugging Face folder; a family lacks the ones without. GGUF has
-/// one name for each place.
+/// Names of a block's norms in a Hugging Face folder; `None` for a norm that the family lacks. GGUF
+/// has one name for each place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Norms {
-    /// Before what mixes tokens: `attn_norm` in GGUF.
+    /// Norm before the mixer: `attn_norm` in GGUF.
     pub mixer: Option<&'static str>,
-    /// After it, before its sum: `post_attention_norm` in GGUF.
+    /// Norm of the mixer's output, before it is added to the stream: `post_attention_norm` in GGUF.
     pub mixer_post: Option<&'static str>,
-    /// Before the MLP: `ffn_norm` in GGUF.
+    /// Norm before the MLP: `ffn_norm` in GGUF.
     pub feed_forward: Option<&'static str>,
-    /// After the MLP, before its sum: `post_ffw_norm` in GGUF.
+    /// Norm of the MLP's output, before it is added to the stream: `post_ffw_norm` in GGUF.
     pub feed_forward_post: Option<&'static str>,
 }
 
@@ -35,16 +35,17 @@ pub struct Family {
     pub norms: Norms,
     /// Norms of queries and keys.
     pub qk_norm: QkNorm,
-    /// Which dimensions of a head rotate together.
+    /// Pairs of dimensions of a head that rotate together.
     pub pairs: RotaryPairs,
-    /// Tensors that Llama calls otherwise, in either world: its name within a block or outside, and
-    /// this family's.
+    /// Tensors whose names differ from Llama's, in GGUF or in a folder: Llama's name, within a
+    /// block or outside, and this family's.
     pub renamed: &'static [(&'static str, &'static str)],
-    /// Added to Hugging Face's norm weights, which lack it (GGUF stores them whole).
+    /// Number added to the norm weights of a folder: 1 if the folder stores γ − 1. GGUF always
+    /// stores γ.
     pub norm_offset: f32,
-    /// transformers' values for keys that `config.json` leaves out; 0 and 1 for switches.
+    /// transformers' defaults for keys that `config.json` leaves out; 0 and 1 for booleans.
     pub defaults: &'static [(&'static str, f64)],
-    /// Makes of the plain configuration this family's.
+    /// Completes the settings that all families share with those of this family.
     pub shape: fn(&Keys<'_>, Config) -> Result<Config, ModelError>,
 }
 

@@ -1,22 +1,24 @@
-//! In which format a stored matrix is kept: as it is stored, unless it is to be rounded.
+//! Formats in which stored matrices are kept: unchanged, or rounded to another at load.
 
 use conclave_kernels::Format as GpuFormat;
 use conclave_weights::Format;
 
-/// The format that `quantise` makes of plain numbers whose rows fit its blocks.
+/// The format that plain numbers are rounded to: `quantise`, if rows of `cols` numbers are whole
+/// blocks of it. `None` for a matrix that is not rounded.
 pub fn quantised(stored: Format, cols: usize, quantise: Option<Format>) -> Option<Format> {
     use Format::{BF16, F8E4M3, F16, F32};
     let plain = matches!(stored, F32 | F16 | BF16 | F8E4M3);
     quantise.filter(|to| plain && cols.is_multiple_of(to.block_elements()))
 }
 
-/// The format in which the CPU keeps rows of `cols` numbers that are stored as `stored`.
+/// Format in which the CPU keeps a matrix with rows of `cols` numbers that is stored as `stored`.
 pub fn kept_on_cpu(stored: Format, cols: usize, quantise: Option<Format>) -> Format {
     quantised(stored, cols, quantise).unwrap_or_else(|| conclave_cpu::kept(stored, cols))
 }
 
-/// The format in which the GPU keeps rows of `cols` numbers that are stored as `stored`, in both
-/// crates' words; `None` where no kernel reads rows of that width.
+/// Format in which the GPU keeps a matrix with rows of `cols` numbers that is stored as `stored`:
+/// as conclave-weights and as conclave-kernels name it. `None` if no kernel reads rows of that
+/// width.
 pub fn on_gpu(
     stored: Format,
     cols: usize,

@@ -90,7 +90,7 @@ fn mix<O: Operations>(
     operations.add(&block.output, Residual { norm, scale: None })
 }
 
-/// The half of a block that changes each token by itself.
+/// The half of a block that changes each token separately.
 fn feed_forward<O: Operations>(
     operations: &mut O,
     config: &Config,
@@ -117,7 +117,7 @@ fn feed_forward<O: Operations>(
     }
 }
 
-/// How the scores of an attention are made.
+/// Scale, window and softcap of an attention's scores.
 pub fn scores(config: &Config, of: &config::Attention) -> Scores {
     Scores {
         scale: config.attention_scale,
@@ -130,13 +130,14 @@ fn norm<V>(weight: &V, epsilon: f32) -> Norm<'_, V> {
     Norm { weight, epsilon }
 }
 
-/// A norm of the stream.
+/// A norm of the stream before a half of a block; `None` if the family has none there.
 fn before<'a, V>(weight: &'a Option<V>, config: &Config) -> Option<Norm<'a, V>> {
     let epsilon = config.stream_epsilon();
     weight.as_ref().map(|weight| norm(weight, epsilon))
 }
 
-/// A norm of what is added to the stream.
+/// A norm of a half's output, before it is added to the stream; `None` if the family has none
+/// there.
 fn after<'a, V>(weight: &'a Option<V>, config: &Config) -> Option<Norm<'a, V>> {
     let epsilon = config.norm_epsilon;
     weight.as_ref().map(|weight| norm(weight, epsilon))

@@ -1,5 +1,5 @@
-//! Weights as the decoder's [`Operations`](crate::operations::Operations) take them: those that one
-//! operation reads together lie together.
+//! Weights as the decoder's [`Operations`](crate::operations::Operations) take them. Matrices that
+//! one operation multiplies with the same input are joined if the backend's layout can.
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -9,11 +9,11 @@ use crate::error::ModelError;
 use crate::operations::{Norm, Output};
 use crate::weights::{Block, Experts, FeedForward, Linear, Mixer, PerLayer, Weights};
 
-/// How a backend keeps weights.
+/// A backend's storage of weights.
 pub trait WeightLayout: Debug {
-    /// A matrix as it is loaded.
+    /// A matrix of the checkpoint, before any joining.
     type Matrix: Debug;
-    /// A vector as it is loaded.
+    /// A vector of the checkpoint: a norm, a bias, taps or scales.
     type Vector: Debug;
     /// Linear maps of the same input, their outputs side by side.
     type Product: Debug;
@@ -36,7 +36,7 @@ pub trait WeightLayout: Debug {
 /// A linear map in a layout.
 pub type LinearOf<L> = Linear<<L as WeightLayout>::Matrix, <L as WeightLayout>::Vector>;
 
-/// Every matrix by itself, as it was loaded.
+/// Layout that joins nothing: a list of the matrices as loaded.
 #[derive(Debug, Clone, Copy)]
 pub struct Unjoined<M, V>(PhantomData<(M, V)>);
 
@@ -66,9 +66,9 @@ impl<M: Debug, V: Debug> WeightLayout for Unjoined<M, V> {
 pub struct FusedWeights<L: WeightLayout> {
     /// `[vocabulary, hidden]`.
     pub embedding: L::Matrix,
-    /// Makes an input of its own for each layer. On a GPU its embedding is there in spite of its
+    /// Weights of the layers' own inputs. On a GPU their embedding is in GPU memory in spite of its
     /// size (1.3 GB of Gemma 4 E2B in Q4_0): the ids of a draft do not leave the GPU, and rows from
-    /// the CPU would be a wait a token.
+    /// the CPU would need a wait for each token.
     pub per_layer: Option<PerLayer<L::Matrix, L::Vector>>,
     /// The blocks, in their order.
     pub blocks: Vec<FusedBlock<L>>,
@@ -81,30 +81,31 @@ pub struct FusedWeights<L: WeightLayout> {
 /// The weights of one block.
 #[derive(Debug)]
 pub struct FusedBlock<L: WeightLayout> {
-    /// Before the mixer, `[hidden]`.
+    /// Norm before the mixer, `[hidden]`.
     pub mixer_norm: Option<L::Vector>,
-    /// Input of the mixer: of an attention queries, and keys and values where it has its own; of a
-    /// convolution B, C and x; of a recurrence input, gate, share where it has one, and decay.
+    /// Input projections of the mixer, side by side. Attention: queries, then keys and values
+    /// unless it attends to another layer's. Convolution: B, C and x. Recurrence: input, gate,
+    /// share (the delta rule only) and decay.
     pub projection: L::Product,
-    /// Mixes tokens.
+    /// The mixer's weights outside of its projections.
     pub mixer: FusedMixer<L::Vector>,
-    /// Output of the mixer.
+    /// Output projection of the mixer.
     pub output: L::Product,
-    /// After the mixer, `[hidden]`.
+    /// Norm of the mixer's output, `[hidden]`.
     pub mixer_post_norm: Option<L::Vector>,
-    /// Before the feed-forward, `[hidden]`.
+    /// Norm before the feed-forward, `[hidden]`.
     pub feed_forward_norm: Option<L::Vector>,
-    /// Changes each token by itself.
+    /// The feed-forward.
     pub feed_forward: FusedFeedForward<L>,
-    /// After the feed-forward, `[hidden]`.
+    /// Norm of the feed-forward's output, `[hidden]`.
     pub feed_forward_post_norm: Option<L::Vector>,
-    /// Adds the layer's own input.
+    /// Weights that add the layer's own input to the stream.
     pub per_layer: Option<FusedLayerInput<L>>,
-    /// One number, which multiplies the stream at the end.
+    /// Factor on the stream at the end of the block: one number.
     pub scale: Option<L::Vector>,
 }
 
-/// The weights of a mixer that are in no product.
+/// The weights of a mixer outside of its projections.
 #[derive(Debug)]
 pub enum FusedMixer<V> {
     /// Attention.
@@ -122,27 +123,27 @@ pub enum FusedMixer<V> {
     Recurrence(FusedRecurrence<V>),
 }
 
-/// The weights of a gated convolution that are in no product.
+/// The weights of a gated convolution outside of its projections.
 #[derive(Debug)]
 pub struct FusedConvolution<V> {
     /// Its taps.
     pub of: config::Convolution,
-    /// Factors of each channel, of the oldest token first, `[hidden, taps]`.
+    /// Factors of each channel, the oldest token's first, `[hidden, taps]`.
     pub taps: V,
-    /// `[hidden]`.
+    /// Bias of the convolution, `[hidden]`.
     pub bias: Option<V>,
 }
 
-/// The weights of a linear recurrence that are in no product.
+/// The weights of a linear recurrence outside of its projections.
 #[derive(Debug)]
 pub struct FusedRecurrence<V> {
     /// Its rule, its heads and its taps.
     pub of: config::Recurrence,
-    /// Added to the decay's product, `[value_heads]`.
+    /// Bias of the decay projection, `[value_heads]`.
     pub decay_bias: V,
-    /// Factor on its softplus, all below 0, `[value_heads]`.
+    /// Factor of each value head on the softplus of its decay, below 0, `[value_heads]`.
     pub decay_rate: V,
-    /// Factors of each channel, of the oldest token first, `[channels, taps]`.
+    /// Factors of each channel, the oldest token's first, `[channels, taps]`.
     pub taps: V,
     /// Bias of the convolution, `[channels]`.
     pub taps_bias: Option<V>,
@@ -158,9 +159,9 @@ pub struct FusedRecurrence<V> {
 pub enum FusedFeedForward<L: WeightLayout> {
     /// A gated MLP.
     Dense {
-        /// Gate and up.
+        /// Gate and up matrices.
         gate: L::Gate,
-        /// Down.
+        /// Down matrix.
         down: L::Product,
     },
     /// A mixture of experts.
@@ -172,14 +173,14 @@ pub enum FusedFeedForward<L: WeightLayout> {
 pub struct FusedLayerInput<L: WeightLayout> {
     /// Its gate.
     pub gate: L::Product,
-    /// Back to the stream.
+    /// Projection back to the stream.
     pub projection: L::Product,
-    /// After the projection, `[hidden]`.
+    /// Norm of the projection, `[hidden]`.
     pub norm: L::Vector,
 }
 
 impl<L: WeightLayout> FusedWeights<L> {
-    /// Joins weights block by block, so that no more than one block is there twice.
+    /// Joins weights block by block, so that at most one block is in memory twice.
     ///
     /// # Errors
     /// The device's.
@@ -196,7 +197,7 @@ impl<L: WeightLayout> FusedWeights<L> {
         })
     }
 
-    /// Makes logits of the stream after the last block.
+    /// Norm and output matrix, which turn the stream after the last block into logits.
     pub fn output(&self, config: &Config) -> Output<'_, L::Matrix, L::Vector> {
         let (weight, bias) = match &self.head {
             Some(head) => (&head.weight, head.bias.as_ref()),

@@ -8,8 +8,8 @@ use crate::error::ModelError;
 /// Largest size of a model; it guards every product of sizes against overflow.
 pub const LARGEST: usize = 1 << 20;
 
-/// The name of one setting: in GGUF under the architecture's prefix, and in `config.json`.
-/// An empty name: no such setting there.
+/// The name of one setting: in GGUF after the architecture's prefix, and in `config.json`. An empty
+/// name: that kind of file has no such setting.
 #[derive(Debug, Clone, Copy)]
 pub struct Key(pub &'static str, pub &'static str);
 
@@ -28,7 +28,7 @@ enum World<'a> {
     },
     HuggingFace {
         config: &'a Map<String, Json>,
-        /// transformers' values where a key is absent (not where it is null).
+        /// transformers' defaults for keys that are absent (not for those that are null).
         defaults: &'a [(&'static str, f64)],
     },
 }
@@ -121,10 +121,10 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// A finite number above 0 that an f32 can tell from 0; `None` where it is missing.
+    /// A finite number above 0, also as an f32; `None` where it is missing.
     ///
     /// # Errors
-    /// [`ModelError::Key`] for any other.
+    /// [`ModelError::Key`] for any other value.
     pub fn optional_float(&self, key: Key) -> Result<Option<f32>, ModelError> {
         match self.number(key)? {
             None => Ok(None),
@@ -136,7 +136,7 @@ impl<'a> Keys<'a> {
     /// A number from 0 to 1, unrounded; `None` where it is missing.
     ///
     /// # Errors
-    /// [`ModelError::Key`] for any other.
+    /// [`ModelError::Key`] for any other value.
     pub fn part(&self, key: Key) -> Result<Option<f64>, ModelError> {
         match self.number(key)? {
             Some(part) if !(0.0..=1.0).contains(&part) => {
@@ -163,10 +163,10 @@ impl<'a> Keys<'a> {
             .ok_or_else(|| self.wrong(key, "is missing"))
     }
 
-    /// A switch; `None` where it is missing.
+    /// A boolean; `None` where it is missing.
     ///
     /// # Errors
-    /// [`ModelError::Key`] for any other type.
+    /// [`ModelError::Key`] for a value of another type.
     pub fn flag(&self, key: Key) -> Result<Option<bool>, ModelError> {
         match self.world {
             World::Gguf { metadata, .. } if !key.0.is_empty() => {
@@ -186,7 +186,7 @@ impl<'a> Keys<'a> {
     /// A text, cut to its first 64 characters; `None` where the key is missing.
     ///
     /// # Errors
-    /// [`ModelError::Key`] for any other type.
+    /// [`ModelError::Key`] for a value of another type.
     pub fn word(&self, key: Key) -> Result<Option<String>, ModelError> {
         let found = match self.world {
             World::Gguf { metadata, .. } if !key.0.is_empty() => {
@@ -205,7 +205,7 @@ impl<'a> Keys<'a> {
     /// A list of `count` positive numbers.
     ///
     /// # Errors
-    /// [`ModelError::Key`] for any other.
+    /// [`ModelError::Key`] for a list of another length, and for any other value.
     pub fn floats(&self, key: Key, count: usize) -> Result<Vec<f32>, ModelError> {
         let list = self
             .list(key)?
@@ -256,7 +256,7 @@ impl<'a> Keys<'a> {
             .ok_or_else(|| self.wrong(key, "holds what is no size"))
     }
 
-    /// Switch of each layer, from a list of booleans or of 0 and 1. Entries beyond `layers` are
+    /// Boolean of each layer, from a list of booleans or of 0 and 1. Entries beyond `layers` are
     /// ignored.
     ///
     /// # Errors
@@ -292,8 +292,8 @@ impl<'a> Keys<'a> {
     /// Kind of each layer by its type in `layer_types` of `config.json`; `is` maps the known types.
     ///
     /// # Errors
-    /// [`ModelError::Key`] for a shorter list, one of anything but words, or a type that is not
-    /// known.
+    /// [`ModelError::Key`] for a shorter list, an entry that is no string, or a type that `is` does
+    /// not know.
     pub fn layers_by_type(
         &self,
         layers: usize,
@@ -315,10 +315,10 @@ impl<'a> Keys<'a> {
             .ok_or_else(|| self.wrong(key, "names a type of layer that is not supported"))
     }
 
-    /// Numbers of layers that `config.json` lists.
+    /// A list of layer indices in `config.json`; `None` where it is missing.
     ///
     /// # Errors
-    /// [`ModelError::Key`] for a list of anything else.
+    /// [`ModelError::Key`] for a value that is no list of such indices.
     pub fn layer_numbers(&self, key: Key) -> Result<Option<Vec<usize>>, ModelError> {
         let Some(list) = self.list(key)? else {
             return Ok(None);
@@ -330,7 +330,7 @@ impl<'a> Keys<'a> {
             .ok_or_else(|| self.wrong(key, "holds what is no layer"))
     }
 
-    /// Which layers `config.json` calls `sliding_attention`, by its `layer_types`.
+    /// Whether each layer is a `sliding_attention` in `layer_types` of `config.json`.
     ///
     /// # Errors
     /// As [`layers_by_type`](Self::layers_by_type).
@@ -350,7 +350,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// The setting's whole name in this world.
+    /// The setting's whole name in this kind of file.
     fn name(&self, key: Key) -> String {
         match self.world {
             World::Gguf { architecture, .. } => format!("{architecture}.{}", key.0),
@@ -369,7 +369,7 @@ impl<'a> Keys<'a> {
     /// A list of `config.json` as it is; `None` where it is missing.
     ///
     /// # Errors
-    /// [`ModelError::Key`] for what is no list.
+    /// [`ModelError::Key`] for a value that is no list.
     pub fn list(&self, key: Key) -> Result<Option<&'a Vec<Json>>, ModelError> {
         match self.world {
             World::HuggingFace { config, .. } if !key.1.is_empty() => match config.get(key.1) {
@@ -406,7 +406,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// The number of a list that has one for each layer, where they are all the same.
+    /// The number of a list with an equal entry for each layer.
     fn same_for_all_layers(&self, key: Key, list: Option<&[i32]>) -> Result<f64, ModelError> {
         match list.and_then(<[i32]>::split_first) {
             Some((first, rest)) if rest.iter().all(|n| n == first) => Ok(f64::from(*first)),
@@ -415,7 +415,7 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// The settings of the language model: those in `text_config` for a model that also sees.
+/// The settings of the language model: those in `text_config` for a multimodal model.
 ///
 /// # Errors
 /// [`ModelError::Key`] where there are none.

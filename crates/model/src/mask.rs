@@ -1,4 +1,4 @@
-//! The tokens that may be drawn, as decided outside of the model.
+//! The tokens that may be drawn next, as decided outside of the model.
 
 use crate::error::ModelError;
 
@@ -13,8 +13,8 @@ pub struct Allowed {
 }
 
 impl Allowed {
-    /// Bit t % 32 of word t / 32 is token t's; the bit after the last token's says whether the text
-    /// may end, whatever token ends it. Missing bits allow nothing.
+    /// Bit t % 32 of word t / 32 says whether token t may be drawn. The bit after the last token's
+    /// says whether the text may end, by any of its end tokens. Missing bits allow nothing.
     pub fn new(words: Vec<u32>, vocabulary: usize) -> Self {
         Self { words, vocabulary }
     }
@@ -24,12 +24,12 @@ impl Allowed {
         word.is_some_and(|word| word >> (bit % 32) & 1 == 1)
     }
 
-    /// Whether the text may end, and may not go on.
+    /// Whether the text has to end: the mask allows the end and no token.
     pub(crate) fn end_alone(&self) -> bool {
         self.has(self.vocabulary) && !(0..self.vocabulary).any(|token| self.has(token))
     }
 
-    /// Excludes all others from the draw by their logits `[vocabulary]`.
+    /// Excludes all other tokens from the draw, by setting their `logits` `[vocabulary]` to −∞.
     ///
     /// # Errors
     /// [`ModelError::Order`] where none are left.

@@ -19,15 +19,15 @@ use crate::slots::{MOST_DRAFTED, check_slots};
 pub struct Model {
     about: About,
     decoder: Box<dyn Decoder>,
-    /// The long frequencies of a rotary embedding that has two sets are in use.
+    /// Whether the long frequencies of a rotary embedding with two sets are in use.
     long: bool,
     fingerprint: u64,
 }
 
-/// Writes text to a digest.
-struct Told<'a>(&'a mut DefaultHasher);
+/// Digest of formatted text: a `fmt::Write` that feeds a hasher.
+struct TextDigest<'a>(&'a mut DefaultHasher);
 
-impl Write for Told<'_> {
+impl Write for TextDigest<'_> {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
         self.0.write(text.as_bytes());
         Ok(())
@@ -36,7 +36,7 @@ impl Write for Told<'_> {
 
 impl Model {
     /// Loads the model of a checkpoint, tensor by tensor, from the source that the checkpoint was
-    /// opened from. `progress` hears how many of [`About::bytes`] have been read.
+    /// opened from. `progress` is called with the number of bytes read so far, of [`About::bytes`].
     ///
     /// # Errors
     /// [`ModelError`] for an unknown architecture, damaged files, or a device without the memory.
@@ -71,7 +71,10 @@ impl Model {
         let decoder = backend.load(loading).await?;
         // All that rows depend on besides the weights. A digest takes any text, without error.
         let (config, quantise, footprint) = (&about.config, options.quantise, decoder.footprint());
-        let _ = write!(Told(&mut digest), "{config:?} {quantise:?} {footprint:?}");
+        let _ = write!(
+            TextDigest(&mut digest),
+            "{config:?} {quantise:?} {footprint:?}"
+        );
         Ok(Self {
             about,
             decoder,
@@ -81,7 +84,7 @@ impl Model {
     }
 
     /// Identifies the model, its weights (by samples) and the layout of its rows in this build of
-    /// the crate: rows of another are of no use.
+    /// the crate: saved rows are of use only under the same fingerprint.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
@@ -112,14 +115,14 @@ impl Model {
         &self.about
     }
 
-    /// Whether a text of `length` tokens needs other rotary frequencies than those in use; its KV
+    /// Whether a text of `length` tokens needs the rotary frequencies that are not in use. Its KV
     /// rows would have to be computed again.
     pub fn rotates_differently(&self, length: usize) -> bool {
         self.needs_other_rope(self.long, length)
     }
 
-    /// Whether a text of `length` tokens needs other rotary frequencies than the long ones, or the
-    /// short ones.
+    /// Whether a text of `length` tokens needs other rotary frequencies than the long ones
+    /// (`long`), or than the short ones.
     pub fn needs_other_rope(&self, long: bool, length: usize) -> bool {
         let switch = self.about.config.rope_switches_at();
         switch.is_some_and(|last| (length > last) != long)
@@ -136,7 +139,8 @@ impl Model {
         self.long
     }
 
-    /// Switches to the long frequencies, or the short ones; present KV rows were made by others.
+    /// Switches to the long frequencies, or the short ones; KV rows that are present were computed
+    /// with the others.
     ///
     /// # Errors
     /// The decoder's.
@@ -148,8 +152,8 @@ impl Model {
         Ok(())
     }
 
-    /// Switches to the rotary frequencies for texts of `length` tokens; present KV rows were made
-    /// by others.
+    /// Switches to the rotary frequencies for texts of `length` tokens; KV rows that are present
+    /// may have been computed with others.
     ///
     /// # Errors
     /// The decoder's.
@@ -177,7 +181,7 @@ impl Model {
         self.decoder.run(pass, slot)
     }
 
-    /// [`Decoder::draft`], where it can draw so many.
+    /// [`Decoder::draft`]; `None` for more tokens than it can draw.
     ///
     /// # Errors
     /// The decoder's.

@@ -21,7 +21,7 @@ pub struct Norm<'a, V> {
     pub epsilon: f32,
 }
 
-/// Linear maps of the residual stream, normalised first where there is a norm.
+/// Linear maps of the residual stream, which is first normalised if there is a norm.
 #[derive(Debug)]
 pub struct Projection<'a, P, V> {
     /// Norm of the stream.
@@ -30,12 +30,12 @@ pub struct Projection<'a, P, V> {
     pub weights: &'a P,
 }
 
-/// How a branch's last product y is added to the stream x: `x = (x + norm(y)) · scale`.
+/// Addition of a branch's last product y to the stream x: `x = (x + norm(y)) · scale`.
 #[derive(Debug)]
 pub struct Residual<'a, V> {
     /// Norm of the product.
     pub norm: Option<Norm<'a, V>>,
-    /// One number; only where there is a norm on a GPU.
+    /// Factor on the sum, one number. A GPU supports it only together with a norm.
     pub scale: Option<&'a V>,
 }
 
@@ -50,18 +50,19 @@ pub struct Attention<'a, V> {
     pub norms: HeadNorms<'a, V>,
     /// Its rotary embedding, if it has one.
     pub rotary: Option<Rotary>,
-    /// How scores are made, and which count.
+    /// Scale, window and softcap of its scores.
     pub scores: Scores,
 }
 
 /// Norms of queries, keys and values.
 #[derive(Debug)]
 pub struct HeadNorms<'a, V> {
-    /// Which numbers of queries and keys are normalised together, before or after their rotation.
+    /// Numbers of queries and keys that are normalised together, before or after their rotation.
     pub kind: QkNorm,
-    /// Weight for queries, `[head_dim]` or all heads together.
+    /// Weight of the norm of queries: `[head_dim]`, or the width of all query heads.
     pub query: Option<&'a V>,
-    /// Weight for keys likewise; `None` as well where the layer has no keys.
+    /// Weight of the norm of keys: `[head_dim]`, or the width of all key heads; `None` also if the
+    /// layer has no keys.
     pub key: Option<&'a V>,
     /// Whether each head of values is normalised, without a weight.
     pub values: bool,
@@ -74,11 +75,11 @@ pub struct HeadNorms<'a, V> {
 pub struct Rotary {
     /// Index of its table, as in [`Config::ropes`](crate::Config::ropes).
     pub table: usize,
-    /// The first dimensions of a head, which rotate.
+    /// Number of rotating dimensions of a head, the first ones.
     pub dimensions: usize,
 }
 
-/// The inputs that each layer gets of each token besides the stream.
+/// Settings of the layers' own inputs of each token, besides the stream.
 #[derive(Debug, Clone, Copy)]
 pub struct LayerInputs {
     /// Number of layers.
@@ -91,7 +92,7 @@ pub struct LayerInputs {
     pub epsilon: f32,
 }
 
-/// Makes logits of the stream after the last block: `cap(norm(x) · Wᵀ + bias)`.
+/// Computes logits from the stream after the last block: `cap(norm(x) · Wᵀ + bias)`.
 #[derive(Debug)]
 pub struct Output<'a, M, V> {
     /// The final norm.
@@ -120,10 +121,10 @@ pub type GateOf<O> = <<O as Operations>::Layout as WeightLayout>::Gate;
 /// are not of the layers that the configuration describes.
 #[allow(clippy::missing_errors_doc, reason = "they are said above")]
 pub trait Operations {
-    /// How weights are kept.
+    /// The backend's storage of weights.
     type Layout: WeightLayout;
 
-    /// Runs before each block.
+    /// Called before each block.
     fn begin_block(&mut self, _layer: usize) -> Result<(), ModelError> {
         Ok(())
     }
@@ -131,8 +132,8 @@ pub trait Operations {
     /// Stream: rows of the embedding, times `scale`.
     fn embed(&mut self, embedding: &MatrixOf<Self>, scale: f32) -> Result<(), ModelError>;
 
-    /// Keeps the inputs of all layers: `norm(x · projectionᵀ) + scale · embedding[token]`, of
-    /// the stream x, which is still the embedding.
+    /// Computes and keeps the own inputs of all layers: `norm(x · projectionᵀ) + scale ·
+    /// embedding[token]`, where the stream x is still the scaled embedding.
     fn layer_inputs(
         &mut self,
         weights: &PerLayer<MatrixOf<Self>, VectorOf<Self>>,
@@ -155,8 +156,8 @@ pub trait Operations {
         layer: usize,
     ) -> Result<(), ModelError>;
 
-    /// Stream → branch: a recurrence from state to state of `layer`, with its gate and its norm
-    /// of `epsilon`.
+    /// Stream → branch: the recurrence of `layer` from its state to the next, with its gate, and
+    /// with its norm, whose ε is `epsilon`.
     fn recur(
         &mut self,
         input: Projection<'_, ProductOf<Self>, VectorOf<Self>>,
@@ -172,7 +173,7 @@ pub trait Operations {
         activation: Activation,
     ) -> Result<(), ModelError>;
 
-    /// Stream → branch: the input of `layer` times its gate, `activation(x · gateᵀ) · input`.
+    /// Stream → branch: the own input of `layer` times its gate, `activation(x · gateᵀ) · input`.
     fn gate_layer_input(
         &mut self,
         gate: &ProductOf<Self>,
@@ -180,7 +181,7 @@ pub trait Operations {
         activation: Activation,
     ) -> Result<(), ModelError>;
 
-    /// Branch → stream: adds its product.
+    /// Branch → stream: multiplies the branch by `weights` and adds the product.
     fn add(
         &mut self,
         weights: &ProductOf<Self>,

@@ -53,8 +53,8 @@ impl Pass {
         }
     }
 
-    /// The same as one run, where the model has recurrent states: from the one in the first slot to
-    /// the second.
+    /// The same pass as one run of a model with recurrent states: from the state in the first slot
+    /// to one in the second. `None` for other models.
     #[must_use]
     pub fn between(mut self, states: Option<(Option<usize>, usize)>) -> Self {
         let tokens = self.len();
@@ -65,7 +65,7 @@ impl Pass {
         self
     }
 
-    /// Nothing to run yet.
+    /// A pass without tokens.
     pub fn empty() -> Self {
         Self {
             tokens: Vec::new(),
@@ -74,8 +74,8 @@ impl Pass {
         }
     }
 
-    /// Adds the rest of a candidate after the prefix, as if it stood there alone: its rows begin
-    /// at `row`, and the first `drafted` of them are there.
+    /// Adds the rest of a candidate after the prefix. It sees the prefix and itself only. Its rows
+    /// begin at `row`, and the first `drafted` of them have been computed before.
     pub fn append(&mut self, prefix: usize, row: usize, drafted: usize, tokens: &[u32]) {
         self.tokens.extend_from_slice(tokens);
         let places = places_of_candidate(
@@ -87,8 +87,8 @@ impl Pass {
         self.places.extend(places);
     }
 
-    /// The runs of some of its tokens as a pass of their own after those before: a run that began
-    /// earlier goes on from the slot it is to end in.
+    /// The runs of a range of the pass's tokens, as a pass of its own after the earlier ones. A run
+    /// that begins before the range continues from the slot in which it ends.
     pub fn runs_of(&self, tokens: Range<usize>) -> Vec<Run> {
         let mut first = 0;
         let of_part = |run: &Run| {
@@ -158,7 +158,7 @@ impl Pass {
     }
 }
 
-/// Score of one target token by the decoder's logits at one place.
+/// Raw logit of a target token at one position, and the normaliser of the logits there.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TargetScore {
     /// The target's raw logit.

@@ -1,5 +1,5 @@
-//! Which tensors of a checkpoint make which weights: the names of both worlds, parts of fused
-//! tensors, and every shape checked before anything is read.
+//! Maps a checkpoint's tensors to the decoder's weights: names in GGUF and in a folder, parts of
+//! fused tensors, and a check of every shape before anything is read.
 
 mod mixers;
 mod names;
@@ -27,15 +27,15 @@ use crate::weights::{
 pub struct MatrixPart {
     /// The first tensor.
     pub tensor: Tensor,
-    /// Its rows that are wanted.
+    /// Range of its rows that are read.
     pub rows: Range<u64>,
-    /// Rows of other tensors that follow them, stored in the same format.
+    /// Rows of further tensors that follow them, stored in the same format.
     pub more: Vec<(Tensor, Range<u64>)>,
-    /// Their length in numbers.
+    /// Numbers in a row.
     pub cols: usize,
     /// The order of each tensor's rows.
     pub order: Order,
-    /// Its numbers are kept as F32, whatever others are rounded to.
+    /// Whether its numbers are kept as F32, whatever other matrices are rounded to.
     pub exact: bool,
 }
 
@@ -46,7 +46,7 @@ impl MatrixPart {
         std::iter::once((&self.tensor, &self.rows)).chain(more)
     }
 
-    /// How many rows it has.
+    /// Number of rows.
     pub fn count(&self) -> u64 {
         self.pieces().map(|(_, rows)| rows.end - rows.start).sum()
     }
@@ -59,7 +59,7 @@ impl MatrixPart {
         self.pieces().map(of).sum()
     }
 
-    /// The format in which the CPU keeps it.
+    /// Format in which the CPU keeps the matrix.
     pub fn kept_on_cpu(&self, quantise: Option<Format>) -> Format {
         match self.exact {
             true => Format::F32,
@@ -67,7 +67,7 @@ impl MatrixPart {
         }
     }
 
-    /// The format in which the GPU keeps it; `None` where no kernel reads its rows.
+    /// Format in which the GPU keeps the matrix; `None` if no kernel reads its rows.
     pub fn kept_on_gpu(&self, quantise: Option<Format>) -> Option<GpuFormat> {
         let stored = match self.exact {
             true => return on_gpu(Format::F32, self.cols, None).map(|(_, format)| format),
@@ -80,17 +80,17 @@ impl MatrixPart {
 /// The numbers of a tensor that make a vector.
 #[derive(Debug, Clone)]
 pub struct VectorPart {
-    /// The tensor, its rows one after another.
+    /// The tensor; its rows are read as one vector.
     pub tensor: Tensor,
-    /// Its numbers that are wanted.
+    /// Range of its numbers that are read.
     pub numbers: Range<usize>,
-    /// Their order.
+    /// Order of the numbers.
     pub order: Order,
     /// Whether the tensor stores logarithms: e is raised to each number first.
     pub logarithm: bool,
-    /// Added to each number.
+    /// Number added to each.
     pub offset: f32,
-    /// Factor on each number, after `offset` was added.
+    /// Factor on each sum.
     pub scale: f32,
 }
 
@@ -112,7 +112,7 @@ pub enum Order {
     Pairs {
         /// Rows of a head.
         width: usize,
-        /// How many of them rotate.
+        /// Number of them that rotate.
         turning: usize,
     },
 }
@@ -203,7 +203,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Plans the inputs of each layer of its own.
+    /// Plans the weights of the layers' own inputs.
     fn per_layer(&self, width: usize) -> Result<PerLayer<MatrixPart, VectorPart>, ModelError> {
         let (c, names) = (self.config, self.names);
         let all = c.layers.len() * width;

@@ -22,10 +22,10 @@ pub enum Pooling {
 }
 
 impl Pooling {
-    /// The pooling that a file names; the mean where it names none, or another than these.
+    /// The pooling that a file names; the mean for a file that names none or an unsupported one.
     ///
     /// # Errors
-    /// [`ModelError::Key`] for what is no number.
+    /// [`ModelError::Key`] for a value that is no number.
     pub(crate) fn read(keys: &Keys<'_>) -> Result<Self, ModelError> {
         Ok(match keys.size_above_zero(POOLING)? {
             Some(2) => Self::First,
@@ -34,7 +34,7 @@ impl Pooling {
         })
     }
 
-    /// The tokens of `count` whose states it takes.
+    /// Range of the tokens whose states are pooled, of `count` tokens.
     pub(crate) fn tokens(self, count: usize) -> std::ops::Range<usize> {
         match self {
             Self::Mean => 0..count,

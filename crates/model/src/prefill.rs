@@ -13,7 +13,7 @@ const TILE: usize = 32;
 /// Tokens of a chunk.
 const CHUNK: RangeInclusive<usize> = TILE..=256;
 
-/// Launches that the GPU's queue submits at once, and those that a block takes about.
+/// Launches of one submit to the GPU's queue, and launches that a block takes, about.
 const SUBMIT: u64 = 64;
 const BLOCK: u64 = 8;
 
@@ -74,13 +74,13 @@ impl Pace {
         self.tokens.get()
     }
 
-    /// Notes that a pass of so many tokens begins; only whole chunks are timed.
+    /// Records that a pass of `tokens` tokens begins. Only whole chunks are timed.
     pub fn begin(&self, tokens: usize) {
         let whole = tokens == self.tokens.get();
         self.begun.set(whole.then(Instant::now));
     }
 
-    /// Notes that everything has run.
+    /// Records that all passes have run.
     pub fn end(&self) {
         if let Some(begun) = self.begun.take() {
             self.adapt(begun.elapsed());

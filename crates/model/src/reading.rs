@@ -14,23 +14,24 @@ use crate::weights::{
     PerLayer, PerLayerInput, Recurrence, Weights,
 };
 
-/// Bytes of a matrix read at once; a single row, or a head whose rows are reordered, may be more.
+/// Bytes of a matrix that are read at once. One row, or one head whose rows are reordered, may have
+/// more.
 const PIECE: u64 = 4 << 20;
 
-/// Bytes of either end of each piece that go into the digest of the weights.
+/// Bytes at the beginning and at the end of each piece that go into the digest of the weights.
 const SAMPLE: usize = 256;
 
 /// Storage of a decoder's weights.
 pub trait WeightSink {
-    /// A matrix that is kept.
+    /// A complete matrix.
     type Matrix;
-    /// A vector that is kept.
+    /// A complete vector.
     type Vector;
-    /// A matrix that comes in piece by piece.
+    /// A matrix that arrives piece by piece.
     type Upload;
 
-    /// Format to keep rows of `cols` numbers in that are stored as `stored`; `None` where there is
-    /// none for that width.
+    /// Format for a matrix with rows of `cols` numbers that is stored as `stored`; `None` if the
+    /// backend has none for that width.
     fn format(&self, stored: Format, cols: usize) -> Option<Format>;
 
     /// Begins a matrix `[rows, cols]`.
@@ -58,8 +59,8 @@ pub trait WeightSink {
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector, ModelError>;
 }
 
-/// Reads all weights of `plan` into `sink`, samples of them into `digest`. `progress` hears how
-/// many bytes have been read.
+/// Reads all weights of `plan` into `sink`, samples of them into `digest`. `progress` is called
+/// with the number of bytes read so far.
 ///
 /// # Errors
 /// [`ModelError::File`] where the source fails, [`ModelError::Tensor`] for numbers that cannot be
@@ -144,7 +145,7 @@ struct Reader<'a, K> {
     sink: &'a K,
     digest: &'a mut DefaultHasher,
     progress: &'a mut dyn FnMut(u64),
-    /// Read so far.
+    /// Bytes read so far.
     bytes: u64,
     stored: Vec<u8>,
     ordered: Vec<u8>,

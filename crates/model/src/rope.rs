@@ -25,15 +25,15 @@ pub enum Scaling {
     None,
     /// All frequencies are divided by one factor.
     Linear {
-        /// Divides every frequency.
+        /// Divisor of every frequency.
         factor: f32,
     },
     /// Frequencies of the first pairs are divided by one factor; the other pairs do not rotate
     /// (Gemma 4).
     Proportional {
-        /// Pairs that turn.
+        /// Number of pairs that rotate.
         turning: usize,
-        /// Divides their frequencies.
+        /// Divisor of their frequencies.
         factor: f32,
     },
     /// Each frequency is divided by a factor of its own. llama.cpp stores llama3's scaling so.
@@ -44,7 +44,7 @@ pub enum Scaling {
     /// Frequencies of long waves are divided by a factor, those of short waves are left, and those
     /// between are blended (Llama 3.1).
     Llama3 {
-        /// Divides the frequencies of long waves.
+        /// Divisor of the frequencies of long waves.
         factor: f32,
         /// Waves longer than `original / low` are long.
         low: f32,
@@ -55,11 +55,11 @@ pub enum Scaling {
     },
     /// YaRN (Peng et al., arXiv 2309.00071): a blend by the number of rotations in the context.
     Yarn {
-        /// Divides the frequencies of long waves.
+        /// Divisor of the frequencies of long waves.
         factor: f32,
-        /// Rotations above which a frequency stays.
+        /// Number of rotations above which a frequency is not changed.
         fast: f32,
-        /// Rotations below which a frequency is divided.
+        /// Number of rotations below which a frequency is divided.
         slow: f32,
         /// The context before scaling, in tokens.
         original: usize,
@@ -89,7 +89,7 @@ pub enum Factors {
 }
 
 impl Factors {
-    /// The divisors; none before those of a tensor are read.
+    /// The divisors; empty until those of a tensor have been read.
     fn values(&self) -> &[f32] {
         match self {
             Self::Tensor(_) => &[],

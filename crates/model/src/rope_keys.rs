@@ -19,7 +19,7 @@ const DIVISORS: &str = "rope_freqs.weight";
 const SHORT: &str = "rope_factors_short.weight";
 const LONG: &str = "rope_factors_long.weight";
 
-/// Reads the rotary embedding of the layers that attend to everything.
+/// Reads the rotary embedding of the layers without a window.
 ///
 /// # Errors
 /// [`ModelError::RopeScaling`] for a scaling that is not known, [`ModelError::Key`] for a value
@@ -213,8 +213,8 @@ fn of_gguf(keys: &Keys<'_>, head_dim: usize) -> Result<Rope, ModelError> {
     Ok(rope)
 }
 
-/// The context before scaling: beside the scaling where the file has it there, else inside,
-/// else the context itself.
+/// The context before scaling: the key beside the scaling, else the key inside of it, else the
+/// model's context.
 fn original(keys: &Keys<'_>, scaling: &Keys<'_>) -> Result<usize, ModelError> {
     match keys.optional_size(ORIGINAL)? {
         Some(original) => Ok(original),
@@ -228,7 +228,7 @@ fn original(keys: &Keys<'_>, scaling: &Keys<'_>) -> Result<usize, ModelError> {
 /// Checks the number of dimensions of a head that rotate.
 ///
 /// # Errors
-/// [`ModelError::Key`] about `key` for none, more than there are, or an odd number.
+/// [`ModelError::Key`] about `key` if the number is 0, odd, or above `head_dim`.
 pub fn check_rotary(
     keys: &Keys<'_>,
     key: Key,

@@ -19,7 +19,7 @@ pub struct Sampling {
     pub top_p: f32,
     /// At most this many of the most probable tokens; 0 keeps all.
     pub top_k: u32,
-    /// Same seed, same text, on the same device.
+    /// Seed of the draws. The same seed gives the same text on the same device.
     pub seed: u64,
 }
 
@@ -35,7 +35,7 @@ impl Default for Sampling {
 }
 
 impl Sampling {
-    /// Always the most probable token.
+    /// Sampling that always takes the most probable token.
     pub fn greedy() -> Self {
         Self {
             temperature: 0.0,
@@ -81,13 +81,13 @@ impl Sampler {
         }
     }
 
-    /// The numbers that the next `count` choices draw by.
+    /// Random numbers for the next `count` draws.
     pub fn numbers(&self, count: usize) -> Vec<u32> {
         let mut random = self.random.clone();
         (0..count).map(|_| random.next_u32()).collect()
     }
 
-    /// Skips `count` choices that were made elsewhere.
+    /// Skips the random numbers of `count` draws that were made elsewhere.
     pub fn skip(&mut self, count: usize) {
         for _ in 0..count {
             self.random.next_u32();

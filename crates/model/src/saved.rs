@@ -11,7 +11,7 @@ use crate::error::ModelError;
 use crate::session::{Session, shared};
 use crate::states::{CHECKPOINTS, States};
 
-/// Its first bytes. The last character is the version.
+/// First bytes of the file. The last character is the version.
 const MAGIC: [u8; 8] = *b"CLVPFIX2";
 
 /// Words after it: fingerprint, digest of what follows, whether the long frequencies ran, tokens,
@@ -22,12 +22,13 @@ const WORDS: usize = 7;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Saved {
     fingerprint: u64,
-    /// The long frequencies of a rotary embedding that has two sets ran it.
+    /// Whether it was computed with the long frequencies of a rotary embedding with two sets.
     long: bool,
     tokens: Vec<u32>,
     /// Rows of all layers that keep some, as their decoder lays them out.
     rows: Vec<u8>,
-    /// Number of tokens that each recurrent state has seen, ascending, the last all; and the state.
+    /// Recurrent states, each with the number of tokens that it has seen, ascending; the last has
+    /// seen all.
     states: Vec<(usize, Vec<u8>)>,
 }
 
@@ -40,14 +41,14 @@ impl Saved {
         &self.tokens
     }
 
-    /// Bytes of memory it takes, but for some hundreds.
+    /// Bytes of memory, except for some hundred.
     pub fn bytes(&self) -> usize {
         let states: usize = self.states.iter().map(|(_, state)| state.len()).sum();
         size_of_val(&self.tokens[..]) + self.rows.len() + states
     }
 
-    /// Number of a prompt's tokens that need not run in a session that holds this, if both use the
-    /// same rotary frequencies.
+    /// Number of a prompt's first tokens that need not run in a session that has restored this
+    /// prefix, if both use the same rotary frequencies.
     pub fn keeps(&self, tokens: &[u32]) -> usize {
         let shared = shared(&self.tokens, tokens);
         match self.states.is_empty() {
@@ -179,8 +180,8 @@ impl Session {
         self.model.fingerprint()
     }
 
-    /// Bytes of the first `tokens` of a prefix when saved, at most; `None` where the decoder cannot
-    /// save.
+    /// Largest number of bytes that the first `tokens` of a prefix take when saved; `None` if the
+    /// decoder cannot save.
     pub fn bytes_apart(&self, tokens: usize) -> Option<usize> {
         let of = self.model.footprint()?;
         let states = self.states.as_ref();

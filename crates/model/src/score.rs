@@ -34,7 +34,7 @@ impl Score {
     }
 }
 
-/// ln p at and below which 1/p is so large that rounding loses a 1 added to it.
+/// Log-probability at and below which 1/p is so large that adding 1 is lost to rounding.
 const FAR: f64 = -30.0;
 
 /// −ln(1 + Σ (1/p − 1)) over tokens with these ln p. It is finite even where 1/p overflows.

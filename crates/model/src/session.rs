@@ -43,7 +43,7 @@ pub struct Counters {
 pub struct Prefilled {
     /// Tokens that had to run: those shared with the prefix before stay as they are.
     pub run: usize,
-    /// It was stopped before its end; the tokens that ran are the prefix.
+    /// Whether it was stopped before its end. The tokens that ran are then the prefix.
     pub stopped: bool,
 }
 
@@ -52,7 +52,7 @@ pub struct Prefilled {
 pub struct Draft {
     /// Token ids, without the end token.
     pub tokens: Vec<u32>,
-    /// The end token was drawn after them.
+    /// Whether an end token was drawn after them.
     pub ended: bool,
 }
 
@@ -438,7 +438,7 @@ impl Session {
         }
     }
 
-    /// Forgets the prefix, before its caches hold another's.
+    /// Forgets the prefix, before the caches are filled with another's rows.
     pub(crate) fn forget_prefix(&mut self) {
         self.prefix.clear();
         self.even = 0;
@@ -447,7 +447,8 @@ impl Session {
         self.forget_drafts();
     }
 
-    /// Makes another text the prefix, which the caches hold with these recurrent states.
+    /// Makes another text the prefix. The caches already hold its rows, and `states` describes its
+    /// recurrent states.
     pub(crate) fn become_of(&mut self, tokens: &[u32], states: States) {
         tokens.clone_into(&mut self.prefix);
         self.states = self.states.is_some().then_some(states);
@@ -521,7 +522,7 @@ pub(crate) fn shared(one: &[u32], other: &[u32]) -> usize {
     both.take_while(|(a, b)| a == b).count()
 }
 
-/// The listener of a prompt that is not stopped.
+/// Listener for a prompt that is never stopped.
 async fn to_the_end(_done: usize, _total: usize) -> bool {
     true
 }

@@ -1,26 +1,26 @@
-//! Where hidden states are kept from one pass to the next: the logits after a token can be had as
-//! long as its state has its slot.
+//! Slots of hidden states, which are kept from one pass to the next. The logits after a token can
+//! be computed while its state is in its slot.
 
 use crate::error::ModelError;
 use crate::pass::IN_LINE_ROWS;
 
-/// Tokens that one draft can hold states of.
+/// Most tokens of one draft whose states are kept.
 pub const MOST_DRAFTED: usize = 64;
 
-/// The last token of the prefix.
+/// Slot of the prefix's last token.
 pub const PREFIX: usize = 0;
 
-/// The tokens of a draft.
+/// First slot of a draft's tokens.
 pub const DRAFT: usize = 1;
 
-/// The tokens of a prompt's chunk, or of candidates in line.
+/// First slot of the tokens of a prompt's chunk, or of candidates in line.
 pub const PASS: usize = DRAFT + MOST_DRAFTED;
 
-/// All of them.
+/// Number of slots.
 pub const SLOTS: usize = PASS + IN_LINE_ROWS;
 
-/// Refuses more tokens than there are slots for from `slot` on: no kernel writes or reads beyond
-/// the last one, and none says so.
+/// Refuses more tokens than there are slots for from `slot` on: kernels skip slots beyond the last
+/// one without an error.
 ///
 /// # Errors
 /// [`ModelError::InLine`].

@@ -7,7 +7,7 @@
 
 use crate::error::ModelError;
 
-/// The error of a pass that begins from a state that no pass has left.
+/// Error of a pass that begins from a state that no pass has left.
 pub const NO_STATE: ModelError = ModelError::Order("no pass has left that recurrent state");
 
 /// Most checkpoints of a session: one where the new part of a prompt begins, for the next prompt
@@ -19,11 +19,12 @@ pub const CHECKPOINTS: usize = 2;
 /// as many tokens, and leave them out or write others once the answer is part of the next prompt.
 pub const OPENING: usize = 8;
 
-/// Different candidates whose states [`Memory`](crate::Memory) counts; more take more.
+/// Number of distinct candidates whose recurrent states [`Memory`](crate::Memory) includes. A round
+/// with more of them takes more memory.
 const CANDIDATES: usize = 3;
 
-/// States that [`Memory`](crate::Memory) counts: the prefix's, a draft's, the checkpoints' and the
-/// candidates'.
+/// Number of states that [`Memory`](crate::Memory) includes: the prefix's, a draft's, the
+/// checkpoints' and the candidates'.
 pub const COUNTED: usize = 2 + CHECKPOINTS + CANDIDATES;
 
 /// A state in its slot.
@@ -45,7 +46,7 @@ pub struct States {
     checkpoints: Vec<Kept>,
     /// Lengths of the prefix that are to become checkpoints.
     wanted: Vec<usize>,
-    /// Length of the next prompt's beginning that becomes a checkpoint, whatever other lengths do.
+    /// Length of the next prompt's beginning after which a checkpoint is kept in any case.
     mark: Option<usize>,
 }
 
@@ -67,7 +68,7 @@ impl States {
         (0..).filter(move |slot| !taken.contains(slot))
     }
 
-    /// Slots that a pass after the prefix begins from and ends in; the state it leaves becomes the
+    /// Slots in which a pass after the prefix begins and ends. The state that it leaves becomes the
     /// prefix's by [`extend`](Self::extend).
     pub fn after_prefix(&self) -> (Option<usize>, usize) {
         (self.prefix, self.free().next().unwrap_or_default())
@@ -81,8 +82,8 @@ impl States {
         }
     }
 
-    /// Slots that the next step of a draft begins from and ends in: the first from the prefix, all
-    /// others in place.
+    /// Slots in which the next step of a draft begins and ends. The first step begins in the
+    /// prefix's slot; later ones begin and end in the draft's.
     pub fn step(&mut self) -> (Option<usize>, usize) {
         match self.draft {
             Some(slot) => (Some(slot), slot),
@@ -99,9 +100,10 @@ impl States {
         self.draft = None;
     }
 
-    /// Goes back to the nearest state, of the prefix of `length` tokens or of a checkpoint, that
-    /// has seen no more than the first `shared` of a prompt of `count`, and returns the number of
-    /// tokens it has seen. Frees the states of another text, and wants checkpoints of this prompt.
+    /// Goes back to the latest state that has seen no more than the first `shared` tokens of a
+    /// prompt of `count` tokens, and returns the number of tokens that it has seen. It is the state
+    /// of the prefix of `length` tokens, or a checkpoint. Frees the checkpoints that have seen
+    /// more, and plans those of this prompt.
     pub fn resume(&mut self, length: usize, shared: usize, count: usize) -> usize {
         let from = self.nearest(length, shared);
         self.checkpoints.retain(|kept| kept.tokens <= shared);
@@ -124,19 +126,19 @@ impl States {
         begin
     }
 
-    /// Wants a checkpoint after the first `tokens` of the next prompt.
+    /// Plans a checkpoint after the first `tokens` tokens of the next prompt.
     pub fn mark(&mut self, tokens: usize) {
         self.mark = Some(tokens);
     }
 
-    /// The nearest state that has seen no more than the first `shared` tokens of a prefix of
+    /// The latest state that has seen no more than the first `shared` tokens of a prefix of
     /// `length`.
     fn nearest(&self, length: usize, shared: usize) -> Option<Kept> {
         let before = |kept: &&Kept| kept.tokens <= shared;
         self.all_of(length).iter().rfind(before).copied()
     }
 
-    /// Number of tokens that [`resume`](Self::resume) would go on after.
+    /// Number of tokens after which [`resume`](Self::resume) would continue.
     pub fn resumes(&self, length: usize, shared: usize) -> usize {
         self.nearest(length, shared).map_or(0, |kept| kept.tokens)
     }

@@ -1,5 +1,5 @@
-//! All weights of a decoder, whatever they are kept in: the plan of a checkpoint's tensors, burn
-//! tensors and GPU matrices are the same [`Weights`] of different things.
+//! All weights of a decoder, generic over their storage: the plan of a checkpoint's tensors, burn
+//! tensors and GPU matrices are all [`Weights`].
 
 use crate::config;
 
@@ -8,7 +8,7 @@ use crate::config;
 pub struct Weights<M, V> {
     /// `[vocabulary, hidden]`.
     pub embedding: M,
-    /// Makes an input of its own for each layer.
+    /// Weights of the layers' own inputs.
     pub per_layer: Option<PerLayer<M, V>>,
     /// The blocks, one after another.
     pub blocks: Vec<Block<M, V>>,
@@ -18,47 +18,47 @@ pub struct Weights<M, V> {
     pub head: Option<Linear<M, V>>,
 }
 
-/// Makes each layer's own input of a token: the token's row of an embedding, and a product of the
-/// stream as it begins, normalised, each √½ times.
+/// Weights of each layer's own input of a token: √½ times the sum of a row of an embedding and of a
+/// normalised projection of the stream before the first block.
 #[derive(Debug, Clone)]
 pub struct PerLayer<M, V> {
     /// `[vocabulary, layers · width]`.
     pub embedding: M,
     /// `[layers · width, hidden]`.
     pub projection: M,
-    /// `[width]`, √½ times.
+    /// Weight of the norm of the projection, times √½, `[width]`.
     pub norm: V,
 }
 
-/// Adds a layer's own input to the stream: a gate of the stream multiplies it.
+/// Weights that add a layer's own input, times a gate of the stream, to the stream.
 #[derive(Debug, Clone)]
 pub struct PerLayerInput<M, V> {
     /// `[width, hidden]`.
     pub gate: Linear<M, V>,
     /// `[hidden, width]`.
     pub projection: Linear<M, V>,
-    /// After the projection, `[hidden]`.
+    /// Norm of the projection, `[hidden]`.
     pub norm: V,
 }
 
-/// The weights of one block: what mixes tokens, and a gated MLP, each between norms.
+/// The weights of one block: a mixer and a feed-forward, each between norms.
 #[derive(Debug, Clone)]
 pub struct Block<M, V> {
-    /// Before the mixer, `[hidden]`.
+    /// Norm before the mixer, `[hidden]`.
     pub mixer_norm: Option<V>,
-    /// Mixes tokens.
+    /// The mixer.
     pub mixer: Mixer<M, V>,
-    /// After the mixer, `[hidden]`.
+    /// Norm of the mixer's output, `[hidden]`.
     pub mixer_post_norm: Option<V>,
-    /// Before the MLP, `[hidden]`.
+    /// Norm before the MLP, `[hidden]`.
     pub feed_forward_norm: Option<V>,
     /// The MLP, or experts.
     pub feed_forward: FeedForward<M, V>,
-    /// After the MLP, `[hidden]`.
+    /// Norm of the MLP's output, `[hidden]`.
     pub feed_forward_post_norm: Option<V>,
-    /// Per-layer input, added after the MLP.
+    /// Weights that add the layer's own input, after the MLP.
     pub per_layer: Option<PerLayerInput<M, V>>,
-    /// One number, by which the stream is multiplied at the end of the block.
+    /// Factor on the stream at the end of the block: one number.
     pub scale: Option<V>,
 }
 
@@ -82,14 +82,15 @@ pub struct Mlp<M, V> {
     pub down: Linear<M, V>,
 }
 
-/// The weights of a mixture of experts, those of all experts below each other.
+/// The weights of a mixture of experts; a matrix holds the rows of all experts, one expert below
+/// the other.
 #[derive(Debug, Clone)]
 pub struct Experts<M, V> {
-    /// How many, how wide, and how they are chosen.
+    /// Number, width and choice of the experts.
     pub of: config::Experts,
-    /// Scores them, `[count, hidden]`.
+    /// Router, `[count, hidden]`.
     pub router: M,
-    /// Added to the scores for the choice alone, `[count]`.
+    /// Bias on the scores for the choice of experts, `[count]`.
     pub choice_bias: Option<V>,
     /// `[count · width, hidden]`.
     pub gate: M,
@@ -120,7 +121,7 @@ pub struct Attention<M, V> {
     pub query: Linear<M, V>,
     /// `[head_dim]`, or the width of all query heads.
     pub query_norm: Option<V>,
-    /// Makes keys and values; `None` where another layer's are attended to.
+    /// Weights of keys and values; `None` for a layer that attends to another's.
     pub own: Option<KeysAndValues<M, V>>,
     /// `[hidden, heads · head_dim]`.
     pub output: Linear<M, V>,
@@ -144,9 +145,9 @@ pub struct Convolution<M, V> {
     pub of: config::Convolution,
     /// B, C and x below each other, `[3 · hidden, hidden]`.
     pub input: Linear<M, V>,
-    /// Factors of each channel, of the oldest token first, `[hidden, taps]`.
+    /// Factors of each channel, the oldest token's first, `[hidden, taps]`.
     pub taps: V,
-    /// `[hidden]`.
+    /// Bias of the convolution, `[hidden]`.
     pub bias: Option<V>,
     /// `[hidden, hidden]`.
     pub output: Linear<M, V>,
@@ -157,21 +158,21 @@ pub struct Convolution<M, V> {
 pub struct Recurrence<M, V> {
     /// Its rule, its heads and its taps.
     pub of: config::Recurrence,
-    /// Queries, keys and values below each other, `[channels, hidden]`; of a state space values,
-    /// keys and queries.
+    /// Projection to queries, keys and values, their rows below each other, `[channels, hidden]`;
+    /// in a state space to values, keys and queries.
     pub input: Linear<M, V>,
     /// The output's gate, `[values, hidden]`.
     pub gate: Linear<M, V>,
-    /// How much of a value is new, before its σ, `[value_heads, hidden]`; a state space takes it
-    /// from what makes its decay.
+    /// Projection to the share b of a new value, before its σ, `[value_heads, hidden]`; `None` for
+    /// a state space, which derives it from the decay's.
     pub share: Option<Linear<M, V>>,
-    /// How far the state decays, before its softplus, `[value_heads, hidden]`.
+    /// Projection to the decay, before its bias and softplus, `[value_heads, hidden]`.
     pub decay: Linear<M, V>,
-    /// Added to `decay`'s product, `[value_heads]`.
+    /// Bias of `decay`, `[value_heads]`.
     pub decay_bias: V,
-    /// Factor on its softplus, all below 0, `[value_heads]`.
+    /// Factor of each value head on the softplus of its decay, below 0, `[value_heads]`.
     pub decay_rate: V,
-    /// Factors of each channel, of the oldest token first, `[channels, taps]`.
+    /// Factors of each channel, the oldest token's first, `[channels, taps]`.
     pub taps: V,
     /// Bias of the convolution, `[channels]`.
     pub taps_bias: Option<V>,
@@ -184,7 +185,7 @@ pub struct Recurrence<M, V> {
     pub output: Linear<M, V>,
 }
 
-/// A product's weight `[outputs, inputs]` and, where it has one, its bias `[outputs]`.
+/// A linear map: its matrix `[outputs, inputs]` and, if it has one, its bias `[outputs]`.
 #[derive(Debug, Clone)]
 pub struct Linear<M, V> {
     /// The matrix.
@@ -216,7 +217,7 @@ impl<M, V> Weights<M, V> {
 }
 
 impl<M, V> Mixer<M, V> {
-    /// Its products.
+    /// Its linear maps.
     pub fn linears(&self) -> Vec<&Linear<M, V>> {
         match self {
             Self::Attention(a) => {
@@ -232,7 +233,7 @@ impl<M, V> Mixer<M, V> {
         }
     }
 
-    /// Its norms, taps and the like; biases of products are theirs.
+    /// Its norms, taps and scales, without the biases of its linear maps.
     fn vectors(&self) -> Vec<&V> {
         match self {
             Self::Attention(a) => {
@@ -249,7 +250,7 @@ impl<M, V> Mixer<M, V> {
 }
 
 impl<M, V> FeedForward<M, V> {
-    /// The products of a gated MLP; experts have no biases.
+    /// The linear maps of a gated MLP. Those of experts are matrices without biases.
     fn linears(&self) -> Vec<&Linear<M, V>> {
         match self {
             Self::Dense(mlp) => vec![&mlp.gate, &mlp.up, &mlp.down],
@@ -259,7 +260,7 @@ impl<M, V> FeedForward<M, V> {
 }
 
 impl<M, V> Block<M, V> {
-    /// Its products with matrices of their own.
+    /// Its linear maps.
     fn linears(&self) -> Vec<&Linear<M, V>> {
         let mut all = self.mixer.linears();
         all.extend(self.feed_forward.linears());

@@ -15,7 +15,7 @@ export interface Constraint {
 
 #[wasm_bindgen]
 extern "C" {
-    /// The page's object that follows an answer.
+    /// The page's object that constrains an answer's drafts.
     #[wasm_bindgen(typescript_type = "Constraint")]
     pub type Constraint;
 

@@ -24,7 +24,7 @@ pub fn start() {
 pub struct Engine {
     /// Absent on the CPU.
     gpu: Option<Launcher>,
-    /// The kernels were chosen by measuring, now or at an earlier visit.
+    /// Whether the kernels were chosen by measuring, now or at an earlier visit.
     measured: Cell<bool>,
 }
 
@@ -94,7 +94,8 @@ impl Engine {
         to_js(&adapter)
     }
 
-    /// The kernels launched on a GPU where there is a choice; if `measured`, worth remembering.
+    /// The kernels in use on a GPU where there are alternatives; to be kept for the next visit if
+    /// `measured`.
     pub fn choices(&self) -> Result<JsValue, Failure> {
         let Some(gpu) = &self.gpu else {
             return Ok(JsValue::UNDEFINED);
@@ -147,7 +148,7 @@ impl Engine {
     }
 }
 
-/// Changes with the kernels: measurements with other kernels are outdated.
+/// Version of the kernels. Measurements under another version are outdated.
 #[wasm_bindgen(js_name = kernelsVersion)]
 pub fn kernels_version() -> String {
     let mut hasher = DefaultHasher::new();
@@ -161,14 +162,15 @@ pub fn shaders() -> Result<JsValue, JsError> {
     Ok(serde_wasm_bindgen::to_value(&conclave_kernels::shaders())?)
 }
 
-/// In a module with shared memory: sets how many workers shall [`help`] with what members compute
-/// on the CPU. Excess workers leave as soon as they can.
+/// Sets the number of workers that shall [`help`] members compute on the CPU, in a module with
+/// shared memory. Excess workers leave as soon as they can.
 #[wasm_bindgen(js_name = wantHelpers)]
 pub fn want_helpers(count: usize) {
     Threads::want_helpers(count);
 }
 
-/// Helps on this memory; returns once there are more workers than wanted.
+/// Computes parts of products for the members on this memory; returns once there are more workers
+/// than wanted.
 #[wasm_bindgen]
 pub fn help() {
     Threads::help();

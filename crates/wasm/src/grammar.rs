@@ -26,7 +26,7 @@ pub struct Vocabulary {
 
 #[wasm_bindgen]
 impl Vocabulary {
-    /// From the bytes of `Member.vocabulary`.
+    /// Parses the bytes of `Member.vocabulary`.
     #[wasm_bindgen(constructor)]
     pub fn new(written: &[u8]) -> Result<Self, JsValue> {
         let vocabulary = conclave_grammar::Vocabulary::read(written).map_err(thrown)?;

@@ -22,7 +22,7 @@ pub struct Adapter {
     pub architecture: String,
     /// Its graphics API.
     pub backend: String,
-    /// It is a CPU emulating a GPU.
+    /// Whether it is a CPU emulating a GPU.
     pub software: bool,
 }
 
@@ -38,16 +38,15 @@ impl Adapter {
     }
 }
 
-/// A GPU's choice of kernels where the faster is found by measuring; see
-/// `conclave_kernels::Choices`.
+/// A GPU's choice of kernels that depends on measurements; see `conclave_kernels::Choices`.
 #[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct Choices {
-    /// Norms are fused into the products after them.
+    /// Whether norms are fused into the products after them.
     pub norm_inside: bool,
-    /// Rows that a block computes while a tile computes its 32; absent where tiles have failed
-    /// their self-test.
+    /// Number of rows that `product_block` computes in the time that a tile takes for up to 32;
+    /// absent if tiles have failed their self-test.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     pub as_a_tile: Option<usize>,
@@ -60,7 +59,7 @@ pub struct Chosen {
     /// The choices.
     #[serde(flatten)]
     pub choices: Choices,
-    /// They were measured, with the first model or at an earlier visit.
+    /// Whether they were measured, with the first model or at an earlier visit.
     pub measured: bool,
 }
 

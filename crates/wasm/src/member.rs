@@ -42,8 +42,8 @@ pub(crate) struct About<'a> {
     layers: usize,
     /// Width of a hidden state.
     hidden: usize,
-    /// It came with a chat template. A model without one is usually a base model: it is prompted
-    /// with questions and answers, and answers in one paragraph.
+    /// Whether it came with a chat template. A model without one is usually a base model: its
+    /// prompt is a list of questions and answers, and its answer ends with the paragraph.
     template: bool,
     /// Its strength in a vote; only the ratio to other members' counts. Absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,23 +118,23 @@ impl Member {
         Ok(self.member.measure(&messages)? as u32)
     }
 
-    /// Key of the prefix of the conversation's system prompt among those of earlier visits;
-    /// undefined where it is not worth keeping. Throws `Template`.
+    /// Key under which to keep the prefix of the conversation's system prompt for later visits;
+    /// undefined if it is not worth keeping. Throws `Template`.
     #[wasm_bindgen(js_name = systemKey)]
     pub fn system_key(&mut self, messages: JsValue) -> Result<Option<Vec<u8>>, Failure> {
         let messages: Vec<Message> = serde_wasm_bindgen::from_value(messages)?;
         Ok(self.member.system_key(&messages)?)
     }
 
-    /// The prefix of the last `systemKey`'s system prompt, once it has been read; undefined where
-    /// it cannot be given away.
+    /// Bytes of the prefix of the last `systemKey`'s system prompt, once a conversation has read
+    /// it; undefined if the prefix cannot be saved.
     #[wasm_bindgen(js_name = giveSystem)]
     pub async fn give_system(&mut self) -> Result<Option<Vec<u8>>, Failure> {
         Ok(self.member.give_system().await?)
     }
 
-    /// Takes such a prefix, for conversations that begin with it. Throws `Engine` where it is of
-    /// another model or build, or damaged.
+    /// Takes bytes from an earlier `giveSystem`, for conversations that begin with that system
+    /// prompt. Throws `Engine` if they are of another model or build, or damaged.
     #[wasm_bindgen(js_name = takePrefix)]
     pub fn take_prefix(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         Ok(self.member.take_prefix(bytes)?)

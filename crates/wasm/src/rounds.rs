@@ -1,4 +1,4 @@
-//! The rounds of one answer, as the driver in JavaScript plays them, and the method's settings.
+//! The rounds of one answer, for the driver in JavaScript, and the method's settings.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ struct Options {
     on_one_device: bool,
 }
 
-/// See `conclave_ensemble::Rounds`.
+/// The rounds of one answer as a state machine; see `conclave_ensemble::Rounds`.
 #[wasm_bindgen]
 #[derive(Debug)]
 pub struct Rounds {
@@ -40,14 +40,14 @@ impl Rounds {
         Ok(Self { rounds })
     }
 
-    /// Takes what members made of the last move; returns the next.
+    /// Takes the members' results of the last move; returns the next move.
     pub fn next(&mut self, event: JsValue) -> Result<JsValue, Failure> {
         let event: Event = from_value(event)?;
         to_js(&self.rounds.next(event)?)
     }
 
-    /// Takes a segment that was accepted before; returns the text that is certain to be in the
-    /// answer.
+    /// Adds a segment that was accepted earlier, before the first move. Returns the text that is
+    /// now final.
     pub fn resume(&mut self, text: &str, tokens: u32) -> String {
         self.rounds.resume(text, tokens as usize)
     }
@@ -62,7 +62,7 @@ impl Rounds {
         self.rounds.tokens() as u32
     }
 
-    /// Takes the accepted text that was withheld.
+    /// Takes the accepted text that was withheld because it may begin a stop text.
     pub fn rest(&mut self) -> String {
         self.rounds.rest()
     }

@@ -72,7 +72,7 @@ fn comment(docs: &str, indent: &str) -> String {
         });
     let text = lines
         .filter(|line| !line.is_empty())
-        .map(|line| line.replace("[`", "`").replace("`]", "`"))
+        .map(unlinked)
         .collect::<Vec<_>>()
         .join(" ");
     let one = format!("{indent}/** {text} */\n");
@@ -89,6 +89,19 @@ fn comment(docs: &str, indent: &str) -> String {
         line += &format!(" {word}");
     }
     out + &format!("{line}\n{indent} */\n")
+}
+
+/// The line with the name of each of rustdoc's links in place of the link.
+fn unlinked(line: &str) -> String {
+    let mut parts = line.split("`](");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        text.push('`');
+        text += part.split_once(')').map_or(part, |(_, rest)| rest);
+    }
+    text.replace("[`", "`")
+        .replace("`]", "`")
+        .replace("`mod@crate::", "`")
 }
 
 #[test]

@@ -121,7 +121,7 @@ impl Checkpoint {
         &self.unreadable
     }
 
-    /// Files beside the model that are no part of it, each with its kind or fault.
+    /// Files beside the model that do not belong to it, each with its kind or fault.
     pub fn left_out(&self) -> &[CheckpointError] {
         &self.left_out
     }

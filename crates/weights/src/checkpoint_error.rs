@@ -162,7 +162,7 @@ pub enum CheckpointError {
         /// The files present.
         files: String,
     },
-    /// A file that holds something else than a model, or stands for one.
+    /// A file that is no model, or a stand-in for one.
     #[error("{file} {what}: {advice}")]
     NoModel {
         /// The file.

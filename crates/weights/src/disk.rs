@@ -172,8 +172,8 @@ fn name_of(path: &Path) -> String {
         .unwrap_or_default()
 }
 
-/// The target of a link by which git-annex stands for a file, which it writes as a text where there
-/// are no links.
+/// Target of the link by which git-annex stands for a file. git-annex writes the target as text on
+/// systems without links.
 fn annexed(path: &Path) -> Option<String> {
     let target = fs::read_link(path).ok()?;
     let target = target.to_string_lossy().replace('\\', "/");

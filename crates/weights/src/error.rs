@@ -19,7 +19,7 @@ pub enum GgufError {
         /// The part of the header that was being read.
         reading: String,
     },
-    /// The file ends before what its header promises.
+    /// A file that ends before the data that its header lists.
     #[error(
         "the file is truncated: {what} needs {needed} bytes, the file has {length}; download it \
         again"
@@ -32,7 +32,7 @@ pub enum GgufError {
         /// Bytes the file has.
         length: u64,
     },
-    /// The first four bytes are not `GGUF`.
+    /// A file whose first four bytes are not `GGUF`.
     #[error(
         "not a GGUF file: it starts with bytes {found:02x?}, not with \"GGUF\"; choose a .gguf file"
     )]
@@ -116,7 +116,7 @@ pub enum GgufError {
         /// The type found.
         found: String,
     },
-    /// `general.alignment` is not a power of two.
+    /// A `general.alignment` that is no power of two.
     #[error(
         "metadata key `general.alignment` is {alignment}, which is no power of two; the file is \
         damaged"
@@ -140,8 +140,8 @@ pub enum GgufError {
         /// The formats that can be read.
         known: String,
     },
-    /// Impossible dimensions: there may be none to four, each at least one, the number of bytes
-    /// within 64 bits, the first a multiple of the format's block.
+    /// Impossible dimensions. A tensor has none to four, each at least one. Its number of bytes
+    /// fits 64 bits, and the first dimension is a multiple of the format's block.
     #[error("tensor `{tensor}` has the impossible shape {shape:?} ({reason}); the file is damaged")]
     Shape {
         /// The tensor's name.
@@ -185,7 +185,7 @@ pub enum GgufError {
 /// A fault in a conversion between blocks and numbers.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum BlockError {
-    /// Byte count and element count disagree.
+    /// A number of bytes that does not match the number of elements.
     #[error(
         "{format} data of {bytes} bytes does not hold exactly {elements} elements; pass whole \
         blocks"

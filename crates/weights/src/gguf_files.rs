@@ -9,7 +9,8 @@ use crate::no_model::{
 };
 use crate::{CheckpointError, Gguf, GgufError, Metadata, Source, SourceError, Tensor};
 
-/// Bytes of the first read: longer than a header without a vocabulary, shorter than one with it.
+/// Number of bytes of the first read: more than a header without a vocabulary has, less than one
+/// with it.
 const FIRST_PIECE: u64 = 1 << 20;
 
 /// Longest header that is read. Those with the largest vocabularies have about 20 MB.

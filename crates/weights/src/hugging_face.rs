@@ -21,7 +21,7 @@ const MAX_CONFIG_BYTES: u64 = 4 << 20;
 const MAX_TOKENIZER_BYTES: u64 = 100 << 20;
 const MAX_INDEX_BYTES: u64 = 16 << 20;
 
-/// Where folders keep named templates.
+/// Folder of named chat templates in a model's folder.
 pub(crate) const MORE_TEMPLATES: &str = "additional_chat_templates/";
 
 pub(crate) const CONFIG: &str = "config.json";
@@ -146,7 +146,8 @@ async fn weights(source: &dyn Source) -> Result<Directory, CheckpointError> {
     })
 }
 
-/// The only file of weights, whatever its name; an adapter or a part of several is no whole model.
+/// The only file of weights, whatever its name. An adapter, or one of several parts, does not
+/// count.
 #[cfg(not(target_family = "wasm"))]
 fn only(source: &dyn Source) -> Option<usize> {
     let files = source.files();
@@ -159,7 +160,7 @@ fn only(source: &dyn Source) -> Option<usize> {
     (alone && files.iter().rposition(whole) == Some(file)).then_some(file)
 }
 
-/// Refuses a file that is no pickle though it is called so; old GGML files are, too.
+/// Refuses a file that is named as a pickle and is none, and old GGML files.
 #[cfg(not(target_family = "wasm"))]
 async fn refuse_no_pickle(source: &dyn Source, file: usize) -> Result<(), CheckpointError> {
     let files = source.files();

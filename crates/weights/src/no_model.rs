@@ -1,4 +1,4 @@
-//! Files that are no model: stand-ins of one, pieces of one, and what belongs to one.
+//! Files that are no model: stand-ins of one, pieces of one, and companions of one.
 
 use std::ops::Range;
 
@@ -6,20 +6,21 @@ use crate::checkpoint::named;
 use crate::gguf_files::split_name;
 use crate::{CheckpointError, Gguf, Source};
 
-/// UTF-8's.
+/// UTF-8's byte order mark.
 pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Bytes that decide whether a file is text. Weights begin with numbers whose high bytes are zero.
+/// Number of first bytes that decide whether a file is text. Weights begin with numbers whose high
+/// bytes are zero.
 const TEXT_BYTES: usize = 256;
 
-/// Part of a git-annex pointer, be it a file's content or a link.
+/// Part of a git-annex pointer, in a file's content or in a link's target.
 pub(crate) const ANNEX: &str = "annex/objects/";
 
 const ADAPTER: &str = "adapter_config.json";
 
 const SEPARATORS: [char; 3] = ['.', '-', '_'];
 
-/// Parts of the names of architectures that hear, paint or embed.
+/// Parts of architecture names that stand for encoders, and for models of speech, images or video.
 const OTHERS: [&str; 15] = [
     "bert",
     "encoder",
@@ -38,7 +39,8 @@ const OTHERS: [&str; 15] = [
     "qwen_image",
 ];
 
-/// Files of other formats: where their bytes tell it, these bytes, and the advice.
+/// Files of other formats: offset and value of the bytes that identify one, its kind, and the
+/// advice.
 const FORMATS: [(usize, &[u8], &str, &str); 13] = [
     (0, ZIP, "a zip archive", UNPACK),
     (0, b"\x1f\x8b", "compressed by gzip", UNPACK),
@@ -60,7 +62,7 @@ const UNPACK: &str = "unpack it first";
 const CONVERT: &str = "convert it with an older llama.cpp, or choose a .gguf file";
 const OTHER: &str = "choose a .gguf file, or a folder with .safetensors files";
 
-/// Bytes that tell every format.
+/// Number of first bytes that identify every format.
 pub(crate) const FORMAT_BYTES: usize = 512;
 
 const UNFINISHED: &str = "let it finish, or download it again";
@@ -73,8 +75,9 @@ fn no_model(file: &str, what: &str, advice: &str) -> CheckpointError {
     }
 }
 
-/// Refuses stand-ins of a file that was not fetched; `start` are the first bytes. Where `weights`
-/// are wanted, every text is a stand-in.
+/// Refuses a stand-in for a file that was not fetched: a Git LFS pointer, a web page, or the zeros
+/// of an unfinished download. `start` are the first bytes. If `weights` are expected, every text is
+/// refused.
 pub(crate) fn refuse_stand_in(
     file: &str,
     start: &[u8],
@@ -137,8 +140,8 @@ pub(crate) fn refuse_stand_in(
     Ok(())
 }
 
-/// Refuses files of formats that hold no weights as they are, or that are not read; `start` are the
-/// first bytes.
+/// Refuses files of other formats, which hold no weights or cannot be read; `start` are the first
+/// bytes.
 pub(crate) fn refuse_format(file: &str, start: &[u8]) -> Result<(), CheckpointError> {
     // The page takes files by their names, and its engine is to be small.
     if cfg!(target_family = "wasm") {
@@ -164,9 +167,9 @@ pub(crate) fn refuse_format(file: &str, start: &[u8]) -> Result<(), CheckpointEr
     Ok(())
 }
 
-/// Refuses by its name what is no whole file: an unfinished download (`x.gguf.part`), or a piece
-/// that was cut by bytes (`x.gguf.part1of2`, `x.gguf-split-a`, `x.gguf.ac`, `x.part1.gguf`). Whole
-/// files may have such names, so their content is read first.
+/// Refuses a file whose name says that it is not whole: an unfinished download (`x.gguf.part`), or
+/// a piece that was cut by bytes (`x.gguf.part1of2`, `x.gguf-split-a`, `x.gguf.ac`,
+/// `x.part1.gguf`). Whole files may have such names, so their content is read first.
 pub(crate) fn refuse_piece(file: &str) -> Result<(), CheckpointError> {
     let lower = file.to_ascii_lowercase();
     let last = lower.rsplit_once('.').map_or("", |(_, last)| last);
@@ -194,8 +197,8 @@ pub(crate) fn refuse_piece(file: &str) -> Result<(), CheckpointError> {
     ))
 }
 
-/// The name of the whole file of which a piece is called `file`, and where that name counts;
-/// `lower` is `file` in lower case.
+/// The name of the whole file that the piece `file` is cut from, and the range of the piece's
+/// number in `file`; `lower` is `file` in lower case.
 fn counter(file: &str, lower: &str) -> Option<(String, Range<usize>)> {
     const WORDS: [&str; 4] = ["part", "split", "chunk", "piece"];
     let place = |rest: &str, end: usize, named: bool| {
@@ -231,8 +234,9 @@ fn counter(file: &str, lower: &str) -> Option<(String, Range<usize>)> {
     Some(("x.gguf".to_owned(), place(letters?, 3, false)?))
 }
 
-/// Length of the count with which `tail` begins, in digits or letters; `None` if more follows than
-/// a total such as `of 9`. One letter counts only if `named` by a word such as `part` before it.
+/// Length of the number, in digits or letters, with which `tail` begins. `None` if more follows
+/// than a total such as `of 9`. One letter is a number only if a word such as `part` comes before
+/// it (`named`).
 fn counted(tail: &str, named: bool) -> Option<usize> {
     let after_digits = |text: &str| {
         text.trim_start_matches(|letter: char| letter.is_ascii_digit())
@@ -265,7 +269,7 @@ pub(crate) fn adapter(source: &dyn Source) -> Option<CheckpointError> {
     ))
 }
 
-/// A GGUF model beside a folder's own weights.
+/// Error for a GGUF model beside a folder's own weights.
 pub(crate) fn second(file: &str) -> CheckpointError {
     no_model(
         file,
@@ -274,7 +278,7 @@ pub(crate) fn second(file: &str) -> CheckpointError {
     )
 }
 
-/// A file with tensors and no tokenizer, beside one with a tokenizer.
+/// Error for a file with tensors and no tokenizer, beside one with a tokenizer.
 pub(crate) fn without_tokens(file: &str) -> CheckpointError {
     no_model(file, "has no tokenizer", "choose a language model")
 }

@@ -20,7 +20,7 @@ const ENDINGS: [&str; 2] = ["_scale_inv", "_scale"];
 /// Factors on a tensor's elements: a number for each block of its rows and columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scales {
-    /// The numbers; a row holds those of blocks side by side.
+    /// Tensor of the scales; each of its rows has the scales of the blocks in one row of blocks.
     pub numbers: Box<Tensor>,
     /// Rows of a block.
     pub rows: u64,

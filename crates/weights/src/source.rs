@@ -58,7 +58,7 @@ pub enum SourceError {
     Folders {
         /// The folder.
         folder: String,
-        /// Those within it.
+        /// The folders in it.
         folders: String,
     },
     /// A file index out of range.

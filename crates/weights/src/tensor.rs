@@ -22,7 +22,7 @@ pub struct Tensor {
     pub name: String,
     /// Dimensions in `ne` order, none for a scalar, each at least 1.
     pub shape: Vec<u64>,
-    /// How elements are stored.
+    /// Storage format of the elements.
     pub format: Format,
     /// Factors on 8-bit floats, applied as they are read; `None` for other formats.
     pub scales: Option<Scales>,

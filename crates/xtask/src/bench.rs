@@ -44,8 +44,8 @@ pub struct Options {
     )]
     ensembles: Vec<usize>,
 
-    /// Members that draft in the rounds, each measured: all, or the leader alone, which is trusted
-    /// here whatever it drafts
+    /// Members that draft in the measured rounds: all, or the leader alone, whose drafts no member
+    /// doubts here
     #[arg(long, value_parser = ["all", "leader"], value_delimiter = ',', default_value = "all")]
     drafting: Vec<String>,
 
@@ -79,9 +79,9 @@ pub struct Options {
     #[arg(long)]
     browser: bool,
 
-    /// Compare with other engines, in turn: in the browser transformers.js and, on the CPU,
-    /// llama.cpp (fetched from npm; models of the former are made with Python); natively on the CPU
-    /// llama.cpp by its Python package
+    /// Compare with other engines, one run after the other, on the same weights. In the browser:
+    /// transformers.js, whose models are made with Python, and on the CPU llama.cpp too, both
+    /// fetched from npm. Natively, on the CPU: llama.cpp by its Python package
     #[arg(long)]
     peer: bool,
 

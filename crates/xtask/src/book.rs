@@ -1,8 +1,8 @@
 //! `cargo xtask book`: the documents as one book.
 //!
-//! Chapters are read on the repository's host as well, and some have their place in its root or
-//! beside what they describe. So they stay there, and are gathered here: links between chapters
-//! lead to chapters, links to other files to the repository.
+//! Chapters are read on the repository's host as well, and some lie in its root or beside the code
+//! that they describe. So they stay there, and this task copies them: links between chapters lead
+//! to chapters, links to other files to the repository.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -87,7 +87,8 @@ pub fn package(workspace: &Workspace, out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Puts the texts of the licences of what its modules and scripts are made of into the package.
+/// Copies the licence texts of everything that the package's modules and scripts contain into the
+/// package.
 pub fn licences(workspace: &Workspace) -> Result<()> {
     process::run(
         Command::new("node")
@@ -111,7 +112,8 @@ fn build(workspace: &Workspace) -> Result<()> {
     demo::page(workspace)
 }
 
-/// Fails if a network for what is on npm would not serve the package. Returns its bytes.
+/// Fails if jsDelivr, which serves packages of npm, would refuse the package for its size. Returns
+/// its bytes.
 fn refuse_large(folder: &Path) -> Result<u64> {
     let mut total = 0;
     for entry in fs::read_dir(folder)? {

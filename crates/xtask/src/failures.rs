@@ -44,7 +44,7 @@ enum Within {
     Nothing,
     Rust,
     Node,
-    /// Node's other form.
+    /// Node's second form, `failing tests:`.
     Spec,
 }
 

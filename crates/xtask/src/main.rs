@@ -97,8 +97,8 @@ enum Chore {
 
     /// Build the documents as a book with mdBook, whose contents are docs/SUMMARY.md
     ///
-    /// Its chapters are gathered from docs/ and from where else they are; links to other files lead
-    /// to the repository.
+    /// Its chapters are the files that docs/SUMMARY.md links to, in docs/ and elsewhere; links to
+    /// other files lead to the repository.
     #[command(after_help = "Example: cargo xtask book --out /srv/www/book")]
     Book {
         /// Folder to write

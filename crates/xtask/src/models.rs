@@ -17,7 +17,7 @@ pub const FOLDER: &str = "CONCLAVE_PUBLISHED";
 /// Selection of models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// Those used by tests.
+    /// The models that tests use.
     Tested,
     /// Also the large one, which no test uses.
     All,

@@ -9,7 +9,8 @@
 use anyhow::{Result, bail};
 use wasmparser::{KnownCustom, Name, Operator, Parser, Payload};
 
-/// Fails if exports of the module are wrapped, or if it has no names to tell by.
+/// Fails if exports of the module are wrapped, which the names of its functions show, or if it has
+/// no such names.
 ///
 /// `module` is a wasm binary as linked, before bindings are generated.
 ///

@@ -33,8 +33,8 @@ pub fn crates(workspace: &Workspace) -> Result<()> {
     process::run(&mut pack)
 }
 
-/// Asks the bundled members through what [`crates`] packed: by `examples/crate`, an empty project
-/// that depends on it, and by the tool that `cargo install` makes of it. Builds all crates, also
+/// Tests the packed [`crates`]: asks the bundled members by `examples/crate`, an empty project that
+/// depends on them, and by the tool that `cargo install` builds from them. Builds all crates, also
 /// those that neither of the two needs.
 ///
 /// A workspace of the unpacked crates stands for the registry. It has this one's profiles and

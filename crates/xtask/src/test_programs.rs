@@ -1,4 +1,4 @@
-//! Compiled tests of the workspace, as programs that can run on another driver.
+//! Compiled tests of the workspace, as programs that can run on another Vulkan driver.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

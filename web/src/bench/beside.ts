@@ -34,7 +34,7 @@ export function beside(
   };
 }
 
-/** Members go by their numbers: their names differ. */
+/** Lines of a workload. Members are named by their numbers, since their names differ natively. */
 function linesOf(workload: WorkloadReport | undefined): Line[] {
   const { members = [], rounds = [], loaded = [], figures = [] } = workload ?? {};
   const lines: Line[] = [];

@@ -9,14 +9,14 @@ import { figure, type Table } from "./tables.ts";
 export const ways = ["fused", "burn", "cpu"] as const;
 export type Way = (typeof ways)[number];
 
-/** One member's next token by all three. */
+/** Next token of one member, by all three ways. */
 export interface CheckedMember {
   name: string;
-  /** Tokens of the conversation before it. */
+  /** Number of tokens of the conversation. */
   tokens: number;
   /** The largest magnitude of a logit, on the CPU. */
   largest: number;
-  /** The likeliest token's id by each. */
+  /** Id of the likeliest token by each way. */
   likeliest: Record<Way, number>;
   /**
    * Largest difference of any logit from burn's on the CPU, relative to the largest logit; null if

@@ -3,7 +3,7 @@ import type { Counts, MemberReport, PeerSeries, Run } from "./report.ts";
 import { median } from "./statistics.ts";
 import { figure, type Table } from "./tables.ts";
 
-/** One measure: the median, or a lower bound if it was cut off. */
+/** One measure: a median, or a lower bound if the measurement was cut off. */
 interface Taken {
   value: number;
   cutOff: boolean;

@@ -26,11 +26,11 @@ interface CopyingDevice {
 
 const copySource = 4;
 const copyTarget = 8;
-/** Larger than any cache of today's GPUs. */
+/** Bytes of the copied buffer, more than any cache of today's GPUs holds. */
 const bytes = 128 << 20;
 const longEnoughMs = 100;
 
-/** Bytes read plus bytes written a second; null without an adapter. */
+/** Bytes read plus bytes written per second; null without an adapter. */
 export async function copyBytesPerSecond(gpu: CopyingGpu | undefined): Promise<number | null> {
   const adapter = await gpu
     ?.requestAdapter({ powerPreference: "high-performance" })

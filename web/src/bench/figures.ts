@@ -5,7 +5,8 @@
 import type { Counts, Figure, Loaded, RoundReport, WorkloadReport } from "./report.ts";
 
 /**
- * Limit on GPU memory relative to weights, keys and values, and a constant added for every model.
+ * Limit on GPU memory as a multiple of weights, keys and values, and a constant number of bytes
+ * added for every model.
  */
 const memoryShare = 1.15;
 const memoryFixed = 64e6;

@@ -1,16 +1,16 @@
 /** The speed of one model in a sentence that people outside the field understand. */
 import type { Surroundings, WorkloadReport } from "./report.ts";
 
-/** Usual for English text and vocabularies of real models: four tokens make three words. */
+/** Words per token, usual for English text and the vocabularies of real models. */
 const wordsPerToken = 3 / 4;
 
 export interface Headline {
   text: string;
-  /** Exact measurement that it stands for. */
+  /** The exact measurement. */
   note: string;
 }
 
-/** Two significant digits below ten, else whole. */
+/** Rate with two significant digits below ten, else as a whole number. */
 const rounded = (rate: number): string =>
   rate < 10 ? String(Number(rate.toPrecision(2))) : Math.round(rate).toLocaleString("en");
 

@@ -48,13 +48,13 @@ export type Conversation = (member: Member, tokens: number) => Promise<Message[]
 
 const user = (content: string): Message[] => [{ role: "user", content }];
 
-/** For the bench's own vocabularies. */
+/** Conversations for the bench's own vocabularies. */
 export const exact = (): Conversation => {
   let asked = 0;
   return async (_, tokens) => user(textOf(tokens, asked++));
 };
 
-/** For other vocabularies: finds the length of a text by trial. */
+/** Conversations for other vocabularies: finds the length of a text by trial. */
 export const fitted = (sampling: Sampling): Conversation => {
   let asked = 0;
   const text = (sentences: number): string =>
@@ -159,8 +159,8 @@ export async function measureMember(
 }
 
 /**
- * A leader that no member doubts: its drafts cost what they cost when members agree, whatever these
- * write.
+ * Settings of a leader that no member doubts. Its drafts then cost as much as if members agreed,
+ * whatever they write.
  */
 const undoubted = { doubt: 1000 };
 

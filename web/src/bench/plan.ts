@@ -21,8 +21,8 @@ export const defaultPlan: Plan = {
 };
 
 /**
- * Plan that a visitor measures with one press: the smallest published shape; on a GPU also three of
- * it, which take minutes on a CPU.
+ * Plan that a visitor measures with one press: one member of the smallest published shape; on a GPU
+ * also an ensemble of three, which takes minutes on a CPU.
  */
 export const planHere = (backend: Backend, threads: number): Plan => ({
   ...defaultPlan,

@@ -62,7 +62,7 @@ export interface MemberReport {
   prefix: number;
   cold: boolean;
   prefill: { tokens: number; ms: Spread | null; tokensPerSecond: number };
-  /** From the question to the first token drawn. */
+  /** Time from the question to the first token drawn. */
   firstTokenMs: Spread | null;
   /**
    * One decode step of a draft, and its GPU calls. `microsecondsPerDispatch` is CPU time. In the
@@ -87,13 +87,13 @@ export interface RoundReport {
   prefix: number;
   cold: boolean;
   /**
-   * A round after the first. Members draft and verify concurrently, but in turn natively on the
-   * CPU.
+   * Time of a round after the first. Members draft and verify concurrently, but one after the other
+   * natively on the CPU.
    */
   ms: Spread | null;
   draftMs?: Spread | null;
   verifyMs?: Spread | null;
-  /** From the question to the first segment, running the whole conversation. */
+  /** Time from the question to the first segment, running the whole conversation. */
   firstSegmentMs: Spread | null;
   /** Accepted tokens of the answer, by the winner's tokenizer. */
   tokensPerSecond: number;
@@ -153,7 +153,7 @@ export interface WorkloadReport {
 
 export interface Surroundings {
   place: "page" | "native";
-  /** null natively. */
+  /** Name of the browser; null natively. */
   browser: string | null;
   cores: number;
   /** Whether the page is cross-origin isolated, with clocks exact to microseconds. */
@@ -168,48 +168,48 @@ export interface Surroundings {
 
 export interface Report {
   made: string;
-  /** null if the GPU was checked and nothing measured. */
+  /** The plan; null if the GPU was checked and nothing measured. */
   plan: Plan | null;
   surroundings: Surroundings | null;
   workloads: WorkloadReport[];
   /** Logits by both engines, if requested instead. */
   check?: Check;
-  /** Why it ended early; the workloads up to then are complete. */
+  /** Reason of an early end; the workloads up to then are complete. */
   failure?: string;
 }
 
 /** A report of measurements. */
 export type Measured = Report & { plan: Plan };
 
-/** Another engine at one prefix. */
+/** Times of another engine at one prefix. */
 export interface PeerSeries {
   prefix: number;
   cold: boolean;
   prefillMs: number[];
   stepMs: number[];
   stepCounts: Counts | null;
-  /** For an ensemble's round; empty for one member. */
+  /** Times of an ensemble's rounds; empty for one member. */
   roundMs: number[];
   roundCounts: Counts | null;
   /** Time so far of a measurement that was cut off. */
   atLeastMs: { prefill?: number; step?: number; round?: number };
-  /** Why it ended early. */
+  /** Reason of an early end. */
   failure?: string;
 }
 
-/** One workload, ours and then the others'. */
+/** One workload: our times, then those of the other engines. */
 export interface Run {
   turn: number;
   place: Surroundings["place"];
   ours: Measured;
-  /** By engine. */
+  /** Times of the other engines, by name. */
   theirs: Record<string, PeerSeries[]>;
 }
 
-/** From the page to the bench's worker. */
+/** Message from the page to the bench's worker. */
 export type BenchRequest = { type: "run"; plan: Plan };
 
-/** From the bench's worker to the page. */
+/** Message from the bench's worker to the page. */
 export type BenchReply =
   | { type: "surroundings"; surroundings: Surroundings }
   | { type: "progress"; what: string; done: number; total: number }

@@ -8,7 +8,7 @@ export interface Spread {
   count: number;
 }
 
-/** Median and quartiles, interpolated; null of an empty list. */
+/** Median and quartiles, interpolated; null for an empty list. */
 export function spread(values: readonly number[]): Spread | null {
   if (values.length === 0) return null;
   const sorted = [...values].sort((a, b) => a - b);
@@ -20,7 +20,7 @@ export function spread(values: readonly number[]): Spread | null {
   return { median: at(0.5), low: at(0.25), high: at(0.75), count: sorted.length };
 }
 
-/** The median; NaN of an empty list. */
+/** The median; NaN for an empty list. */
 export function median(values: readonly number[]): number {
   return spread(values)?.median ?? NaN;
 }

@@ -11,7 +11,7 @@ export interface Table {
   rows: string[][];
 }
 
-/** Three significant digits. */
+/** A number with three significant digits. */
 export function figure(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   return Math.abs(value) >= 100 || Number.isInteger(value)

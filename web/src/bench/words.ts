@@ -19,7 +19,7 @@ function byteSymbols(): string[] {
 export interface Words {
   /** Text of each token, by its id. The last token ends an answer. */
   tokens: string[];
-  /** In order of application: `left right`. */
+  /** Merges in order of application, each `left right`. */
   merges: string[];
 }
 

@@ -43,7 +43,10 @@ interface FirstConversation {
   turns: { question: string; answer: string }[];
 }
 
-/** Opens the database and brings it to this version; `onGone`: a newer page needs it closed. */
+/**
+ * Opens the database and brings it to this version. `onGone` is called if a newer page needs it
+ * closed.
+ */
 export async function openDatabase(onGone: () => void): Promise<Database> {
   const database = await openDB<Tables>(databaseName, databaseVersion, {
     async upgrade(database, from, _to, transaction) {

@@ -28,10 +28,10 @@ export interface WholeConversation {
  * conversation.
  */
 export interface Change {
-  /** `everything` for all conversations. */
+  /** Id of the conversation; `everything` for all. */
   conversation: string;
   turn?: string;
-  /** The turn or the conversation is there no more. */
+  /** Set if the turn or the conversation was deleted. */
   deleted?: boolean;
 }
 
@@ -51,7 +51,7 @@ const takenKey = "taken out";
 export class Keeper {
   readonly #channel: BroadcastChannel | undefined;
   #database: Promise<Database | undefined> | undefined;
-  /** Whether storage failed; the visitor is told once. */
+  /** Called when storage fails, with the message for the visitor; only once. */
   #onFailure: (message: string) => void;
 
   constructor(onChange: (change: Change) => void, onFailure: (message: string) => void) {
@@ -66,7 +66,9 @@ export class Keeper {
     return keepsNothing(); // As any tab has set it last.
   }
 
-  /** Sets whether nothing is to be kept; what is kept already stays until it is deleted. */
+  /**
+   * Sets whether nothing is to be kept. Records that are kept already stay until they are deleted.
+   */
   set nothing(nothing: boolean) {
     keepNothing(nothing);
   }
@@ -184,7 +186,7 @@ export class Keeper {
     if (known?.title === titleOf(before)) await this.rename(id, titleOf(now));
   }
 
-  /** Deletes a conversation; what it returns can be put back. */
+  /** Deletes a conversation and returns it, so that it can be put back. */
   async delete(id: string): Promise<WholeConversation | undefined> {
     const whole = await this.whole(id);
     await this.#write(async (database) => {

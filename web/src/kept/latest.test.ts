@@ -1,4 +1,4 @@
-/** The latest value is written, and none that is outdated while another is being written. */
+/** The latest value is written. A value that becomes outdated during another write is not. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Latest } from "./latest.ts";

@@ -5,7 +5,9 @@
 import { list, optional, shape, text } from "../protocol/check.ts";
 import { parseReference, referenceText } from "../store/reference.ts";
 
-/** Longer addresses are cut or refused by some programs that pass them on. */
+/**
+ * Most characters of an address: some programs that pass addresses on cut or refuse longer ones.
+ */
 const longest = 8000;
 
 const linked = shape({

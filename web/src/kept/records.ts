@@ -30,9 +30,14 @@ const keptEvent = (data: unknown): KeptEvent => {
   return event as KeptEvent;
 };
 
-/** Pages of a PDF: their number, and for each that was read its end in the text. */
+/**
+ * Pages of a PDF: their number, and the end of each page that was read, as an offset in the text.
+ */
 const pages = shape({ all: number, ends: list(number) });
-/** A file's text that was sent with a question. `whole`: its characters, all told. */
+/**
+ * Text of a file that was sent with a question. `whole`: number of characters of the whole file, or
+ * of bytes if it was too large to be read.
+ */
 export const attachment = shape({ name: text, text, whole: number, pages: optional(pages) });
 export type Attachment = Checked<typeof attachment>;
 
@@ -85,7 +90,10 @@ export type Exported = Checked<typeof exported>;
 /** Throws a TypeError that names the fault if `data` is no exported conversation. */
 export const parseExported = (data: unknown): Exported => exported(data, "conversation");
 
-/** The turn if it can be shown whole, else only its texts: another version may have kept it. */
+/**
+ * Returns the turn if it can be shown whole, else a turn with only its texts: another version may
+ * have kept it.
+ */
 export function readable(kept: KeptTurn): KeptTurn {
   try {
     return { ...turn(kept, "turn"), conversation: kept.conversation };

@@ -105,7 +105,7 @@ export class Risks {
     return found;
   }
 
-  /** How a member ended a tab, if it did since it was last tried. */
+  /** The end of a tab for which a member was held back, if it was not tried again since. */
   heldBack(source: MemberSource): Ending | undefined {
     const key = keyOf(source);
     return this.#held.find((each) => each.key === key);
@@ -178,7 +178,7 @@ const phases: Record<Ending["phase"], string> = {
   round: "was in the first round of an answer",
 };
 
-/** How a member ended a tab. */
+/** Sentence about a tab that a member ended. */
 export const endedTab = ({ phase }: Pick<Ending, "phase">, name = "it"): string =>
   `A tab with this page ended while ${name} ${phases[phase]}`;
 

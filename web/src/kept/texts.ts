@@ -8,7 +8,10 @@ import type { WholeConversation } from "./keeper.ts";
 /** Lines that separate the parts of a conversation in Markdown, invisible where it is rendered. */
 const head = "<!-- conclave conversation -->";
 const part = (what: "question" | "answer"): string => `<!-- conclave ${what} -->`;
-/** A line of a text that would be read as a separator has a backslash before it. */
+/**
+ * Pattern of a line that would be read as a separator; such a line of a text gets a backslash
+ * before it.
+ */
 const separator = /^(\\*)(<!-- conclave (?:conversation|question|answer) -->)$/gm;
 
 export function toJson({ conversation, turns }: WholeConversation): string {

@@ -52,7 +52,7 @@ const needs: Needs = {
 const own = (): LanguageModel | undefined =>
   (globalThis as { LanguageModel?: LanguageModel }).LanguageModel;
 
-/** Asks the browser; downloads nothing. */
+/** Availability of the browser's model. Asks the browser, and downloads nothing. */
 export async function availability(): Promise<Availability> {
   return (await own()?.availability(needs)) ?? "unavailable";
 }

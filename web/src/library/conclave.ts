@@ -106,7 +106,7 @@ export class Conclave {
   #reopening: Promise<boolean> | undefined;
   #closed = false;
   #opened: Answer<"opened"> | undefined;
-  /** Why the engine could not be opened. */
+  /** Error of the engine's opening, if it failed. */
   #unopened: ConclaveError | undefined;
   #usage: Usage = { heap: 0, threads: 1 };
 

@@ -8,7 +8,7 @@ import type { ConclaveEvent } from "./conclave.ts";
 
 const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
 
-/** A page that can be hidden. */
+/** A stand-in for the document, which a test can hide. */
 class Sight extends EventTarget {
   hidden = false;
   baseURI = "https://host/page";

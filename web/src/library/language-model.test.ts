@@ -12,7 +12,7 @@ import { createLanguageModel, type LanguageModelOptions } from "./language-model
 
 /** The part of the global that callers use. */
 type Global = Pick<typeof LanguageModel, "availability" | "create" | "params">;
-/** One token a character. */
+/** Number of tokens of messages: one per character. */
 const tokens = (messages: { content: string }[]): number =>
   messages.reduce((sum, { content }) => sum + content.length, 0);
 const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };

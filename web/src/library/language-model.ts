@@ -63,7 +63,7 @@ export interface PromptPart {
 export interface PromptMessage {
   role: "system" | "user" | "assistant";
   content: string | PromptPart[];
-  /** True is refused: members draft an answer from its first word. */
+  /** Must not be true: members draft an answer from its first word. */
   prefix?: boolean;
 }
 
@@ -80,9 +80,9 @@ export interface ExpectedContent {
 export interface SessionNeeds {
   expectedInputs?: ExpectedContent[];
   expectedOutputs?: ExpectedContent[];
-  /** Refused unless empty. */
+  /** Must be empty: tools are not supported. */
   tools?: object[];
-  /** At least 0; values above 10 mean 10. */
+  /** Temperature of the draws; at least 0. Values above 10 mean 10. */
   temperature?: number;
   /** Number of likeliest tokens to draw from: at least 1; fractions are truncated. */
   topK?: number;

@@ -2,7 +2,7 @@
 import type { Conclave, LoadOptions } from "./conclave.ts";
 
 export class Loading {
-  /** Rejects as `Conclave.load` does. */
+  /** The loaded ensemble; rejects as `Conclave.load` does. */
   readonly conclave: Promise<Conclave>;
   readonly #stop = new AbortController();
 

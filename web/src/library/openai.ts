@@ -173,7 +173,7 @@ const idle: Record<string, readonly unknown[]> = {
   store: [false],
   stream: [true, false],
 };
-/** Parameters with an effect. */
+/** Checks of the supported parameters. */
 const fields = {
   messages: list(object),
   model: orNone(text),

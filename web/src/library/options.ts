@@ -60,7 +60,7 @@ export function checkedOptions<F extends Fields>(
   return checked(method, options, shape(fields), refusals);
 }
 
-/** Any object; its user knows the fields. */
+/** Any object; its fields are checked by its user. */
 export const object: Check<object> = (data, path) => {
   if (typeof data !== "object" || data === null || Array.isArray(data))
     throw fault(path, "an object", data);

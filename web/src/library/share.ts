@@ -18,7 +18,7 @@ const oftenMs = 100;
 
 interface Portion {
   bytes: number;
-  /** From 0 to 1. */
+  /** Share that is done, from 0 to 1. */
   done: number;
   downloaded: boolean;
 }
@@ -101,7 +101,7 @@ export class Share {
     this.#report(share);
   }
 
-  /** Below 1, which `done` reports. */
+  /** Share so far, below 1; `done` reports 1. */
   #share(): number {
     const members = [...this.#members.values()];
     // A member of unknown size has loaded nothing.

@@ -14,7 +14,7 @@ import {
   type Request,
 } from "../protocol/messages.ts";
 
-/** The used part of a Worker's interface; tests substitute a service. */
+/** The part of a Worker's interface that is used here; tests substitute a service. */
 export interface Port {
   postMessage(data: unknown, moved?: Transferable[]): void;
   terminate(): void;
@@ -145,7 +145,7 @@ export class Wire {
     this.#break(why);
   }
 
-  /** Why no request can be made any more. */
+  /** Error for which no request can be made any more; undefined while there is none. */
   get broken(): ConclaveError | undefined {
     return this.#broken;
   }

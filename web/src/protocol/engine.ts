@@ -104,11 +104,11 @@ export interface Member {
    * returns that prompt's prefix.
    */
   systemKey(messages: Message[]): MaybePromise<Uint8Array | undefined>;
-  /** Prefix of that system prompt, once a conversation has begun with it. */
+  /** Prefix of the system prompt of the last `systemKey`, once a conversation has begun with it. */
   giveSystem(): Promise<Uint8Array | undefined>;
   /**
-   * Imports such a prefix, for conversations that begin with it. Throws if it is invalid or another
-   * model's.
+   * Imports a prefix that `giveSystem` returned, for conversations that begin with its system
+   * prompt. Throws if it is invalid or another model's.
    */
   takePrefix(prefix: Uint8Array): MaybePromise<void>;
   /**
@@ -199,7 +199,7 @@ export interface RoundsOptions {
    * tokenisation, and the texts that stop it.
    */
   limits: { tokens?: number | undefined; stop?: readonly string[] };
-  /** Members share a GPU, whose errors may surface in another member's move. */
+  /** Whether members share a GPU, whose errors may surface in another member's move. */
   onOneDevice: boolean;
 }
 
@@ -227,8 +227,8 @@ export type RoundsMove =
   | { kind: "done"; stop: Stop };
 
 /**
- * Results of the last move: drafts, undefined for a member that abstains; rows of scores, likewise
- * empty.
+ * Results of the last move. A member that abstains has an undefined draft and an empty row of
+ * scores.
  */
 export type RoundsEvent =
   | { begun: { drafts: boolean[]; failed: Failure[] } }
@@ -252,8 +252,8 @@ export interface Rounds {
   /** Tokens of the accepted segments, each in its writer's own tokenisation. */
   tokens(): number;
   /**
-   * Takes the accepted text withheld since it may begin a stop text; once the answer is over, it is
-   * part of it.
+   * Takes the accepted text that is withheld because it may begin a stop text. After the end of the
+   * answer this text belongs to it.
    */
   rest(): string;
   free(): void;
@@ -268,7 +268,10 @@ export interface Loader {
 export interface Engine {
   readonly backend: Backend;
   adapter(): Adapter;
-  /** Reads the files by ranges; `onProgress` is called with the bytes of weights in place. */
+  /**
+   * Loads a member from `files`, which are read by ranges. `onProgress` is called with the bytes of
+   * weights in place.
+   */
   load(
     name: string,
     files: ModelFiles,
@@ -308,13 +311,15 @@ export interface EngineModule extends CoreModule {
   Rounds: new (options: RoundsOptions) => Rounds;
   rules(): Rules;
   ranges(): Ranges;
-  /** Changes with the kernels. */
+  /** Version of the kernels. */
   kernelsVersion(): string;
   /**
    * Sets how many helpers the calling worker wants for its members' computation, on shared memory.
    */
   wantHelpers(count: number): void;
-  /** Helps on shared memory; returns when more help than are wanted. */
+  /**
+   * Computes parts of products on shared memory; returns when there are more helpers than wanted.
+   */
   help(): void;
 }
 

@@ -74,7 +74,10 @@ export const stopReason = oneOf(
  */
 const answerUsage = shape({ promptTokens: number, answerTokens: number });
 
-/** Settings of an answer; one kept by an earlier version lacks those that came later, as off. */
+/**
+ * Check of an answer's settings. An answer that an earlier version kept lacks the settings that
+ * were added later; they are taken as off.
+ */
 const complete: typeof settings = (data, path) =>
   settings(typeof data === "object" && data !== null ? { ...paper, ...data } : data, path);
 
@@ -102,13 +105,16 @@ export const event = variant({
   draft: shape({ member: number, text, ended: flag, tokens: number }),
   vote: shape({ candidates: list(shape({ text, ended: flag })) }),
   round: shape({
-    /** From 1. */
+    /** Number of the round, from 1. */
     round: number,
     /** Participating members, as indices. */
     active: list(number),
-    /** Those of them on a server, or the browser's own. */
+    /** Participating members on a server, or the browser's own, as indices. */
     remote: list(number),
-    /** Those of them without scores in a vote: late, or their server reports none. */
+    /**
+     * Participating members without scores in a vote, as indices: late ones, or those whose server
+     * reports none.
+     */
     abstained: list(number),
     candidates: list(candidate),
     /**
@@ -131,7 +137,7 @@ export const event = variant({
      * Verifiers, as indices into `active`, whose vote alone overturned the choice of all others.
      */
     turnedBy: list(number),
-    /** How often another member preferred the candidate to some other one, at least 1. */
+    /** Times that another member preferred the candidate to some other one, at least 1. */
     counts: list(number),
     /** Index into `candidates`. */
     winner: number,

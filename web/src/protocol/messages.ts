@@ -32,7 +32,10 @@ export const message = shape({ role: oneOf("system", "user", "assistant"), conte
 export const thought = shape({ text, tokens: number, stopped: flag });
 const rules = shape({ harmonic: settings, leader: settings, paper: settings });
 const ranges = record(shape({ low: number, high: number }));
-/** A smaller context has no room for a chat template's text around a question. */
+/**
+ * Minimum context in tokens: a smaller one has no room for a chat template's text around a
+ * question.
+ */
 const leastContext = 32;
 /** Context size in a member's tokens; at most the size that its model was trained for. */
 export const contextTokens = whole(leastContext, 2 ** 32 - 1);
@@ -92,7 +95,7 @@ const source = exact({
    * Format that unquantised weights (F32, F16, BF16) are converted to; kept as they are by default.
    */
   quantise: optional(oneOf("Q8_0", "Q4_0")),
-  /** Its core, overriding the engine's. */
+  /** Core that it runs on, overriding the engine's. */
   core: optional(core),
   /**
    * Address of an OpenAI-compatible server that runs it, as `https://host/v1`; `http:` only for
@@ -108,7 +111,7 @@ const source = exact({
    * conversations.
    */
   turn: optional(text),
-  /** It only judges, by letters, even if its server can do more. */
+  /** Whether it only judges, by letters, even if its server can do more. */
   judge: optional(flag),
   /**
    * The browser's own language model, the `LanguageModel` that windows of some browsers have. It
@@ -147,7 +150,7 @@ const progress = shape({
   phase: oneOf("waiting", "checking", "downloading", "verifying", "core", "loading"),
   /** Bytes so far. */
   loaded: number,
-  /** 0 while unknown. */
+  /** Total bytes; 0 while unknown. */
   total: number,
   /** Bytes a second, smoothed; null while unknown. */
   rate: nullable(number),
@@ -167,7 +170,7 @@ const plan = shape({
   commit: nullable(text),
   files: list(fileSize),
   bytes: number,
-  /** How many of `bytes` are stored; if all, no request will be made. */
+  /** Bytes that are stored; if all are, no request will be made. */
   stored: number,
   /** Free space for this page on this machine; null if unknown. */
   free: nullable(number),
@@ -179,7 +182,7 @@ const storedModel = shape({
   commit: nullable(text),
   files: list(fileSize),
   bytes: number,
-  /** How many of `bytes` are stored. */
+  /** Bytes that are stored. */
   stored: number,
   /** Whether it is complete and verified, and works offline. */
   complete: flag,
@@ -220,7 +223,10 @@ const request = variant({
     hub: optional(text),
     /** Limit on the members' threads on the CPU. */
     threads: optional(whole(1, 1024)),
-    /** By default members run on the fused core, and those it does not support on the open one. */
+    /**
+     * Core of members that name none. By default members run on the fused core, and those that it
+     * does not support on the open one.
+     */
     core: optional(core),
     /** Whether to keep system prompts for later visits; true by default. */
     keepPrompts: optional(flag),

@@ -5,7 +5,7 @@
 import { ModelFile } from "./errors.ts";
 
 export interface ModelFiles {
-  /** Names without folders, except those of named chat templates; sizes in bytes. */
+  /** Names and sizes in bytes. Names have no folders, except those of named chat templates. */
   readonly files: readonly { readonly name: string; readonly bytes: number }[];
   /** Handles in the origin's private file system, for a thread that opens the files itself. */
   readonly handles?: readonly FileSystemFileHandle[];
@@ -61,11 +61,12 @@ export class BlobFiles implements ModelFiles {
 export const cutShort = (name: string, end: number): ModelFile =>
   new ModelFile(`${name} ends before byte ${end}. It was cut short: get it again.`);
 
-/** Where a model's folder keeps named chat templates, as in `crates/hub` and `crates/weights`. */
+/** Folder of named chat templates in a model's folder, as in `crates/hub` and `crates/weights`. */
 export const moreTemplates = "additional_chat_templates/";
 
 /**
- * Path in a model's folder. A browser tells only the name, and a second template is a named one.
+ * Path in a model's folder. A browser reports only the name; a `.jinja` file other than
+ * `chat_template.jinja` is a named template.
  */
 const pathOf = ({ name }: File): string =>
   name.endsWith(".jinja") && name !== "chat_template.jinja" ? moreTemplates + name : name;

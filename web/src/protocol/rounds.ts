@@ -6,6 +6,6 @@ interface Rows {
   totals: readonly number[];
 }
 
-/** Whether one member was sure of its answer, and no other was asked. */
+/** Whether the strongest member was sure of its answer, so that no other was asked. */
 export const byOne = ({ active, scores, totals }: Rows): boolean =>
   totals.length === 0 && active.length > 1 && scores.filter((row) => row.length > 0).length === 1;

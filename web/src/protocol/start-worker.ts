@@ -10,7 +10,10 @@ const { trustedTypes } = globalThis as {
 };
 let policy: Policy | undefined;
 
-/** The address as a trusted URL; pages that forbid this policy's name may still not need one. */
+/**
+ * The address as a trusted URL. A page that forbids this policy's name may accept the plain
+ * address.
+ */
 function trusted(address: string): string {
   try {
     policy ??= trustedTypes?.createPolicy("conclave", { createScriptURL: (each) => each });

@@ -28,7 +28,7 @@ export interface DownloadOptions extends RequestOptions {
 
 /** Files up to this size are verified by their git blob id, which needs them whole in memory. */
 const mostForGit = 32 << 20;
-/** A file that arrives damaged this often is given up. */
+/** Number of damaged arrivals after which a file is given up. */
 const mostDamaged = 2;
 
 /**

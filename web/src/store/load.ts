@@ -11,7 +11,7 @@ import { sha256 } from "./sha256.ts";
 
 const manifestEntry = shape({
   name: text,
-  /** Relative to the manifest. */
+  /** Name of the file, relative to the manifest. */
   file: text,
   bytes: number,
   sha256: text,

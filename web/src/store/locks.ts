@@ -3,7 +3,7 @@
  * them keep models in the page's own memory, where a queue in the page is enough.
  */
 
-/** Shorter waits are not reported. */
+/** Waits shorter than this, in ms, are not reported. */
 const momentMs = 150;
 
 export type Hold = "shared" | "exclusive";

@@ -1,9 +1,9 @@
 /** Progress, rate and remaining time of a download. */
 import type { Progress } from "../protocol/messages.ts";
 
-/** Time constant of the smoothed rate. */
+/** Time constant of the smoothed rate, in ms. */
 const memoryMs = 5000;
-/** Minimum interval between reports. */
+/** Minimum interval between reports, in ms. */
 const reportMs = 100;
 
 export class Meter {

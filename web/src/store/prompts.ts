@@ -10,7 +10,7 @@ import type { Folder, Shelf } from "./shelf.ts";
 const aboutPart = "about";
 const prefixPart = "prefix";
 const lock = "conclave-prompts";
-/** A longer `about` is invalid. */
+/** Maximum size of an `about` file in bytes; a longer one is invalid. */
 const mostAboutBytes = 4096;
 
 /** `of`: reference of the model that read it; null without one. `used`: time of last use in ms. */

@@ -36,7 +36,7 @@ export interface HostOptions extends RequestOptions {
   expected?: { bytes?: number | undefined; sha256?: string | undefined } | undefined;
 }
 
-/** Lists and indices are small; a longer response is invalid. */
+/** Maximum bytes of a list or an index; a longer response is invalid. */
 const longestList = 32 << 20;
 
 /** Number of tries of a request: failing costs nothing, and being offline should show quickly. */

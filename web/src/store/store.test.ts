@@ -14,7 +14,7 @@ import { MemoryShelf, type Folder, type OpenPart, type Shelf } from "./shelf.ts"
 import { isStored, Store, type StoreOptions } from "./store.ts";
 
 const chunkBytes = 64 << 10;
-/** Fifteen and a half chunks. */
+/** Content of a file: fifteen and a half chunks. */
 const weights = randomBytes(15.5 * chunkBytes);
 const tokenizer = JSON.stringify({ tokens: [...randomBytes(50_000)] });
 const ref = "hf:owner/model/weights.gguf";

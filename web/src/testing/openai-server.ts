@@ -47,9 +47,9 @@ export class OpenAiServer {
   given = 0;
   /** Faults of the next requests to paths with these endings, in order. */
   readonly faults: { path: string; fault: Fault }[] = [];
-  /** Its next output, word for word; `ends`: the answer ends there. */
+  /** Its next output, word for word. `ends`: whether the answer ends there. */
   writes = { text: " and so on", ends: false };
-  /** A whole answer, which it writes piece by piece instead. */
+  /** A whole answer, written piece by piece instead of `writes`. */
   answer: string | undefined;
   /** Time that each completion takes, in ms. */
   pace = 0;

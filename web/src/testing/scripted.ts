@@ -46,7 +46,7 @@ export interface Script {
   drafts: Candidate[];
   /** The mean logit it gives to a candidate of this text. */
   taste: (text: string) => number;
-  /** Thrown at the nth call (from 1) of a move. */
+  /** Failure thrown at the nth call (from 1) of a move. */
   failure?: {
     move: "measure" | "begin" | "think" | "draft" | "verify" | "keep";
     call: number;
@@ -54,21 +54,24 @@ export interface Script {
   };
   /** Pieces of its thought before it answers, if allowed. */
   thoughts?: string[];
-  /** Resolves without a turn of the event loop, as the CPU backend does. */
+  /** Whether it resolves without a turn of the event loop, as the CPU backend does. */
   instant?: boolean;
   /** Tokens of a conversation read in one step; all by default. */
   step?: number;
   /** Number of tokens that a conversation measures; five by default, at most 64. */
   tokens?: (messages: Message[]) => number;
-  /** Key and content of its system prompts; none by default. It refuses bytes of another model. */
+  /**
+   * Model name in the keys and bytes of its kept system prompts; absent if it keeps none. It
+   * refuses the bytes of another model.
+   */
   prompts?: { model: string };
-  /** The fused core can't load it. */
+  /** Whether the fused core refuses to load it. */
   noPlan?: boolean;
   /** Called before every move. */
   onMove?: (move: string, call: number) => void | Promise<void>;
 }
 
-/** Its context size in tokens. */
+/** Context size of a scripted member, in tokens. */
 const room = 64;
 
 export class ScriptedMember implements ModuleMember {
@@ -309,12 +312,12 @@ export function scriptedGrammar(journal: string[]): GrammarModule {
   };
 }
 
-/** A trap, as from a wasm module. */
+/** Throws a trap, as a wasm module does. */
 function unreachable(): never {
   throw new WebAssembly.RuntimeError("unreachable");
 }
 
-/** A verifier's score of a candidate, by the number that it gives. */
+/** A verifier's score of a candidate as one number. */
 const taste = ({ meanLogit, preference, harmonic = 0 }: Score): number =>
   meanLogit ?? preference ?? 1 / (1 - harmonic);
 

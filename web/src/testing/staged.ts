@@ -66,14 +66,14 @@ export interface Stage {
 const compiled = new WebAssembly.Module(Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0));
 
 export interface Surroundings {
-  /** A GPU named `card`, whose measurements are kept on this shelf. */
+  /** Shelf for the measured kernel choices of a GPU named `card`. */
   kept?: Shelf;
   card?: string;
   /** Shelf for members' system prompts. */
   prompts?: Shelf;
   /** The module starts when this resolves, or fails when it rejects. */
   starting?: Promise<void>;
-  /** The same for the modules in threads. */
+  /** The modules in threads start when this resolves, or fail when it rejects. */
   startingThreads?: Promise<void>;
   /** Members are loaded when this resolves. */
   building?: Promise<void>;
@@ -82,9 +82,9 @@ export interface Surroundings {
    * fetch.
    */
   fetching?: () => Promise<void>;
-  /** Workers can't start workers. */
+  /** Whether workers are unable to start workers. */
   workerless?: boolean;
-  /** The page is isolated: the engine's memory is shared. */
+  /** Whether the page is isolated, so that the engine's memory is shared. */
   shared?: boolean;
 }
 

@@ -8,7 +8,7 @@ import type { ConclaveEvent, EndEvent } from "../protocol/messages.ts";
 import type { Script } from "../testing/scripted.ts";
 import { begun, collect, file, hello, open, talker } from "../testing/staged.ts";
 
-/** Each word a segment; tokens are characters. */
+/** A member that drafts one word per segment; each character is a token. */
 const counting: Script = {
   drafts: ["One ", "two ", "three ", "four."].map((text, index) => ({ text, ended: index === 3 })),
   taste: () => 1,

@@ -29,7 +29,7 @@ import { nextTask, settled, together } from "./together.ts";
 
 type Asked = Extract<Request, { type: "ask" }>;
 
-/** Setting `maxRepeats` of answers that may repeat themselves. */
+/** Value of the setting `maxRepeats` for answers that may repeat themselves. */
 const mostRepeats = 10_000;
 
 /** The engine and its members during an answer. */

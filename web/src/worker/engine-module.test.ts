@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { compileModule } from "./engine-module.ts";
 
-/** The smallest module there is. */
+/** The smallest valid module. */
 const smallest = Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0);
 
-/** In two pieces, as over a slow line. */
+/** The module in two pieces, as over a slow line. */
 const slowly = (): ReadableStream<Uint8Array> =>
   new ReadableStream({
     start(controller) {

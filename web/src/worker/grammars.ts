@@ -40,7 +40,10 @@ export const startGrammar =
 export class Grammars {
   readonly #start: StartGrammar;
   #started: Promise<GrammarModule> | undefined;
-  /** Trap of the module: its memory is undefined since, and its script can start no second one. */
+  /**
+   * Trap of the module, if any. After it the module's memory is undefined, and its script can start
+   * no second module.
+   */
   #broken: Error | undefined;
 
   constructor(start: StartGrammar) {

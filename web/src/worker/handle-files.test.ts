@@ -5,7 +5,7 @@ import type { ModelFiles } from "../protocol/model-files.ts";
 import { HandleFiles, soonest } from "./handle-files.ts";
 import { ReadAhead } from "./read-ahead.ts";
 
-/** A browser that opens files read-only. */
+/** A browser that can open files read-only. */
 const modal = {
   FileSystemSyncAccessHandle: class {
     readonly mode = "read-only";

@@ -16,7 +16,7 @@ export interface HelperPort {
 
 const start = shape({ compiled: compiledModule, memory: sharedMemory });
 const reply = variant({
-  /** It stopped helping, and ends. */
+  /** The helper has stopped, and ends. */
   left: shape({}),
 });
 

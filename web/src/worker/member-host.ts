@@ -59,7 +59,7 @@ export class MemberHost {
   #started: Promise<Started> | undefined;
   /** The engine, once created. */
   #engine: Engine | undefined;
-  /** Why its module, in an unknown state after a trap, is not used again. */
+  /** Error of a trap in its module, which is not used again. */
   #trapped: EngineFailure | undefined;
 
   constructor(

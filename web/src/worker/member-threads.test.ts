@@ -12,7 +12,7 @@ import { begun, collect, file, hello, open, stage, talker } from "../testing/sta
 const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
 const three = { Ada: talker, Bo: { ...talker, step: 2 }, Cy: talker };
 
-/** An answer without its times. */
+/** Events of an answer without its times. */
 const told = (events: ConclaveEvent[]): unknown[] =>
   events.filter(({ type }) => type !== "reading").map((event) => ({ ...event, ms: undefined }));
 
@@ -39,7 +39,7 @@ test("three members on two cores live in two threads, and answer as in one", asy
     assert.deepEqual(member.settings, settings, "a verifier in a thread is told all settings");
 });
 
-/** A turn of every queue. */
+/** Waits until all queued messages have arrived. */
 const settled = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
 
 test("where memory is shared, cores without a member help those that have one", async () => {

@@ -79,7 +79,7 @@ interface Waiting {
 
 /** A reserved place in a worker for a member. */
 export interface Reserved extends Loader {
-  /** Releases it, unless a member was loaded. */
+  /** Releases the place, unless a member was loaded. */
   release(): void;
 }
 
@@ -235,7 +235,7 @@ class Thread {
   readonly members = new Set<number>();
   /** Bytes of its module's memory, as of its last load. */
   heap = 0;
-  /** Its memory can be shared with helpers. */
+  /** Whether its memory can be shared with helpers. */
   shared = false;
   /** Number of helpers. */
   helpers = 0;

@@ -1,5 +1,5 @@
 /**
- * Worker of the open core, bundled with its module's own script: it hosts all members that run on
+ * Worker of the open core, bundled with its module's own script. It hosts all members that run on
  * that core.
  */
 import * as grammar from "grammar-glue";

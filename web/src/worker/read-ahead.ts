@@ -20,7 +20,7 @@ interface Range {
 export class ReadAhead implements ModelFiles {
   readonly files: ModelFiles["files"];
   readonly #from: ModelFiles;
-  /** By file and number; the most recently used comes last. */
+  /** Cached blocks by file and number; the most recently used comes last. */
   readonly #blocks = new Map<string, Promise<Uint8Array>>();
   /** Last piece. */
   #last: Range | undefined;

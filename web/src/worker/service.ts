@@ -55,7 +55,7 @@ import { throttled } from "./throttled.ts";
 import { together } from "./together.ts";
 import { Turns } from "./turns.ts";
 
-/** Idle time after an answer before system prompts are kept. */
+/** Idle time after an answer, in ms, before system prompts are kept. */
 const idleMs = 1000;
 
 type RequestOf<T extends Request["type"]> = Extract<Request, { type: T }>;
@@ -98,7 +98,7 @@ export class Service {
   >();
   #started: StartedModule<EngineModule> | undefined;
   #engine: FusedEngine | undefined;
-  /** Error of the engine's opening. */
+  /** Error of the engine's opening, if it failed. */
   #unopened: ConclaveError | undefined;
   /** The engine's opening, in progress or complete. */
   #opening: Promise<void> | undefined;
@@ -110,7 +110,7 @@ export class Service {
   readonly #forms: Forms;
   /** Threads of members on the CPU; undefined if members live in this thread. */
   #threads: MemberThreads | undefined;
-  /** The same, known once a backend is chosen: before the engine is open. */
+  /** The threads, once a backend is chosen, which is before the engine is open. */
   #threading: Promise<MemberThreads | undefined> | undefined;
   /** Open core; undefined without nested workers. */
   #openCore: OpenCore | undefined;

@@ -44,7 +44,9 @@ const counters = shape({
 
 /** `member`: a number assigned by the requesting side. Requests with an `id` are answered. */
 const request = variant({
-  /** Comes first. `compiled`: the module of this worker's core. `worker`: address of its script. */
+  /**
+   * First message. `compiled`: the module of this worker's core. `worker`: address of its script.
+   */
   start: shape({ compiled: compiledModule, worker: text, backend }),
   /** Number of other workers that help this one compute, if they can share its memory. */
   share: shape({ helpers: whole(0, 1024) }),
@@ -53,7 +55,7 @@ const request = variant({
     member: number,
     name: text,
     files: list(fileSize),
-    /** The same files, to be opened there. */
+    /** Handles of the same files, for the thread to open them itself. */
     handles: optional(list(fileHandle)),
     /** Port through which ranges of the files are requested. */
     port: messagePort,
@@ -72,7 +74,7 @@ const request = variant({
     form: optional(shape({ compiled: compiledModule, schema: text })),
   }),
   think: shape({ id: number, member: number }),
-  /** The answer to `reading` and `thinking`. */
+  /** Answers `reading` or `thinking`: whether to continue. */
   goOn: shape({ id: number, goOn: flag }),
   draft: shape({ id: number, member: number, maxTokens: number, branch: number, novel: flag }),
   verify: shape({
@@ -87,7 +89,7 @@ const request = variant({
 });
 
 const reply = variant({
-  /** The module has started: comes once, unasked. */
+  /** The module has started. Sent once, without a request. */
   started: shape({}),
   /** Bytes of the weights that are in place. */
   loading: shape({ id: number, loaded: number, total: number }),

@@ -56,7 +56,7 @@ export async function settled<M extends { readonly name: string }, T>(
   return outcome;
 }
 
-/** The same, one member after the other, until one fails. */
+/** Runs the task for these members one after the other, until one fails. */
 export async function inTurn<M extends { readonly name: string }, T>(
   members: readonly M[],
   indices: readonly number[],
@@ -72,7 +72,7 @@ export async function inTurn<M extends { readonly name: string }, T>(
   return all;
 }
 
-/** A failure in the rounds' form. */
+/** A failed member as an event of the rounds. */
 export function failureOf(member: number, { kind }: ConclaveError): Failure {
   const ofDevice = kind === "Engine" || kind === "OutOfMemory";
   return { member, kind: kind === "ContextFull" ? "contextFull" : ofDevice ? "device" : "other" };

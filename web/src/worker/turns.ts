@@ -4,7 +4,7 @@ export class Turns {
   /** End of the tasks before the current parallel group, as long as one more may join the group. */
   #before: Promise<unknown> | undefined;
 
-  /** Runs a task after all earlier ones, and before all later ones. */
+  /** Runs a task after all earlier tasks, and before all later ones. */
   alone<T>(task: () => Promise<T>): Promise<T> {
     const turn = this.#tail.then(task);
     this.#tail = turn.catch(() => undefined);
@@ -12,7 +12,10 @@ export class Turns {
     return turn;
   }
 
-  /** The same, but in parallel with adjacent tasks that were queued this way. */
+  /**
+   * Runs a task in parallel with adjacent tasks that were also queued by `beside`; after all
+   * earlier tasks queued by `alone`, and before all later ones.
+   */
   beside<T>(task: () => Promise<T>): Promise<T> {
     this.#before ??= this.#tail;
     const turn = this.#before.then(task);

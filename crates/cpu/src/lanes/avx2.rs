@@ -15,15 +15,16 @@ pub(super) fn prefetch<T>(from: *const T) {
     }
 }
 
-/// Proof that the processor has AVX2, FMA and F16C, and the products of `VNNI`.
+/// Proof that the processor has AVX2, FMA and F16C, and the instructions of the level `VNNI`.
 #[derive(Debug, Clone, Copy)]
 pub struct Avx2<const VNNI: u8 = NONE>(());
 
-/// A product and its addition to the sum are two instructions.
+/// Level of [`Avx2`]: a product and its addition to the sum are two instructions.
 pub const NONE: u8 = 0;
-/// A product and its addition are one instruction of AVX-VNNI.
+/// Level of [`Avx2`]: one instruction of AVX-VNNI multiplies and adds.
 pub const AVX_VNNI: u8 = 1;
-/// A product and its addition are one instruction of AVX-512 VNNI, and there are 32 registers.
+/// Level of [`Avx2`]: one instruction of AVX-512 VNNI multiplies and adds, and there are 32
+/// registers.
 pub const AVX512_VNNI: u8 = 2;
 
 /// Computes with the best of these vectors; returns the work if the processor has none.

@@ -25,7 +25,7 @@ impl Sixteen {
         }
     }
 
-    /// The same place of the second group.
+    /// The place in the second group that corresponds to `from` in the first.
     #[inline(always)]
     fn next<T>(self, from: &T) -> *const T {
         let at = std::ptr::from_ref(from).addr() - self.first;

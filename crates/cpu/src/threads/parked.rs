@@ -17,10 +17,10 @@ static HELPERS: Mutex<Helpers> = Mutex::new(Helpers {
 /// Signals a new pass, or that fewer helpers are wanted.
 static CHANGED: Condvar = Condvar::new();
 
-/// A thread has panicked, which in wasm ends it without notice to the others.
+/// Whether a thread has panicked. In wasm that ends it without notice to the others.
 static BROKEN: AtomicBool = AtomicBool::new(false);
 
-/// Whether some work may never be done, because its thread is gone.
+/// Whether some work will never be done, because its thread has ended.
 pub(super) fn is_broken() -> bool {
     BROKEN.load(Relaxed)
 }

@@ -6,7 +6,7 @@ use std::thread::{Builder, scope};
 use super::Threads;
 use super::work_queue::WorkQueue;
 
-/// A panic unwinds: it ends the work, and [`Threads::run`] panics at its end.
+/// Always false: a panic unwinds here. It ends the work, and [`Threads::run`] panics at its end.
 pub(super) fn is_broken() -> bool {
     false
 }

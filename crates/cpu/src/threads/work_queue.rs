@@ -33,7 +33,7 @@ pub(super) struct WorkQueue {
     offers: AtomicUsize,
     /// Number of threads inside, and the `CLOSED` bit.
     inside: AtomicUsize,
-    /// No more work will be offered.
+    /// Whether the queue has ended: no more work will be offered.
     ended: AtomicBool,
 }
 
@@ -96,7 +96,7 @@ impl WorkQueue {
         }
     }
 
-    /// Whether the calling thread has a queue.
+    /// Whether the calling thread offers work to a queue.
     pub(super) fn is_here() -> bool {
         WORK_QUEUE.with_borrow(Option::is_some)
     }
@@ -134,7 +134,7 @@ impl WorkQueue {
         }
     }
 
-    /// Helps with everything offered, until the end.
+    /// Runs parts of every offer, until the queue has ended. Called by a helper.
     pub(super) fn help(&self) {
         let (mut seen, mut looks) = (0, 0);
         while !self.ended.load(SeqCst) {
@@ -161,7 +161,7 @@ impl WorkQueue {
     }
 }
 
-/// Number of parts to divide so many multiplications into: one without helpers.
+/// Number of parts to divide a task of that many multiplications into; 1 without helpers.
 pub(crate) fn sharing(multiplications: usize) -> usize {
     let threads = WORK_QUEUE.with_borrow(|queue| queue.as_ref().map_or(1, |queue| queue.threads));
     if multiplications < MIN_PARALLEL_WORK {

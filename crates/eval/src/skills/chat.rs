@@ -6,11 +6,11 @@ use super::{Purpose, Question, Skill, ask};
 /// Role of a speaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Standing instructions.
+    /// Author of standing instructions.
     System,
-    /// The one who asks.
+    /// Author of questions.
     User,
-    /// The one who answers.
+    /// Author of answers.
     Assistant,
 }
 

@@ -44,8 +44,9 @@ pub struct Heads {
     pub width: usize,
     /// Rows of each cache.
     pub capacity: usize,
-    /// Caches hold f32. Otherwise a head is 16-bit fractions of the largest of each eight numbers,
-    /// then these largest, rounded up to BF16, two a word, and zeros up to an even number of words.
+    /// Whether caches hold f32. Otherwise a head has three parts: 16-bit fractions of the largest
+    /// of each eight numbers; these largest, rounded up to BF16, two a word; and zeros up to an
+    /// even number of words.
     pub exact: bool,
 }
 
@@ -169,22 +170,22 @@ pub enum Projected {
 /// Extent of a norm of queries or keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NormOf {
-    /// Each head, before its rotation.
+    /// A norm over each head, before its rotation.
     Head,
-    /// All heads together, before their rotation.
+    /// A norm over all heads together, before their rotation.
     AllHeads,
-    /// Each head, after its rotation.
+    /// A norm over each head, after its rotation.
     RotatedHead,
 }
 
 /// Parameters of the norms of heads.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HeadNorm {
-    /// Added to the mean square.
+    /// Number added to the mean square.
     pub epsilon: f32,
     /// The norm's extent.
     pub over: NormOf,
-    /// Normalises each head of values too, without a weight.
+    /// Whether each value head is normalised too, without a weight.
     pub values: bool,
 }
 
@@ -207,7 +208,7 @@ pub struct Rotary<'a> {
     pub table: &'a Buffer,
     /// Positions in the table.
     pub context: usize,
-    /// Even, at most the width of a head.
+    /// Number of rotating numbers of a head; even, at most its width.
     pub rotary: usize,
 }
 

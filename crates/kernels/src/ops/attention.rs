@@ -17,15 +17,15 @@ const JOIN: &str = wgsl!("shared/attention/join.wgsl");
 
 /// Widest head of the narrow kernels.
 const NARROW_WIDTH: usize = 4 * number_in(NARROW, "MAX_QUADS: u32 = ") as usize;
-/// Value columns that a workgroup of cooperative threads owns.
+/// Number of value columns that a workgroup of cooperative threads computes.
 const OWNED: usize = 4 * number_in(WGSL, "WORKGROUP: u32 = ") as usize;
-/// Queries of a share.
+/// Number of queries in a share.
 const QUERIES: usize = number_in(SHARE, "QUERIES: u32 = ") as usize;
-/// Workgroups that keep a large GPU busy; with fewer, keys are divided into chunks.
+/// Number of workgroups that keeps a large GPU busy; with fewer, keys are divided into chunks.
 const WORKGROUPS: usize = 256;
-/// Least number of keys that are divided into chunks: joining chunks costs a dispatch.
+/// Smallest number of keys that are divided into chunks: joining chunks costs a dispatch.
 const DIVIDED: usize = 512;
-/// Least keys of a chunk: those of a tile.
+/// Smallest number of keys in a chunk: those of a tile.
 const CHUNK: usize = 64;
 
 /// Parameters of the kernel.
@@ -66,7 +66,7 @@ pub(crate) static SHADERS: [[Shader; 2]; 2] = [
 pub(crate) static COMBINE_SHADER: Shader =
     Shader::new::<CombineParams>("attention_combine", &[COMBINE, JOIN]);
 
-/// Computation and masking of scores.
+/// Scale, window and softcap of the scores.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scores {
     /// Factor on the scores, usually 1 / √width.
@@ -153,15 +153,15 @@ pub fn attention_partials(tokens: usize, heads: Heads, chunks: usize) -> usize {
 pub struct Attention<'a> {
     /// Queries `[m, heads, width]`.
     pub q: &'a Buffer,
-    /// m; the second number of its `counts` is `chunks`.
+    /// Number m of queries; the second number of its `counts` is `chunks`.
     pub rows: Rows<'a>,
-    /// From [`Launcher::attention_chunks`].
+    /// Number of chunks of the keys, from [`Launcher::attention_chunks`].
     pub chunks: usize,
     /// Visible rows of each query: `m` [`Place`]s.
     pub places: &'a Buffer,
     /// The caches' shape.
     pub heads: Heads,
-    /// Computation of scores.
+    /// Scale, window and softcap of the scores.
     pub scores: Scores,
     /// Keys and values, `[capacity, kv_heads, words of a head]`.
     pub caches: [&'a Buffer; 2],

@@ -78,11 +78,11 @@ pub(crate) static FAMILIES: [&[Family; 2]; 2] = [&VECTORS_OF, &BLOCKS_OF];
 /// Kernel of the products of experts, by cooperative threads or by serial ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ExpertKernel {
-    /// Choice by choice.
+    /// Computes the choices one by one.
     Vector,
     /// [`Self::Vector`] with subgroups.
     VectorSubgroups,
-    /// Four choices of an expert at a time.
+    /// Computes four choices of one expert at a time.
     Block,
 }
 
@@ -95,7 +95,8 @@ pub struct Chosen<'a> {
     pub of: ExpertCounts,
     /// Their ids, `[m, used]` (u32).
     pub experts: &'a Buffer,
-    /// The same choices [in groups](crate::group_choices); `None` takes them one by one.
+    /// The same choices [in groups](crate::group_choices); with `None` they are computed one by
+    /// one.
     pub groups: Option<&'a Buffer>,
 }
 

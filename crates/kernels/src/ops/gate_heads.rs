@@ -40,7 +40,7 @@ pub struct GatedHeads {
     pub gate_row: [usize; 2],
     /// Distance from the beginning of a gate to that of the next.
     pub gate_apart: usize,
-    /// x · g · σ(g) instead of x · σ(g).
+    /// Whether the gate is x · g · σ(g) instead of x · σ(g).
     pub silu: bool,
 }
 
@@ -51,7 +51,7 @@ pub struct GatedNorm<W> {
     pub weight: W,
     /// ε of the norm.
     pub epsilon: f32,
-    /// Normalises after the gate instead of before.
+    /// Whether the norm comes after the gate instead of before.
     pub after_gate: bool,
 }
 

@@ -44,7 +44,8 @@ pub struct Columns<'a> {
 /// multiples of 4.
 ///
 /// # Errors
-/// [`GpuError::Shape`] for other widths, columns out of range, and buffers too small.
+/// [`GpuError::Shape`] for a width that is not a multiple of 4, columns out of range, and buffers
+/// too small.
 pub fn gated(
     gpu: &Gpu,
     gate: &Buffer,

@@ -1,4 +1,4 @@
-//! Some rows of a matrix of activations.
+//! Gathers chosen rows of a matrix of activations into another buffer.
 
 use bytemuck::{Pod, Zeroable};
 use conclave_gpu::{Shader, Use, count, flat};

@@ -10,7 +10,7 @@ const WGSL: &str = wgsl!("group_choices.wgsl");
 
 const _: () = assert!(conclave_gpu::number_in(WGSL, "MAX_EXPERTS: u32 = ") as usize == MAX_EXPERTS);
 
-/// Stands for a missing choice of a group.
+/// Value that fills a group with fewer than four choices.
 const NO_CHOICE: u32 = u32::MAX;
 
 #[repr(C)]
@@ -23,7 +23,7 @@ struct Params {
 
 pub(crate) static SHADER: Shader = Shader::new::<Params>("group_choices", &[WGSL]);
 
-/// Groups of four that the choices of `tokens` tokens may make.
+/// Largest number of groups of four that the choices of `tokens` tokens make.
 pub fn choice_groups(tokens: usize, of: ExpertCounts) -> usize {
     let choices = tokens * of.used;
     (choices + 3 * of.count.min(choices)) / 4

@@ -28,11 +28,12 @@ pub struct Joined {
     pub used: usize,
     /// Numbers of each output, a multiple of 4.
     pub width: usize,
-    /// Divides a token's scores by their sum plus this number; `None` leaves the scores unchanged.
+    /// Number added to the sum of a token's scores, by which they are then divided; `None` leaves
+    /// the scores unchanged.
     pub normalised: Option<f32>,
     /// Factor on the sum.
     pub scale: f32,
-    /// Adds to the content of `out`.
+    /// Whether the sum is added to the content of `out`.
     pub adds: bool,
 }
 
@@ -40,7 +41,7 @@ pub struct Joined {
 /// out `[m, width]`.
 ///
 /// # Errors
-/// [`GpuError::Shape`] for other widths and buffers too small.
+/// [`GpuError::Shape`] for a width that is not a multiple of 4 and buffers too small.
 pub fn join_experts(
     gpu: &Gpu,
     made: &Buffer,

@@ -25,11 +25,11 @@ pub(crate) static SHADERS: ShaderPair = shader_pair!("norm_add", [WGSL, FACTOR],
 pub struct PostNorm<'a> {
     /// `[width]`.
     pub weight: &'a Buffer,
-    /// Added to the mean square.
+    /// Number added to the mean square.
     pub epsilon: f32,
     /// Width of a row, a multiple of 4.
     pub width: usize,
-    /// Rows for each counted row.
+    /// Rows of `width` in each counted row.
     pub each: usize,
     /// Factor on the sum: one number.
     pub scale: Option<&'a Buffer>,
@@ -39,7 +39,7 @@ pub struct PostNorm<'a> {
 /// width]`.
 ///
 /// # Errors
-/// [`GpuError::Shape`] for other widths and buffers too small.
+/// [`GpuError::Shape`] for a width that is not a multiple of 4 and buffers too small.
 pub fn norm_add(
     launcher: &Launcher,
     x: &Buffer,

@@ -24,7 +24,7 @@ pub(crate) static SHADERS: ShaderPair = shader_pair!("pick_norm", [WGSL, FACTOR]
 /// a multiple of 4. A pick past the end takes the last row.
 ///
 /// # Errors
-/// [`GpuError::Shape`] for other widths and buffers too small.
+/// [`GpuError::Shape`] for a width that is not a multiple of 4 and buffers too small.
 #[expect(clippy::too_many_arguments, reason = "a kernel's bindings")]
 pub fn pick_norm(
     launcher: &Launcher,

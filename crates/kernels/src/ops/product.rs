@@ -40,11 +40,11 @@ pub(crate) const NORM: &str = wgsl!("shared/product/input_norm.wgsl");
 pub(crate) const ROWS: &str = wgsl!("shared/product/output_rows.wgsl");
 pub(crate) const GATED: &str = wgsl!("shared/product/output_gated.wgsl");
 
-/// Pairs of weight rows of a workgroup.
+/// Number of pairs of weight rows in a workgroup.
 const VECTOR_PAIRS: u32 = number_in(VECTOR, "PAIRS: u32 = ");
 const BLOCK_PAIRS: u32 = number_in(BLOCK, "PAIRS: u32 = ");
 pub(crate) const TILE_PAIRS: u32 = number_in(TILES, "PAIRS: u32 = ");
-/// Rows of x of a workgroup.
+/// Number of rows of x in a workgroup.
 const BLOCK_ROWS: u32 = number_in(BLOCKS, "BLOCK: u32 = ");
 pub(crate) const TILE_ROWS: u32 = number_in(TILES, "TILE: u32 = ");
 
@@ -126,9 +126,9 @@ pub(crate) static FAMILIES: [&Family; 12] = [
 /// kernels.
 #[derive(Debug, Clone, Copy)]
 pub struct Rows<'a> {
-    /// Rows of the pass.
+    /// Number of rows.
     pub count: usize,
-    /// `[1]` (u32), the same number on the GPU.
+    /// The same number on the GPU, `[1]` (u32).
     pub counts: &'a Buffer,
 }
 
@@ -137,7 +137,7 @@ pub struct Rows<'a> {
 pub struct Norm<'a> {
     /// `[k]`.
     pub weight: &'a Buffer,
-    /// Added to the mean square.
+    /// Number added to the mean square.
     pub epsilon: f32,
     /// Buffer for the normalised rows, `[m, k]`. It is used if the norm takes a dispatch of its
     /// own: for several rows, and where that is faster.
@@ -153,25 +153,25 @@ pub struct Fused<'a> {
     pub norm: Option<Norm<'a>>,
     /// `[n]`, a number for each weight row.
     pub bias: Option<&'a Buffer>,
-    /// The first half of the weight rows are the gate, the second the gated values; the output has
-    /// half as many columns.
+    /// Activation of a gate. The first half of the weight rows are then the gate, the second half
+    /// the gated values, and the output has half as many columns.
     pub gate: Option<Activation>,
-    /// Adds to the output instead of overwriting it.
+    /// Whether the product is added to the output instead of overwriting it.
     pub adds: bool,
 }
 
 /// Kernel of a product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ProductKernel {
-    /// One row of x at a time.
+    /// Computes one row of x at a time.
     Vector,
-    /// Four rows of x at a time.
+    /// Computes four rows of x at a time.
     Block,
-    /// 32 rows of x at a time.
+    /// Computes 32 rows of x at a time.
     Tile,
-    /// One row of x at a time, without barriers.
+    /// Computes one row of x at a time, without barriers.
     VectorSerial,
-    /// Four rows of x at a time, without barriers.
+    /// Computes four rows of x at a time, without barriers.
     BlockSerial,
     /// [`Self::Vector`] with subgroups, on devices that [have them](crate::Gpu::has_subgroups).
     VectorSubgroups,
@@ -188,7 +188,7 @@ impl ProductKernel {
         Self::VectorSubgroups,
     ];
 
-    /// Whether it can fuse the norm of x.
+    /// Whether the kernel can fuse the norm of x.
     pub(crate) fn takes_norms(self) -> bool {
         matches!(self, Self::Vector | Self::VectorSubgroups)
     }

@@ -22,7 +22,7 @@ pub(crate) static SHADER: Shader = Shader::new::<Params>("put_rows", &[WGSL]);
 /// `[rows, width]`; width a multiple of 4. Rows beyond the end of out are not written.
 ///
 /// # Errors
-/// [`GpuError::Shape`] for other widths and buffers too small.
+/// [`GpuError::Shape`] for a width that is not a multiple of 4 and buffers too small.
 pub fn put_rows(
     gpu: &Gpu,
     x: &Buffer,

@@ -83,7 +83,7 @@ pub struct RecurrentTaps<W> {
 /// Parameters of each value head for the rule, `[value_heads]` each.
 #[derive(Debug, Clone, Copy)]
 pub struct RecurrentHeads<W> {
-    /// Added to the input of the decay.
+    /// Bias of the decay's input.
     pub bias: W,
     /// Factor on the softplus of that sum.
     pub rate: W,

@@ -21,12 +21,12 @@ struct Params {
 
 pub(crate) static SHADER: Shader = Shader::new::<Params>("route", &[WGSL]);
 
-/// Number of experts, and of those chosen for a token.
+/// Number of experts, and of those that a token uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExpertCounts {
     /// All experts, at most 512.
     pub count: usize,
-    /// Experts of a token, at least 1 and at most `count`.
+    /// Experts that a token uses, at least 1 and at most `count`.
     pub used: usize,
 }
 

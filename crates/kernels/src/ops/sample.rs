@@ -11,11 +11,11 @@ const WGSL: &str = wgsl!("sample.wgsl");
 const MANY: &str = wgsl!("shared/sample/many.wgsl");
 const FEW: &str = wgsl!("shared/sample/few.wgsl");
 
-/// Distances for each halving of the probability.
+/// Distance of two logits whose probabilities differ by a factor of two.
 const HALVING: u32 = 1 << 15;
-/// A distance of zero weight.
+/// Distance from which a token's weight is 0.
 const FAR: u32 = 32 * HALVING;
-/// The kernel counts ties in 20 bits.
+/// Limit on the vocabulary: the kernel counts ties in 20 bits.
 const MAX_VOCABULARY: usize = 1 << 20;
 
 #[repr(C)]
@@ -43,7 +43,7 @@ pub const NO_TOKEN: u32 = u32::MAX;
 /// Sampling parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Draws {
-    /// Divides the logits; 0 takes the largest.
+    /// Divisor of the logits; 0 takes the largest logit.
     pub temperature: f32,
     /// Keeps this many of the most probable tokens; 0 keeps all.
     pub top_k: u32,
@@ -58,7 +58,7 @@ impl Draws {
         self.temperature.is_nan() || self.temperature <= 0.0
     }
 
-    /// Distances in one unit of a logit.
+    /// Distances per unit of a logit.
     fn factor(&self) -> f32 {
         let factor = HALVING as f32 * std::f32::consts::LOG2_E / self.temperature;
         factor.min(1.0e30)
@@ -79,7 +79,7 @@ impl Draws {
 pub struct DrawBuffers<'a> {
     /// `[steps]` (u32): the random number of each draw, in 2⁻³².
     pub random: &'a Buffer,
-    /// `[vocabulary, 2]`, for the kernel alone.
+    /// Scratch of the kernel, `[vocabulary, 2]`.
     pub scratch: &'a Buffer,
     /// `[steps]` (u32): the ids drawn.
     pub drawn: &'a Buffer,
@@ -94,9 +94,10 @@ pub struct DrawBuffers<'a> {
 /// one. (Before the first draw, `place` is that of the last token seen.) From step `steps` on,
 /// nothing happens.
 ///
-/// Ties go to the lowest id. Logits that differ by less than 2⁻¹⁵ of a halving of the
-/// probability are ties too; a token 2⁻³² as probable as the best is never drawn. The draw is
-/// exact: the same on every adapter, and in [`sample_cpu`]. (A softcap's tanh is not.)
+/// Ties go to the lowest id. Tokens count as equally probable if the base-2 logarithms of their
+/// probabilities differ by less than 2⁻¹⁵. A token is never drawn if it is at most 2⁻³² times as
+/// probable as the best. The draw is exact: the same on every adapter, and in [`sample_cpu`]. (A
+/// softcap's tanh is not.)
 ///
 /// # Errors
 /// [`GpuError::Shape`] for a vocabulary of 2²⁰ tokens or more, and buffers too small.

@@ -11,7 +11,7 @@ use crate::{
     product_by, rms_norm,
 };
 
-/// Rows and columns of the matrix: those of a model of a billion weights.
+/// Rows and columns of the timed matrix: those of a model of a billion weights.
 const SIDE: usize = 2048;
 
 /// Number of timed runs; their median counts.
@@ -27,7 +27,7 @@ const MAX_LAUNCHES: usize = 256;
 /// Time limit; unmeasured choices keep the rule's value.
 const TIME_LIMIT: Duration = Duration::from_millis(200);
 
-/// A kernel below this share of the other's time is faster; otherwise they tie.
+/// Ratio of two kernels' times below which the first counts as faster; otherwise they tie.
 const FASTER: f64 = 0.95;
 
 /// Two ways to compute the same result; their times come in this order.

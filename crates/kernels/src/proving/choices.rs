@@ -5,23 +5,26 @@ use std::fmt;
 use crate::ops::experts::ExpertKernel;
 use crate::ops::product::{ProductKernel, TILE_ROWS};
 
-/// A device's kernels where there are alternatives: the faster, unless it fails its
+/// Choice of a device's kernels where there are alternatives: the faster one, unless it fails its
 /// [self-test](crate::Launcher::self_test).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choices {
-    /// A thread computes an item (a row, a head of a token, a few rows of W) alone, without
-    /// barriers except for joining chunks of attention; otherwise a workgroup's threads share it.
+    /// Whether a thread computes an item (a row, a head of a token, a few rows of W) alone, without
+    /// barriers except for joining chunks of attention. Otherwise a workgroup's threads share it.
     pub serial: bool,
-    /// The norm before a product of one row is fused instead of a separate launch.
+    /// Whether the norm before a product of one row is fused instead of a separate launch.
     pub norm_inside: bool,
-    /// The product of one row, with all of W or with chosen experts, sums by subgroups: never by
-    /// the rule, and only on devices that [have them](crate::Gpu::has_subgroups).
+    /// Whether products of one row, with all of W or with chosen experts, sum by subgroups. Only
+    /// autotune sets it, on devices that [have them](crate::Gpu::has_subgroups).
     pub subgroups: bool,
-    /// `product_block` computes products of a few rows; otherwise `product_vector`, row by row.
+    /// Whether `product_block` computes products of a few rows; otherwise `product_vector` does,
+    /// row by row.
     pub blocks: bool,
-    /// Rows of x that `product_block` computes while `product_tile` computes 32; `None`: no tiles.
+    /// Number of rows of x that `product_block` computes in the time that `product_tile` takes for
+    /// up to 32. A product uses tiles if they hold at least so many rows on average; `None`: no
+    /// tiles.
     pub as_a_tile: Option<usize>,
-    /// The keys of a long prefix are divided among workgroups, or among serial threads.
+    /// Whether the keys of a long prefix are divided among workgroups, or among serial threads.
     pub chunks: bool,
 }
 

@@ -16,7 +16,7 @@ pub(crate) static SHADERS: [Shader; 2] = [
 /// Most loop iterations of a thread: after 65,535 lavapipe ends all loops.
 const MAX_ITERATIONS: usize = 65_000;
 
-/// Shares of a workgroup, which joins the chunks of a query's keys.
+/// Number of shares in a workgroup, which joins the chunks of a query's keys.
 fn shares(heads: Heads) -> usize {
     const WORKGROUP: usize = number_in(WGSL, "WORKGROUP: u32 = ") as usize;
     const NARROW: usize = number_in(WGSL, "NARROW: u32 = ") as usize;
@@ -42,8 +42,8 @@ pub(crate) fn fits(heads: Heads, chunks: usize) -> bool {
     shares(heads).is_multiple_of(chunks) && iterations(heads, chunks) <= MAX_ITERATIONS
 }
 
-/// Number of chunks: always as many as lie side by side in a workgroup. Another number of chunks
-/// changes the rounding of sums, and a token's result would depend on its pass.
+/// Number of chunks: always as many as a workgroup computes side by side. Another number would
+/// change the rounding of sums, and so a token's result would depend on its pass.
 pub(crate) fn chunks(heads: Heads) -> usize {
     shares(heads)
 }

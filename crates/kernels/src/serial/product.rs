@@ -9,7 +9,7 @@ use crate::ops::product::{BLOCKS, Family, GATED, PLAIN, Params, ROWS, SHARED, VE
 const VECTOR: &str = wgsl!("product_vector/serial.wgsl");
 const BLOCK: &str = wgsl!("product_block/serial.wgsl");
 
-/// Pairs of weight rows of a workgroup.
+/// Number of pairs of weight rows in a workgroup.
 pub(crate) const VECTOR_PAIRS: u32 = number_in(VECTOR, "PAIRS: u32 = ");
 pub(crate) const BLOCK_PAIRS: u32 = number_in(BLOCK, "PAIRS: u32 = ");
 

@@ -21,11 +21,11 @@ use crate::prefill::CPU_CHUNK;
 use crate::slots::{PREFIX, SLOTS};
 use crate::weights::Weights;
 
-/// Weights of the smallest model whose steps take longer than threads take to start.
+/// Number of weights from which a model's steps take longer than threads take to start.
 const WORTH_THREADS: usize = 1 << 24;
 
-/// A layer's cache: keys and values, rows of a convolution, states of a recurrence by slot, each
-/// there from the first pass on that leaves one.
+/// A layer's cache: keys and values; rows of a convolution; or states of a recurrence by slot,
+/// `None` until a pass leaves one there.
 pub type Cache = cache::Cache<conclave_cpu::Cache, ConvolutionCache, Vec<Option<RecurrentState>>>;
 
 /// A transformer with its KV cache in the memory of the machine.
@@ -35,7 +35,8 @@ pub struct CpuDecoder {
     context: usize,
     threads: Threads,
     weights: FusedWeights<CpuLayout>,
-    /// Nothing is rounded: a model of plain numbers is run to be exact, or is small.
+    /// Whether keys and values are f32: those of a model of plain numbers, which is meant to be
+    /// exact, or is small.
     exact: bool,
     /// cos and sin of each rotary embedding, `[context, rotary_dim / 2, 2]`.
     ropes: Vec<Vec<f32>>,
@@ -44,8 +45,8 @@ pub struct CpuDecoder {
     scratch: Scratch,
     /// The residual stream after the last block by slot, `[SLOTS, hidden]`; empty while released.
     states: Vec<f32>,
-    /// ln Σ exp of all logits after a state, where they were computed: those that a draft was
-    /// drawn by need not be computed again to judge it.
+    /// ln Σ exp of all logits after the state in each slot, if computed. Those of a draft are known
+    /// from drawing its tokens, so that verifying it does not compute them again.
     log_sums: Vec<Option<f32>>,
 }
 
@@ -85,7 +86,7 @@ impl CpuDecoder {
         self.ropes = tables.map(|rope| rope.table(self.context, long)).collect();
     }
 
-    /// Carries a part of a text's footprint, layer by layer.
+    /// Saves or restores a part of a text's footprint, layer by layer.
     fn carry(&mut self, part: Part, mut carry: Carry<'_>) {
         self.reserve();
         for (cache, layer) in self.caches.iter_mut().zip(&self.config.layers) {
@@ -155,7 +156,7 @@ impl CpuDecoder {
         Ok(rows.map(<[f32]>::to_vec).collect())
     }
 
-    /// Raw logits of targets, by one row of the output matrix each.
+    /// Raw logits of the targets, each from one row of the output matrix.
     fn logits_at(&mut self, slots: &[usize], targets: &[u32]) -> Result<Vec<f32>, ModelError> {
         self.pick(slots.iter().copied())?;
         let output = self.weights.output(&self.config);
@@ -164,8 +165,8 @@ impl CpuDecoder {
         Ok(target_logits(output.weight, bias, cap, input, targets)?)
     }
 
-    /// Scores of targets, by one row of the output matrix each where the ln Σ exp of all logits is
-    /// known from the draft or another target, and by all of it elsewhere.
+    /// Scores of the targets. Where ln Σ exp of all logits is known from the draft or from another
+    /// target, one row of the output matrix is read; elsewhere all of it.
     fn judge(&mut self, slots: &[usize], targets: &[u32]) -> Result<Vec<TargetScore>, ModelError> {
         // Candidates that begin alike, or the same, are judged by the same states.
         let mut unknown: Vec<(usize, u32)> = Vec::new();
@@ -227,7 +228,7 @@ pub fn scratch_bytes(c: &Config) -> u64 {
     ((states + CPU_CHUNK * a_token + 2 * c.vocabulary) * NUMBER) as u64
 }
 
-/// A slot is asked for before the first pass.
+/// Error for a slot that is read before the first pass.
 const NO_STATE: ModelError = ModelError::Order("no pass has run whose logits could be read");
 
 impl CpuDecoder {

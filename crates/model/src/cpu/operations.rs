@@ -17,7 +17,7 @@ use crate::pass::{Pass, Run};
 use crate::states::NO_STATE;
 use crate::weights::{Experts, Linear, PerLayer};
 
-/// Activations of one pass, each `[tokens, …]`; kept for their memory.
+/// Activations of one pass, each `[tokens, …]`; reused for their memory.
 #[derive(Debug, Default)]
 pub struct Scratch {
     pub stream: Vec<f32>,
@@ -31,7 +31,7 @@ pub struct Scratch {
     gate: Vec<f32>,
     up: Vec<f32>,
     pub added: Vec<f32>,
-    /// `[tokens, layers, width]`.
+    /// Own inputs of all layers, `[tokens, layers, width]`.
     per_layer: Vec<f32>,
     scores: Vec<f32>,
 }
@@ -45,11 +45,12 @@ pub struct CpuPass<'a> {
     pub caches: &'a mut [Cache],
     pub scratch: &'a mut Scratch,
     pub pass: &'a Pass,
-    /// The rows that tokens see, by window.
+    /// Rows visible to each token, for each different window of the layers.
     pub seen: Vec<(Option<u32>, Vec<Seen>)>,
 }
 
-/// The rows that the tokens of a pass see; layers have few different windows.
+/// Rows visible to each token of a pass, for each different window of the layers, of which there
+/// are few.
 pub fn seen(config: &Config, pass: &Pass) -> Vec<(Option<u32>, Vec<Seen>)> {
     let mut seen: Vec<(Option<u32>, Vec<Seen>)> = Vec::new();
     for of in config.attentions() {
@@ -344,7 +345,7 @@ impl Operations for CpuPass<'_> {
         Ok(())
     }
 
-    /// Expert by expert, with the tokens that chose it.
+    /// Runs one expert after the other, each on all tokens that use it.
     fn add_experts(
         &mut self,
         input: Projection<'_, Experts<Matrix, Vector>, Vector>,
@@ -388,7 +389,7 @@ impl Operations for CpuPass<'_> {
     }
 }
 
-/// Projections are joined from the mixers that they belong to.
+/// Error for a projection of another kind than its mixer's.
 const OTHER_MIXER: ModelError = ModelError::Order("a block's projection is another mixer's");
 
 /// The one linear map of a product.
@@ -399,8 +400,8 @@ fn alone(weights: &[Linear<Matrix, Vector>]) -> Result<&Linear<Matrix, Vector>, 
     }
 }
 
-/// Normalises heads before they rotate, or after, over each or over all together, as long as the
-/// weight is.
+/// Normalises heads before their rotation or after it (`rotated`). The norm is over as many numbers
+/// as `weight` has: one head, or all heads together.
 fn normalise_heads(
     x: &mut [f32],
     norms: &HeadNorms<'_, Vector>,
@@ -429,7 +430,7 @@ fn take_gates(width: usize, s: &mut Scratch) {
     s.query.truncate(heads * width);
 }
 
-/// A recurrence as its arithmetic knows it.
+/// The settings of a recurrence, in conclave-cpu's terms.
 pub fn recurrence_of(of: &config::Recurrence) -> conclave_cpu::Recurrence {
     conclave_cpu::Recurrence {
         rule: match of.rule {

@@ -11,7 +11,8 @@ use crate::reading::WeightSink;
 /// A vector.
 pub type Vector = Vec<f32>;
 
-/// Products share their input's rounding, and threads share products: matrices stay as they are.
+/// Layout that joins no matrices: products share their rounded input, and threads share the
+/// products.
 pub type CpuLayout = Unjoined<Matrix, Vector>;
 
 /// Keeps weights as the CPU's products read them.

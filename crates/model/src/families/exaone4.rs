@@ -1,5 +1,5 @@
-//! EXAONE 4: norms after attention and MLP, and on each head of queries and keys. Where some
-//! layers have a window, the others rotate nothing.
+//! EXAONE 4: norms after attention and MLP, and on each head of queries and keys. In models where
+//! some layers have a window, the others have no rotation.
 
 use crate::config::{Config, QkNorm};
 use crate::error::ModelError;

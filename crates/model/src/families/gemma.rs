@@ -1,4 +1,5 @@
-//! Gemma: a scaled embedding, GELU, norm weights stored less one (in GGUF whole), tied output.
+//! Gemma: a scaled embedding, GELU, norm weights stored as γ − 1 (as γ in GGUF), output tied to the
+//! embedding.
 
 use crate::config::{Activation, Config};
 use crate::error::ModelError;
@@ -26,10 +27,10 @@ pub const FAMILY: Family = Family {
     ..Family::PLAIN
 };
 
-/// The embedding's scale of all Gemmas, which attend to what came before only.
+/// Sets the embedding's scale of all Gemma models; refuses those with bidirectional attention.
 ///
 /// # Errors
-/// [`ModelError::Key`] for a model that looks ahead.
+/// [`ModelError::Key`] for a model with bidirectional attention.
 pub fn scaled(keys: &Keys<'_>, config: Config) -> Result<Config, ModelError> {
     let both_ways = Key("", "use_bidirectional_attention");
     if keys.flag(both_ways)? == Some(true) {

@@ -54,7 +54,8 @@ fn shape(keys: &Keys<'_>, config: Config) -> Result<Config, ModelError> {
     })
 }
 
-/// 1/√ of what queries are scaled by: GGUF leaves it out where it is a head's width.
+/// Factor on the attention's scores: 1/√`query_pre_attn_scalar` of `config.json`, else the usual
+/// 1/√head_dim. GGUF has no such key.
 ///
 /// # Errors
 /// [`ModelError::Key`] for a value out of range.

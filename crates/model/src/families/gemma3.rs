@@ -49,8 +49,9 @@ fn shape(keys: &Keys<'_>, config: Config) -> Result<Config, ModelError> {
     })
 }
 
-/// Gives the layers with a window a rotary embedding of their own, with the base that `base` names,
-/// `usual` in GGUF where it is not there, and the scaling that is given for them alone.
+/// Gives the layers with a window a rotary embedding of their own. Its base is the key `base`, or
+/// `usual` for a GGUF file without that key. Its scaling is the one that `config.json` has for
+/// these layers.
 ///
 /// # Errors
 /// As [`rope_keys::of_hugging_face`].

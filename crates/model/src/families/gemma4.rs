@@ -1,5 +1,5 @@
-//! Gemma 4, its text model: an embedding with a part for each layer, wider heads in the layers that
-//! see everything, and late layers that attend to the keys and values of earlier ones.
+//! Gemma 4, its text model: an embedding with a part for each layer, wider heads in the layers
+//! without a window, and late layers that attend to the keys and values of earlier ones.
 
 use crate::config::{Activation, Config, FeedForward, Mixer, QkNorm};
 use crate::error::ModelError;
@@ -64,7 +64,8 @@ fn shape(keys: &Keys<'_>, config: Config) -> Result<Config, ModelError> {
     })
 }
 
-/// Refuses what the larger models of the family have and no decoder computes.
+/// Refuses features of the family's larger models that no decoder supports: experts, and keys that
+/// are also values. Refuses embedding models as well.
 fn refuse(keys: &Keys<'_>) -> Result<(), ModelError> {
     let experts = Key("expert_count", "enable_moe_block");
     if keys.size_above_zero(Key("expert_count", ""))?.is_some()
@@ -86,8 +87,8 @@ fn refuse(keys: &Keys<'_>) -> Result<(), ModelError> {
     }
 }
 
-/// Gives layers the heads that differ from those of most: in GGUF windows have a width of their
-/// own, in `config.json` the layers without, or any that are listed.
+/// Sets the head widths of the layers that differ from most: in GGUF those with a window; in
+/// `config.json` those without one, or those that are listed.
 fn heads(keys: &Keys<'_>, config: &mut Config) -> Result<(), ModelError> {
     let windowed = keys.optional_size(Key("attention.key_length_swa", ""))?;
     let value_key = Key("attention.value_length_swa", "");
@@ -115,7 +116,8 @@ fn heads(keys: &Keys<'_>, config: &mut Config) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// Lets the last layers attend to the keys and values of the last one before them that sees as far.
+/// Lets the last layers attend to the keys and values of an earlier layer: the last one with the
+/// same window that has its own.
 fn share(keys: &Keys<'_>, config: &mut Config) -> Result<(), ModelError> {
     let count = config.layers.len();
     let shared = keys.size_above_zero(SHARED)?.unwrap_or(0);
@@ -148,7 +150,7 @@ fn share(keys: &Keys<'_>, config: &mut Config) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// The rotary embedding of the layers that see everything.
+/// The rotary embedding of the layers without a window.
 fn rope(keys: &Keys<'_>, config: &Config) -> Result<Rope, ModelError> {
     let all = config.attentions().find(|one| one.window.is_none());
     let Some(width) = all.map(|one| one.head_dim).filter(|_| !keys.is_gguf()) else {

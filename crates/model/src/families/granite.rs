@@ -23,7 +23,8 @@ pub const FAMILY: Family = Family {
     ..Family::PLAIN
 };
 
-/// Reads the factors, and what files of the dense Granite 4 say besides.
+/// Reads the factors, and the keys that only files of the dense Granite 4 have: rotation off, and
+/// the width of the shared MLP.
 ///
 /// # Errors
 /// [`ModelError::Key`] for a key of another type.

@@ -1,6 +1,6 @@
-//! Granite 4, which calls itself a hybrid of state spaces, attention and experts: its dense models,
-//! and those of the H line, whose layers are mostly Mamba-2's state spaces and whose attention
-//! rotates nothing.
+//! Granite 4, whose architecture is called a hybrid of state spaces, attention and experts.
+//! Supported are its dense models and those of the H line, whose layers are mostly Mamba-2 state
+//! spaces and whose attention has no rotation.
 
 use crate::config::{Config, Layer, Mixer, Recurrence, Rule};
 use crate::error::ModelError;
@@ -54,7 +54,8 @@ fn shape(keys: &Keys<'_>, config: Config) -> Result<Config, ModelError> {
     Ok(config)
 }
 
-/// Which layers are state spaces: those that are listed, or that have no heads of keys.
+/// Whether each layer is a state space: in GGUF it has no key heads, in a folder it is listed as
+/// one.
 fn recurrent(keys: &Keys<'_>, config: &Config) -> Result<Vec<bool>, ModelError> {
     if keys.is_gguf() {
         let attends =

@@ -56,7 +56,7 @@ pub const FAMILY: Family = Family {
     ..Family::PLAIN
 };
 
-/// Which layers convolve, and the MLPs' width.
+/// Sets the layers that are convolutions, and the width of the MLPs.
 pub fn shape(keys: &Keys<'_>, mut config: Config) -> Result<Config, ModelError> {
     let count = config.layers.len();
     let listed = keys.layers_by_type(count, |kind| match kind {
@@ -88,7 +88,7 @@ pub fn shape(keys: &Keys<'_>, mut config: Config) -> Result<Config, ModelError> 
     Ok(config)
 }
 
-/// Tokens that a convolution sees, at most.
+/// Most tokens that a convolution sees.
 const MOST_TAPS: usize = 16;
 
 /// Width of the MLP: read from GGUF, and computed from the settings of a folder's `config.json`.

@@ -1,5 +1,5 @@
-//! Ministral 3: Llama with YaRN, and queries that are scaled by their position beyond the context
-//! before scaling. No kernel does that: a text ends there.
+//! Ministral 3: Llama with YaRN, and queries that are scaled by their position once it exceeds the
+//! context before scaling. No kernel does that, so that this is the longest context.
 
 use crate::config::{Config, RotaryPairs};
 use crate::error::ModelError;

@@ -1,4 +1,4 @@
-//! One file a family: see [`crate::family::Family`] for what it may say.
+//! The families, one file each; [`crate::family::Family`] lists the fields.
 
 mod ernie4_5;
 mod exaone4;
@@ -25,7 +25,7 @@ mod smollm3;
 
 use crate::family::Family;
 
-/// All families, in the order messages list them.
+/// All families, in the order in which messages list them.
 pub const ALL: &[&Family] = &[
     &llama::FAMILY,
     &mistral::FAMILY,

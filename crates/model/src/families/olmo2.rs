@@ -8,7 +8,7 @@ use crate::families::gemma3::rope_of_windows;
 use crate::family::{Family, Norms};
 use crate::keys::{Key, Keys};
 
-/// Norms after attention and MLP alone.
+/// Norms after attention and MLP, none before.
 pub const BEHIND: Norms = Norms {
     mixer: None,
     mixer_post: Some("post_attention_layernorm"),

@@ -1,5 +1,5 @@
 //! Qwen3.5: three of four layers are gated delta nets; the fourth attends, with norms on each head
-//! of queries and keys, a gate on what each head gives, and a quarter of a head that rotates.
+//! of queries and keys, a gate on each head's output, and rotation of a quarter of each head.
 
 use crate::config::{Config, Mixer, QkNorm, Recurrence, Rule};
 use crate::error::ModelError;
@@ -59,7 +59,8 @@ fn shape(keys: &Keys<'_>, mut config: Config) -> Result<Config, ModelError> {
     Ok(config)
 }
 
-/// Which layers are delta nets: those that are listed, or all but each so many.
+/// Whether each layer is a delta net: as listed, else all layers except every n-th
+/// (`full_attention_interval`, 4 if not given).
 fn recurrent(keys: &Keys<'_>, layers: usize) -> Result<Vec<bool>, ModelError> {
     let listed = keys.layers_by_type(layers, |kind| match kind {
         "linear_attention" => Some(true),

@@ -1,11 +1,11 @@
-//! SmolLM3: every fourth layer rotates nothing.
+//! SmolLM3: every fourth layer has no rotation.
 
 use crate::config::{Config, RotaryPairs};
 use crate::error::ModelError;
 use crate::family::Family;
 use crate::keys::{Key, Keys};
 
-/// Every how many layers one rotates nothing, where the model does not say; GGUF never does.
+/// Distance of the layers without rotation, if the model does not name it. GGUF files never do.
 const PERIOD: usize = 4;
 
 /// SmolLM3's conventions.

@@ -43,10 +43,10 @@ pub struct GpuDecoder {
     pub(super) config: Config,
     pub(super) context: usize,
     weights: FusedWeights<Gpu>,
-    /// Numbers in the matrices that it multiplies a token with.
+    /// Number of weights that a token is multiplied with.
     pub(super) parameters: u64,
     pace: Pace,
-    /// Keys and values are f32.
+    /// Whether keys and values are f32.
     pub(super) exact: bool,
     /// cos and sin of each rotary embedding, `[context, rotary_dim / 2, 2]`.
     pub(super) ropes: Vec<Buffer>,
@@ -55,7 +55,8 @@ pub struct GpuDecoder {
     pub(super) caches: Vec<Cache>,
 }
 
-/// Words of a run of tokens, the first of which is number `first` of a pass, for the kernels.
+/// Description of a run for the kernels: first token, number of tokens, and both slots. `first` is
+/// the index of its first token in the pass.
 fn words_of(first: usize, run: &Run) -> [u32; 4] {
     let from = run.from.map_or(NO_SLOT, |from| from as u32);
     [first as u32, run.tokens as u32, from, run.to as u32]
@@ -131,7 +132,8 @@ impl GpuDecoder {
         )?)
     }
 
-    /// The same for at most [`SCORED`] slots, which it writes to the device; the rows read.
+    /// The same for at most [`SCORED`] slots, which are written to the device; returns the rows to
+    /// read.
     fn picked(&self, slots: &[usize]) -> Result<Rows<'_>, ModelError> {
         let (gpu, s) = (&self.gpu, &self.scratch);
         let picks: Vec<u32> = slots.iter().map(|&slot| slot as u32).collect();
@@ -145,7 +147,8 @@ impl GpuDecoder {
         Ok(rows)
     }
 
-    /// Chunks that the keys of a pass are shared out in, where its tokens see up to `keys` rows.
+    /// Number of chunks into which the keys of a pass are divided, whose tokens see up to `keys`
+    /// rows.
     fn chunks(&self, tokens: usize, keys: usize) -> usize {
         let all = self.config.attentions();
         let all = all.map(|of| heads(of, self.context, self.exact));
@@ -174,8 +177,8 @@ impl GpuDecoder {
         }))
     }
 
-    /// The same for a draft's first step, and for all others, which run in place: the buffers to
-    /// bind.
+    /// The same for the first step of a draft, and for all later ones, which begin and end in one
+    /// slot; returns the buffers to bind.
     fn write_steps(&self, first: Run) -> Result<Vec<[Buffer; 2]>, ModelError> {
         let Some(of) = &self.scratch.runs else {
             return Ok(Vec::new());

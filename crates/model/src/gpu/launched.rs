@@ -1,5 +1,5 @@
-//! The kernels that a model launches, derived from its plan: they are built and tried while
-//! its weights are still on their way.
+//! Kernels that a model launches, derived from its plan, so that they are compiled and tested while
+//! its weights are still being read.
 
 use conclave_kernels::{Kernels, Matrix};
 use conclave_weights::Format;

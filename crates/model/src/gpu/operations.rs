@@ -27,7 +27,7 @@ use crate::weights::{Experts, PerLayer};
 #[derive(Debug, Clone, Copy)]
 pub struct Step<'a> {
     pub rows: Rows<'a>,
-    /// Chunks that the keys are shared out in.
+    /// Number of chunks into which the keys are divided.
     pub chunks: usize,
     pub ids: &'a Buffer,
     pub places: &'a Buffer,
@@ -48,13 +48,13 @@ pub struct RunStates<'a> {
 pub struct GpuPass<'a> {
     decoder: &'a GpuDecoder,
     step: Step<'a>,
-    /// Blocks after which what is recorded is submitted.
+    /// Number of blocks after which the recorded launches are submitted.
     flush_after: Option<usize>,
     branch: &'a Buffer,
 }
 
 impl<'a> GpuPass<'a> {
-    /// Nothing launched yet.
+    /// A pass without launches.
     pub fn new(decoder: &'a GpuDecoder, step: Step<'a>) -> Self {
         let layers = decoder.config.layers.len();
         Self {
@@ -65,8 +65,8 @@ impl<'a> GpuPass<'a> {
         }
     }
 
-    /// A norm that a product begins with. In a draft's step it may be part of the product; a pass
-    /// of one token is rare, and would bind what no round before it did.
+    /// Norm of a product's input. It may be fused into the product only in a draft's step: another
+    /// pass of one token is rare, and would need bind groups that no earlier round has made.
     fn norm(&self, norm: Option<Norm<'a, Buffer>>) -> Option<GpuNorm<'a>> {
         norm.map(|norm| GpuNorm {
             weight: norm.weight,
@@ -86,7 +86,7 @@ impl<'a> GpuPass<'a> {
         self.launch(x, weights, Fused::default(), out)
     }
 
-    /// The maps of a projection.
+    /// Runs the linear maps of a projection.
     fn project(
         &self,
         input: Projection<'_, Product, Buffer>,
@@ -99,7 +99,7 @@ impl<'a> GpuPass<'a> {
         self.launch(&self.decoder.scratch.stream, input.weights, fused, out)
     }
 
-    /// A product with its bias.
+    /// Launches a product with its bias.
     fn launch(
         &self,
         x: &Buffer,
@@ -116,8 +116,8 @@ impl<'a> GpuPass<'a> {
         Ok(product(gpu, x, self.step.rows, &matrices, fused, out)?)
     }
 
-    /// Adds `scratch.branch_out` to the stream, normalised; without a norm it has been added
-    /// already.
+    /// Adds the norm of `scratch.branch_out` to the stream. Without a norm the product itself has
+    /// been added already.
     fn add_normed(&self, residual: Residual<'_, Buffer>) -> Result<(), ModelError> {
         let (gpu, s) = (&self.decoder.gpu, &self.decoder.scratch);
         let Residual { norm, scale } = residual;
@@ -475,7 +475,7 @@ impl Operations for GpuPass<'_> {
     }
 }
 
-/// Scratch is laid out by the configuration that the weights are planned by.
+/// Error for scratch memory that was laid out by another configuration than the weights'.
 const NO_ROOM_FOR_INPUTS: ModelError = ModelError::Order("there is no room for parts of layers");
 
 fn kernel_activation(activation: Activation) -> GpuActivation {
@@ -485,7 +485,8 @@ fn kernel_activation(activation: Activation) -> GpuActivation {
     }
 }
 
-/// The norms as the append makes them; without keys that of queries stands for theirs.
+/// The norms for the append kernel. A layer without keys binds the queries' norm in place of
+/// theirs.
 fn head_norms<'a>(norms: HeadNorms<'a, Buffer>, of: &config::Attention) -> Option<GpuQkNorm<'a>> {
     let key = match of.shares {
         Some(_) => norms.query,

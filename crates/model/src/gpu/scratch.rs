@@ -16,10 +16,10 @@ pub(crate) const TOKENS: usize = 256;
 /// Rows whose scores are computed at once.
 pub(crate) const SCORED: usize = 64;
 
-/// The scores of every token in line and of every draft, in portions of [`SCORED`].
+/// Number of portions of [`SCORED`] for the scores of all tokens in line and of a draft.
 const PORTIONS: usize = SLOTS.div_ceil(SCORED);
 
-/// Rows of the output matrix in a tile of the scoring kernel, at least.
+/// Smallest number of rows of the output matrix in a tile of the scoring kernel.
 const TILE: usize = 16;
 
 /// The heads of an attention and their caches.
@@ -42,7 +42,7 @@ pub fn channels(c: &Config, context: usize, exact: bool) -> Channels {
     }
 }
 
-/// How many experts a layer has, and how many of them a token goes through.
+/// Number of experts of a layer, and of those that a token uses.
 pub fn counts_of(of: &config::Experts) -> ExpertCounts {
     ExpertCounts {
         count: of.count,
@@ -50,7 +50,7 @@ pub fn counts_of(of: &config::Experts) -> ExpertCounts {
     }
 }
 
-/// The heads of a recurrence, with states in so many slots.
+/// The heads of a recurrence, with `slots` slots of states.
 pub fn recurrence(of: &config::Recurrence, slots: usize) -> Recurrence {
     Recurrence {
         rule: match of.rule {
@@ -76,8 +76,8 @@ pub struct Scratch<B> {
     pub normed: B,
     /// A product before its norm is added to the stream, `[m, hidden]`.
     pub branch_out: B,
-    /// Queries, keys and values of a token side by side, with their gates, or what else a mixer
-    /// takes.
+    /// Queries, keys and values of a token side by side, with their gates; or the inputs of another
+    /// mixer.
     pub projected: B,
     /// Queries, rotated; or a recurrence's queries, keys and values after its convolution.
     pub query: B,
@@ -85,53 +85,53 @@ pub struct Scratch<B> {
     pub mixed: B,
     /// Attention's partial results.
     pub partials: B,
-    /// The gated activations, of the widest MLP or of a layer's part.
+    /// The gated activations, of the widest MLP or of a layer's own input.
     pub active: B,
-    /// Gate and up, where they are products apart.
+    /// Gate and up, if they are separate products.
     pub apart: Option<[B; 2]>,
-    /// Where layers are mixtures of experts.
+    /// Buffers of experts, if any layer has them.
     pub experts: Option<Experts<B>>,
-    /// Where layers are given parts of their own.
+    /// Buffers of the layers' own inputs, if there are any.
     pub per_layer: Option<PerLayer<B>>,
     /// Hidden states by slot.
     pub states: B,
     /// Token ids of a pass.
     pub ids: B,
-    /// Their places.
+    /// Places of these tokens.
     pub places: B,
-    /// Rows, attention's chunks, the first slot, and a zero, of a pass.
+    /// Number of rows of a pass, of chunks of attention, first slot, and a zero.
     pub counts: B,
-    /// Which KV rows move where, and how many.
+    /// Source row, target row and number of KV rows to move.
     pub moves: B,
     /// Slots whose scores or logits are wanted.
     pub picks: B,
-    /// A target for each.
+    /// Target id for each slot of `picks`.
     pub targets: B,
-    /// The rows of each portion, at a multiple of 64 numbers.
+    /// Number of rows of each portion, at a multiple of 64 numbers.
     pub portions: B,
     /// Partial scores of a portion.
     pub tiles: B,
     /// Scores, `[picks, 2]`.
     pub scores: B,
-    /// One row, `[vocabulary]`.
+    /// Logits of one row, `[vocabulary]`.
     pub logits: B,
-    /// The sampler's own, `[vocabulary, 2]`.
+    /// Scratch of the sampler, `[vocabulary, 2]`.
     pub sampling: B,
     /// Random numbers of a draft.
     pub random: B,
-    /// Its ids.
+    /// Ids of the draft.
     pub drawn: B,
-    /// The id drawn last, and how many were drawn.
+    /// Last id drawn, and number of ids drawn.
     pub next: B,
-    /// Where it stands.
+    /// Place of the last token drawn.
     pub place: B,
-    /// Rows, chunks, and two zeros of a draft's step.
+    /// Number of rows and of chunks of a draft's step, and two zeros.
     pub step: B,
-    /// Where there are recurrent states.
+    /// Buffers of recurrent states' runs, if any layer has states.
     pub runs: Option<Runs<B>>,
 }
 
-/// Which states the tokens of a pass begin from and end in, as the kernels read them.
+/// State slots in which the tokens of a pass begin and end, as the kernels read them.
 #[derive(Debug)]
 pub struct Runs<B> {
     /// Run and slot of each token, `[m, 2]`.
@@ -142,29 +142,29 @@ pub struct Runs<B> {
     pub drafted: [B; 2],
 }
 
-/// The choices of a pass's tokens, m times the experts of each, and their results.
+/// Buffers of experts. A choice is an expert of a token; there are m times `used` of them.
 #[derive(Debug)]
 pub struct Experts<B> {
     /// Logits of a router, `[m, experts]`.
     pub logits: B,
-    /// Experts, `[choices]`.
+    /// Expert of each choice, `[choices]`.
     pub chosen: B,
-    /// Their scores, `[choices]`.
+    /// Score of each choice, `[choices]`.
     pub scores: B,
     /// The choices in groups, `[groups, 4]`.
     pub groups: B,
     /// Gate and up, `[choices, width]` each.
     pub gated: [B; 2],
-    /// Result of each, `[choices, hidden]`.
+    /// Result of each choice, `[choices, hidden]`.
     pub made: B,
 }
 
-/// The inputs that each layer gets of each token besides the stream.
+/// Buffers of the layers' own inputs of each token.
 #[derive(Debug)]
 pub struct PerLayer<B> {
-    /// `[m, layers, width]`.
+    /// Own inputs of all layers, `[m, layers, width]`.
     pub parts: B,
-    /// The product that is added to the embedding there, `[m, layers, width]`.
+    /// Projection of the stream, which is added to the embedding's rows, `[m, layers, width]`.
     pub product: B,
     /// A layer's gate, `[m, width]`.
     pub gate: B,
@@ -268,7 +268,7 @@ fn lay_out<B>(
 }
 
 impl Scratch<Buffer> {
-    /// Allocates it.
+    /// Allocates the buffers.
     ///
     /// # Errors
     /// The device's.
@@ -277,7 +277,7 @@ impl Scratch<Buffer> {
     }
 }
 
-/// Bytes of all of it.
+/// Bytes of all buffers.
 pub fn bytes(c: &Config, context: usize, apart: bool) -> u64 {
     let mut all = 0;
     // Adding up does not fail.

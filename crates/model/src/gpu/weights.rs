@@ -28,7 +28,7 @@ pub enum Gate {
 }
 
 impl Product {
-    /// Numbers that it makes of a row.
+    /// Number of outputs for a row.
     pub fn width(&self) -> usize {
         self.matrices.iter().map(Matrix::rows).sum()
     }

@@ -15,21 +15,21 @@ pub(super) const QUERY_NORM: Name = Name("attn_q_norm", "self_attn.q_norm");
 pub(super) const KEY_NORM: Name = Name("attn_k_norm", "self_attn.k_norm");
 pub(super) const GATE: Name = Name("ffn_gate", "mlp.gate_proj");
 pub(super) const UP: Name = Name("ffn_up", "mlp.up_proj");
-/// GGUF calls gate and up in one tensor as it calls up alone.
+/// Gate and up matrices in one tensor, which has the name of up alone in GGUF.
 pub(super) const GATE_UP: Name = Name("ffn_up", "mlp.gate_up_proj");
 pub(super) const DOWN: Name = Name("ffn_down", "mlp.down_proj");
-/// Their names in folders of Granite 4, gate above up.
+/// Gate and up, and down, in folders of Granite 4; gate above up.
 pub(super) const SHARED_GATE_UP: Name = Name("ffn_up", "shared_mlp.input_linear");
 pub(super) const SHARED_DOWN: Name = Name("ffn_down", "shared_mlp.output_linear");
 
 pub(super) const ROUTER: Name = Name("ffn_gate_inp", "mlp.gate");
-/// Bias of the choice alone, a whole name.
+/// Bias on the scores for the choice of experts; with its suffix, as read.
 pub(super) const CHOICE_BIAS: Name = Name("exp_probs_b.bias", "mlp.expert_bias");
 /// Tensor of all experts in GGUF. A folder has a tensor for each expert, whose number replaces `*`.
 pub(super) const EXPERT_GATE: Name = Name("ffn_gate_exps", "mlp.experts.*.gate_proj");
 pub(super) const EXPERT_UP: Name = Name("ffn_up_exps", "mlp.experts.*.up_proj");
 pub(super) const EXPERT_DOWN: Name = Name("ffn_down_exps", "mlp.experts.*.down_proj");
-/// Whole names of a folder's tensors that hold all experts: gate above up for each expert, and
+/// Tensors of a folder that hold all experts, with their suffix: gate above up for each expert, and
 /// down.
 pub(super) const EXPERTS_GATE_UP: Name = Name("", "mlp.experts.gate_up_proj");
 pub(super) const EXPERTS_DOWN: Name = Name("", "mlp.experts.down_proj");
@@ -37,7 +37,7 @@ pub(super) const EXPERTS_DOWN: Name = Name("", "mlp.experts.down_proj");
 pub(super) const PER_LAYER_GATE: Name = Name("inp_gate", "per_layer_input_gate");
 pub(super) const PER_LAYER_PROJECTION: Name = Name("proj", "per_layer_projection");
 pub(super) const PER_LAYER_NORM: Name = Name("post_norm", "post_per_layer_input_norm");
-/// Factor of a layer, a whole name in a folder.
+/// Factor on the stream at the end of a block; with its suffix.
 pub(super) const SCALE: Name = Name("layer_output_scale.weight", "layer_scalar");
 
 pub(super) const CONVOLUTION_IN: Name = Name("shortconv.in_proj", "conv.in_proj");
@@ -54,7 +54,8 @@ pub(super) const DELTA_TAPS: Name = Name("ssm_conv1d.weight", "linear_attn.conv1
 pub(super) const DELTA_NORM: Name = Name("ssm_norm.weight", "linear_attn.norm.weight");
 pub(super) const DELTA_OUT: Name = Name("ssm_out", "linear_attn.out_proj");
 
-/// Rows of the gate, then of the input of the convolution, then of the input of the decay.
+/// Input projection of a state space: rows of the gate, then of the convolution's input, then of
+/// the decay's.
 pub(super) const SPACE_IN: Name = Name("ssm_in", "mamba.in_proj");
 pub(super) const SPACE_DECAY_BIAS: Name = Name("ssm_dt.bias", "mamba.dt_bias");
 pub(super) const SPACE_DECAY_RATE: Name = Name("ssm_a", "mamba.A_log");
@@ -63,8 +64,8 @@ pub(super) const SPACE_TAPS: Name = Name("ssm_conv1d", "mamba.conv1d");
 pub(super) const SPACE_NORM: Name = Name("ssm_norm.weight", "mamba.norm.weight");
 pub(super) const SPACE_OUT: Name = Name("ssm_out", "mamba.out_proj");
 
-/// Prefixes of a Hugging Face tensor's name: a causal model's, a bare one's, and those of models
-/// that also see, as transformers 4 and 5 write them.
+/// Prefixes of tensors' names in Hugging Face folders: a causal model's, a bare model's, and those
+/// of multimodal models as transformers 4 and 5 write them.
 pub(super) const PREFIXES: [&str; 4] = [
     "model.",
     "",
@@ -72,12 +73,12 @@ pub(super) const PREFIXES: [&str; 4] = [
     "model.language_model.",
 ];
 
-/// Whole names in one checkpoint.
+/// Full names of tensors in one checkpoint.
 #[derive(Clone, Copy)]
 pub(super) struct Names {
     pub gguf: bool,
     prefix: &'static str,
-    /// Names that differ in the family.
+    /// Names that differ in the family, each after Llama's.
     renamed: &'static [(&'static str, &'static str)],
 }
 
@@ -123,7 +124,7 @@ impl Names {
         }
     }
 
-    /// The family's name of a tensor that others call `usual`.
+    /// The family's name of the tensor that Llama calls `usual`.
     fn own(self, usual: &'static str) -> &'static str {
         let renamed = self.renamed.iter().find(|(name, _)| *name == usual);
         renamed.map_or(usual, |(_, own)| own)

@@ -6,12 +6,14 @@ use crate::sampling::Sampler;
 use crate::slots::{DRAFT, PREFIX};
 
 impl Session {
-    /// Draws another draft after the last one: its tokens up to the least probable of those at
-    /// `places` (indices into it, ascending), the most probable other token there, and from there
-    /// on as [`draft`](Self::draft) (AdaFuse, arXiv 2601.06022); with whether that token is more
-    /// probable than the drawn one. `None` where the drawn token's probability is larger by `margin`
-    /// or more, and in models with recurrent states, whose state can't return to that place. Rows of
-    /// the last draft after the place are overwritten: verification runs them again.
+    /// Draws another draft after the last one (AdaFuse, arXiv 2601.06022). It begins with the last
+    /// draft's tokens before the least probable of those at `places` (ascending indices into the
+    /// draft). There it has the most probable other token, and then continues as
+    /// [`draft`](Self::draft). Also returns whether that token is more probable than the drawn one.
+    ///
+    /// `None` if the drawn token is more probable by `margin` or more, and in models with recurrent
+    /// states, whose state can't return to that place. Rows of the last draft after the place are
+    /// overwritten, so that verification runs them again.
     ///
     /// # Errors
     /// As [`draft`](Self::draft).

@@ -1,12 +1,12 @@
-//! IQ2_S: blocks of 256 elements in 16 groups of 16: f16 `d`, for each eight elements the lower
-//! byte of an entry's number in the code book, then for each eight a byte of signs, the upper two
-//! bits of four entries in each of eight bytes, and a 4-bit scale `s` a group, low nibbles first:
-//! `x = d · (s + ½) / 4 · ±GRID[q]`.
+//! IQ2_S: blocks of 256 elements in 16 groups of 16. A block is an f16 `d`, the lower bytes of the
+//! indices into the code book (one index for each eight elements), a byte of signs for each eight
+//! elements, the upper two bits of the indices (a byte for four indices), and a 4-bit scale `s` for
+//! each group, low nibbles first: `x = d · (s + ½) / 4 · ±GRID[q]`.
 
 use super::{grids, odd_step};
 use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, RunPart, Steps};
 
-/// IQ2_S.
+/// The block format IQ2_S.
 #[derive(Debug, Clone, Copy)]
 pub struct IQ2S;
 

@@ -1,11 +1,11 @@
-//! IQ2_XS: blocks of 256 elements in 16 groups of 16: f16 `d`, 32 words of 16 bits for eight
-//! elements each, an entry of the code book in the lower nine bits and seven bits of signs above,
-//! and a 4-bit scale `s` a group, low nibbles first: `x = d · (s + ½) / 4 · ±GRID[q]`.
+//! IQ2_XS: blocks of 256 elements in 16 groups of 16. A block is an f16 `d`, a 16-bit word for each
+//! eight elements (an index into the code book in the lower nine bits, seven bits of signs above),
+//! and a 4-bit scale `s` for each group, low nibbles first: `x = d · (s + ½) / 4 · ±GRID[q]`.
 
 use super::{grids, odd_step};
 use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, Steps};
 
-/// IQ2_XS.
+/// The block format IQ2_XS.
 #[derive(Debug, Clone, Copy)]
 pub struct IQ2XS;
 

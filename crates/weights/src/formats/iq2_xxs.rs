@@ -6,7 +6,7 @@
 use super::{grids, word};
 use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, Steps};
 
-/// IQ2_XXS.
+/// The block format IQ2_XXS.
 #[derive(Debug, Clone, Copy)]
 pub struct IQ2XXS;
 

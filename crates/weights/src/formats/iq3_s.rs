@@ -1,12 +1,12 @@
-//! IQ3_S: blocks of 256 elements in 8 groups of 32: f16 `d`, for each four elements the lower byte
-//! of an entry's number in the code book, the ninth bits of eight entries in each of eight bytes,
-//! for each eight elements a byte of signs, and a 4-bit scale `s` a group, low nibbles first:
-//! `x = d · (2 s + 1) · ±GRID[q]`.
+//! IQ3_S: blocks of 256 elements in 8 groups of 32. A block is an f16 `d`, the lower bytes of the
+//! indices into the code book (one index for each four elements), their ninth bits (a byte for
+//! eight indices), a byte of signs for each eight elements, and a 4-bit scale `s` for each group,
+//! low nibbles first: `x = d · (2 s + 1) · ±GRID[q]`.
 
 use super::{grids, odd_step};
 use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, Steps};
 
-/// IQ3_S.
+/// The block format IQ3_S.
 #[derive(Debug, Clone, Copy)]
 pub struct IQ3S;
 

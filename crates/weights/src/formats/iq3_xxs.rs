@@ -1,11 +1,12 @@
-//! IQ3_XXS: blocks of 256 elements in 8 groups of 32: f16 `d`, for each four elements a byte that
-//! chooses an entry of the code book, and a 32-bit word a group as in IQ2_XXS, with seven bits of
-//! signs for each eight elements and a 4-bit scale `s` above: `x = d · (s + ½) / 2 · ±GRID[q]`.
+//! IQ3_XXS: blocks of 256 elements in 8 groups of 32. A block is an f16 `d`, a byte for each four
+//! elements (an index into the code book), and a 32-bit word for each group as in IQ2_XXS, with
+//! seven bits of signs for each eight elements and a 4-bit scale `s` above: `x = d · (s + ½) / 2 ·
+//! ±GRID[q]`.
 
 use super::{grids, word};
 use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, Steps};
 
-/// IQ3_XXS.
+/// The block format IQ3_XXS.
 #[derive(Debug, Clone, Copy)]
 pub struct IQ3XXS;
 

@@ -9,7 +9,7 @@ pub(super) const LEVELS: Levels = Levels::Table([
     -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113,
 ]);
 
-/// IQ4_NL.
+/// The block format IQ4_NL.
 #[derive(Debug, Clone, Copy)]
 pub struct IQ4NL;
 

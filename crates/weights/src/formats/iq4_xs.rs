@@ -5,7 +5,7 @@
 use super::{iq4_nl, nibbles};
 use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, Steps};
 
-/// IQ4_XS.
+/// The block format IQ4_XS.
 #[derive(Debug, Clone, Copy)]
 pub struct IQ4XS;
 

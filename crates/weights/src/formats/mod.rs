@@ -67,24 +67,25 @@ macro_rules! each_format {
                 Q5K q5_k blocks_of_256,
                 /// Blocks of 256 with scales for groups of 16: quants of six bits.
                 Q6K q6_k blocks_of_256,
-                /// Blocks of 256 with scales for groups of 32: bytes that choose eight numbers from
-                /// a code book.
+                /// Blocks of 256 with scales for groups of 32: for each eight elements a byte, the
+                /// index of their magnitudes in a code book, and seven sign bits.
                 IQ2XXS iq2_xxs blocks_of_256,
-                /// Blocks of 256 with scales for groups of 16: nine bits that choose eight from a
-                /// larger book.
+                /// Blocks of 256 with scales for groups of 16: for each eight elements nine bits,
+                /// the index of their magnitudes in a larger code book, and seven sign bits.
                 IQ2XS iq2_xs blocks_of_256,
-                /// Blocks of 256 with scales for groups of 16: ten bits that choose eight, and free
-                /// signs.
+                /// Blocks of 256 with scales for groups of 16: for each eight elements ten bits,
+                /// the index of their magnitudes in a code book, and eight sign bits.
                 IQ2S iq2_s blocks_of_256,
-                /// Blocks of 256 with scales for groups of 32: bytes that choose four numbers from
-                /// a code book.
+                /// Blocks of 256 with scales for groups of 32: for each four elements a byte, the
+                /// index of their magnitudes in a code book; for each eight elements seven sign
+                /// bits.
                 IQ3XXS iq3_xxs blocks_of_256,
-                /// Blocks of 256 with scales for groups of 32: nine bits that choose four, and free
-                /// signs.
+                /// Blocks of 256 with scales for groups of 32: for each four elements nine bits,
+                /// the index of their magnitudes in a code book, and a sign bit for each element.
                 IQ3S iq3_s blocks_of_256,
-                /// Blocks of 32: an f16 scale and 32 nibbles that choose from a table.
+                /// Blocks of 32: an f16 scale and 32 nibbles, indices into a table of levels.
                 IQ4NL iq4_nl blocks_of_32,
-                /// Blocks of 256 with scales for groups of 32: nibbles that choose from the same
+                /// Blocks of 256 with scales for groups of 32: nibbles, indices into the same
                 /// table.
                 IQ4XS iq4_xs blocks_of_256,
                 /// Blocks of 32: a power of two and 32 floats of four bits.

@@ -5,7 +5,7 @@
 use super::nibbles;
 use crate::quantised::{Bits, Levels, Plane, Power, Quantised, RUN};
 
-/// MXFP4.
+/// The block format MXFP4.
 #[derive(Debug, Clone, Copy)]
 pub struct MXFP4;
 

@@ -5,7 +5,7 @@
 use super::run_bits;
 use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, RunPart, StepsAndMinima};
 
-/// Q2_K.
+/// The block format Q2_K.
 #[derive(Debug, Clone, Copy)]
 pub struct Q2K;
 

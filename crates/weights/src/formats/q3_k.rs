@@ -5,7 +5,7 @@
 use super::{joined, run_bits};
 use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, RunPart, Steps};
 
-/// Q3_K.
+/// The block format Q3_K.
 #[derive(Debug, Clone, Copy)]
 pub struct Q3K;
 

@@ -5,7 +5,7 @@ use super::{nibbles, write_each_block, write_half};
 use crate::format::largest;
 use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, Scale, Writer};
 
-/// Q4_0.
+/// The block format Q4_0.
 #[derive(Debug, Clone, Copy)]
 pub struct Q4_0;
 

@@ -4,7 +4,7 @@
 use super::nibbles;
 use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, ScaleAndMinimum};
 
-/// Q4_1.
+/// The block format Q4_1.
 #[derive(Debug, Clone, Copy)]
 pub struct Q4_1;
 

@@ -5,7 +5,7 @@
 use super::run_bits;
 use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, RunPart, StepsAndMinima};
 
-/// Q4_K.
+/// The block format Q4_K.
 #[derive(Debug, Clone, Copy)]
 pub struct Q4K;
 
@@ -25,8 +25,9 @@ impl Quantised for Q4K {
         run_bits::<4>(&block[16..], run)
     }
 
-    /// The first four groups' lie whole in eight bytes; the others' in four bytes of nibbles and
-    /// the upper two bits of those eight.
+    /// The 6-bit scale and minimum of a group. Those of the first four groups lie in the lower six
+    /// bits of eight bytes. Those of the others have their lower four bits in the next four bytes,
+    /// and their upper two in the two highest bits of the first eight.
     #[inline(always)]
     fn steps(block: &[u8], group: usize) -> [i8; 2] {
         let packed = &block[4..16];

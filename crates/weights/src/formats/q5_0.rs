@@ -4,7 +4,7 @@
 use super::nibbles_and_bits;
 use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, RunPart, Scale};
 
-/// Q5_0.
+/// The block format Q5_0.
 #[derive(Debug, Clone, Copy)]
 pub struct Q5_0;
 

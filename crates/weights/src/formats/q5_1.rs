@@ -4,7 +4,7 @@
 use super::nibbles_and_bits;
 use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, RunPart, ScaleAndMinimum};
 
-/// Q5_1.
+/// The block format Q5_1.
 #[derive(Debug, Clone, Copy)]
 pub struct Q5_1;
 

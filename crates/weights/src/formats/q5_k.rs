@@ -5,7 +5,7 @@ use super::q4_k::Q4K;
 use super::{joined, run_bits};
 use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, RunPart, StepsAndMinima};
 
-/// Q5_K.
+/// The block format Q5_K.
 #[derive(Debug, Clone, Copy)]
 pub struct Q5K;
 

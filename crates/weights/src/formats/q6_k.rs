@@ -7,7 +7,7 @@
 use super::{joined, run_bits};
 use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, RunPart, Steps};
 
-/// Q6_K.
+/// The block format Q6_K.
 #[derive(Debug, Clone, Copy)]
 pub struct Q6K;
 

@@ -4,7 +4,7 @@ use super::{write_each_block, write_half};
 use crate::format::largest_magnitude;
 use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, Scale, Writer};
 
-/// Q8_0.
+/// The block format Q8_0.
 #[derive(Debug, Clone, Copy)]
 pub struct Q8_0;
 

@@ -1,9 +1,9 @@
 /** Copies text to the clipboard, and shows on the pressed button whether it worked. */
 
-/** How long a button says so. */
+/** Time in ms that a button shows the result. */
 const shownMs = 1600;
 
-/** Name and text of a button before it said so. */
+/** Text and accessible name of a button before it showed a result. */
 const labels = new WeakMap<HTMLElement, [text: string, name: string | null]>();
 
 export async function copyText(text: string, button: HTMLElement): Promise<void> {

@@ -5,7 +5,10 @@
 import type { BlockContext, InlineContext, Line, MarkdownConfig } from "@lezer/markdown";
 import type { Formula } from "./show-formula.ts";
 
-/** A longer one is text: no formula is that long, and none may take long to typeset. */
+/**
+ * Most characters of a formula. Longer ones stay text: no formula is that long, and none may take
+ * long to typeset.
+ */
 const mostCharacters = 2000;
 
 const marks = [
@@ -33,7 +36,7 @@ export const formulas: MarkdownConfig = {
   ],
 };
 
-/** A formula of its source with the marks. */
+/** A formula, from its source with the marks. */
 export function formulaOf(whole: string): Formula {
   const source = whole.trimEnd();
   const display = /^(?:\$\$|\\\[)/.test(source);
@@ -64,7 +67,10 @@ export function formulaAt(text: string, before = ""): number | undefined {
   return found[0].length;
 }
 
-/** Whether it is `5 and 10` of `between $5 and 10$`: a number and then words. */
+/**
+ * Whether it is an amount of money, such as `5 and 10` of `between $5 and 10$`: a number, then
+ * words.
+ */
 const isMoney = (tex: string): boolean => /^[\d.,]+(?:\s*[-–—]\s*)?\s+[^\s=+*/^_<>\\|-]/.test(tex);
 
 /** The closing mark of a formula that a line begins, if it begins one. */

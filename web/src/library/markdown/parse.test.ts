@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseMarkdown, safeAddress, type Part } from "./parse.ts";
 
-/** A tree in brackets: `p(one em(two))`; line breaks are `/`. */
+/** A tree as text: `p(one em(two))`; line breaks are `/`. */
 function shown(parts: readonly Part[]): string {
   return parts
     .map((part) => {

@@ -30,7 +30,7 @@ const attributes = new Set(
     "movablelimits notation rowspan rspace scriptlevel separator stretchy symmetric voffset width"
   ).split(" "),
 );
-/** Deeper nesting is no formula that anybody reads. */
+/** Deepest nesting of braces, and of elements, that is typeset; no readable formula has more. */
 const deepest = 60;
 const mostElements = 3000;
 

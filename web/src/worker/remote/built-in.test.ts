@@ -28,7 +28,7 @@ afterEach(() => {
   if (before) Object.defineProperty(globalThis, "navigator", before);
 });
 
-/** Two that draft and a stand-in that judges. */
+/** An ensemble of two members that draft and a stand-in model that judges. */
 async function judged(
   model = new StandInModel(),
   timeout = 2000,

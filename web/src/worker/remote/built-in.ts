@@ -21,7 +21,7 @@ export class BuiltInJudge extends Judge {
     this.#line = line;
   }
 
-  /** Makes a member of it, if it names letters. Throws Remote. */
+  /** Makes a member of the browser's model. Throws Remote if it names no letters. */
   static async connect(
     { name, timeout = usualTimeout }: MemberSource,
     { port, context }: BuiltInLine,

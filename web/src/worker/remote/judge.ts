@@ -34,7 +34,7 @@ export const joining = (timeoutMs: number, signal: AbortSignal): Limit => ({
   signal,
 });
 
-/** Description of a member outside the engine. */
+/** A member that is not run by this engine: on a server, or the browser's own model. */
 export interface Elsewhere {
   name: string;
   remote: RemoteAbout;
@@ -222,7 +222,10 @@ export class Judge implements Member {
     return shares && kindOf.map((kind) => ({ preference: shares[kind]!, tokens: 0 }));
   }
 
-  /** A round without any draft is repeated: another delay then counts as another late round. */
+  /**
+   * Records that the round is repeated, since no member has drafted in time. Another delay counts
+   * as another late round.
+   */
   protected roundAnew(): void {
     this.#lateNow = false;
   }

@@ -31,7 +31,7 @@ export class Letters {
   /** Σ (agreed − 1/n) and Σ (1 − 1/n) over the rounds that were answered twice. */
   #agreed = before.kappa * before.rounds * 0.5;
   #most = before.rounds * 0.5;
-  /** How often each letter was named among n candidates, by n. */
+  /** Number of times that each letter was named, by the number of candidates. */
   readonly #named = new Map<number, number[]>();
 
   /** Probability that one answer names the judge's favourite. */
@@ -39,7 +39,7 @@ export class Letters {
     return Math.sqrt(Math.min(0.97, Math.max(0.01, this.#agreed / this.#most)));
   }
 
-  /** How often it names each of n letters when it does not name its favourite; sums to 1. */
+  /** Probability of each of n letters when it does not name its favourite; sums to 1. */
   bias(n: number): number[] {
     const named = this.#of(n);
     const all = named.reduce((sum, count) => sum + count, 0);

@@ -9,7 +9,7 @@ import { choicesOf, echoed, endingBy, forced, forcing, scoreOf } from "./logprob
 
 const close = (a: number | undefined, b: number): void =>
   assert.ok(Math.abs((a ?? Number.NaN) - b) < 1e-9, `${a} is not ${b}`);
-/** ln Σ 1/p by definition, without care for overflow. */
+/** −ln(1 + Σ (1/p − 1)) by definition, without care for overflow. */
 const harmonic = (logprobs: number[]): number =>
   -Math.log(1 + logprobs.reduce((sum, logprob) => sum + Math.exp(-logprob) - 1, 0));
 

@@ -14,11 +14,11 @@ export type Kind = "llama.cpp" | "vLLM" | "Conclave" | undefined;
 /** Capabilities of a server. */
 export interface Found {
   can: Capability;
-  /** Way of scoring, if there is one. */
+  /** Way of scoring; undefined if it has none. */
   scores: "echo" | "forced" | undefined;
   /** The token that closes a turn, if tokens are forced and the server reports it. */
   endToken: number | undefined;
-  /** Present unless it only judges. */
+  /** Renderer of conversations; undefined for a judge. */
   renderer: Renderer | undefined;
   model: string;
   kind: Kind;
@@ -31,11 +31,11 @@ export interface Found {
 }
 
 export interface Wanted {
-  /** The server's first, if left out. */
+  /** Name of the model; by default the server's first. */
   model?: string | undefined;
   /** Format of a turn, if the server does not render conversations. */
   turn?: string | undefined;
-  /** It only judges, by letters, even if its server can do more. */
+  /** Whether it only judges, by letters, even if its server can do more. */
   judge?: boolean | undefined;
 }
 
@@ -53,8 +53,8 @@ const listed = shape({
 });
 
 /**
- * Probes a server's capabilities. Throws Remote if it has none, or no such model; and as the
- * server's `ask`.
+ * Probes a server's capabilities. Throws Remote if it lacks the model, or can neither draft nor
+ * judge. Errors of `Server.ask` pass through.
  */
 export async function probe(
   server: Server,
@@ -134,7 +134,10 @@ export const echoing = (kind: Kind): object => ({
   logprobs: 1,
 });
 
-/** Way of scoring; `undefined` without scores, `none` if it does not continue texts either. */
+/**
+ * Probes the way of scoring; `undefined` if the server only continues texts, `none` if it does not
+ * even do that.
+ */
 async function scoring(
   server: Server,
   { model, kind }: Pick<Found, "model" | "kind">,

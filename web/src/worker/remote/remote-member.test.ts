@@ -32,7 +32,7 @@ async function until(holds: () => boolean): Promise<void> {
     await new Promise((resolve) => setTimeout(resolve, 10));
 }
 
-/** One that has begun. */
+/** A member on this server that has begun a conversation. */
 async function begun(server: OpenAiServer, source?: Partial<MemberSource>): Promise<RemoteMember> {
   const member = await join(server, source);
   await member.begin(question, sampling, 1);

@@ -30,7 +30,7 @@ export interface ServerOptions {
 
 /** Time limit of a request. */
 export interface Limit {
-  /** By `performance.now()`. */
+  /** End of the time, by `performance.now()`. */
   until: number;
   signal?: AbortSignal | undefined;
 }

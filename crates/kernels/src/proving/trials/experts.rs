@@ -5,7 +5,7 @@ use super::numbers::{Numbers, unwritten};
 use crate::ops::experts::ExpertKernel;
 use crate::{Chosen, ExpertCounts, Format, Gpu, GpuError, Joined, Rows, choice_groups};
 
-/// More experts than a workgroup has threads.
+/// Counts with more experts than a workgroup has threads.
 const OF: ExpertCounts = ExpertCounts { count: 75, used: 5 };
 
 /// Routes by a softmax, and by σ with a bias. Some logits lie beyond both ends of σ's curve, and
