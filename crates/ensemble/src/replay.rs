@@ -98,14 +98,18 @@ pub enum RecordedScore {
     Missing,
 }
 
+/// Largest harmonic score of a candidate of which a verifier is wholly sure, in nats.
+const ROUNDING: f64 = 1e-3;
+
 impl RecordedScore {
     /// The score that `scoring` uses, if there is one.
     fn by(self, scoring: Scoring) -> Option<Score> {
         let mut score = Score::default();
         match (self, scoring) {
-            // −ln(1 + Σ (1/p − 1)) is not above 0: a positive number belongs to another scoring.
+            // −ln(1 + Σ (1/p − 1)) is above 0 by rounding only: a larger number belongs to another
+            // scoring.
             (Self::Number(number), Scoring::Harmonic) => {
-                score.harmonic = Some(number).filter(|&number| number <= 0.0);
+                score.harmonic = Some(number).filter(|&number| number <= ROUNDING);
             }
             (Self::Number(number), Scoring::Logit) => score.mean_logit = Some(number),
             (Self::Number(number), Scoring::Likelihood) => score.mean_logprob = Some(number),

@@ -502,3 +502,37 @@ fn the_catalogue_says_what_its_models_take() {
         assert_eq!(found, wanted, "web/catalogue.json is out of date: {how}");
     }
 }
+
+/// Scale of a Gemma's attention in a GGUF file.
+fn attention_scale(family: &str, [layers, hidden, heads, head_dim]: [u64; 4]) -> f32 {
+    let model: Model = serde_json::from_value(serde_json::json!({
+        "family": family,
+        "format": "Q8_0",
+        "shape": {
+            "layers": layers, "hidden": hidden, "heads": heads, "kvHeads": heads / 2,
+            "headDim": head_dim, "feedForward": 256, "vocabulary": 256, "tied": true,
+            "context": 8192,
+        },
+    }))
+    .unwrap();
+    let header = Header::new(&model, &model.tensors());
+    let about = about(&header.open(), LoadOptions::with_context(CONTEXT)).unwrap();
+    about.config.attention_scale
+}
+
+/// `query_pre_attn_scalar` of the models' `config.json`, which their GGUF files lack.
+#[test]
+fn a_gemma_of_27b_scales_its_queries_by_hidden_over_heads() {
+    for (family, shape, scalar) in [
+        ("Gemma 2", [26, 2304, 8, 256], 256.0_f32),
+        ("Gemma 2", [46, 4608, 32, 128], 144.0),
+        ("Gemma 3", [48, 3840, 16, 256], 256.0),
+        ("Gemma 3", [62, 5376, 32, 128], 168.0),
+    ] {
+        let scale = attention_scale(family, shape);
+        assert!(
+            (scale * scalar.sqrt() - 1.0).abs() < 1e-6,
+            "{family} {shape:?}: {scale}"
+        );
+    }
+}

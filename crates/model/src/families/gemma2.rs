@@ -1,6 +1,6 @@
 //! Gemma 2: norms on both sides of attention and MLP, softcaps, a window in every other layer.
 
-use crate::config::{Activation, Config};
+use crate::config::{Activation, Config, Mixer};
 use crate::error::ModelError;
 use crate::families::gemma::scaled;
 use crate::family::{Family, Norms};
@@ -13,6 +13,9 @@ pub const SANDWICH: Norms = Norms {
     feed_forward: Some("pre_feedforward_layernorm"),
     feed_forward_post: Some("post_feedforward_layernorm"),
 };
+
+/// Layers of Gemma 2 27B, by which its GGUF files are known: its queries are scaled by 1/√144.
+const LAYERS_OF_27B: usize = 46;
 
 /// Gemma 2's conventions.
 pub const FAMILY: Family = Family {
@@ -47,7 +50,7 @@ fn shape(keys: &Keys<'_>, config: Config) -> Result<Config, ModelError> {
     let gguf = keys.is_gguf();
     let config = alternating(keys, scaled(keys, config)?, 2, gguf.then_some(4096))?;
     Ok(Config {
-        attention_scale: query_scale(keys, &config)?,
+        attention_scale: query_scale(keys, &config, LAYERS_OF_27B)?,
         attention_softcap: keys.optional_float(attention)?.or(gguf.then_some(50.0)),
         logit_softcap: keys.optional_float(logits)?.or(gguf.then_some(30.0)),
         ..config
@@ -55,12 +58,26 @@ fn shape(keys: &Keys<'_>, config: Config) -> Result<Config, ModelError> {
 }
 
 /// Factor on the attention's scores: 1/√`query_pre_attn_scalar` of `config.json`, else the usual
-/// 1/√head_dim. GGUF has no such key.
+/// 1/√head_dim. GGUF has no such key, so that a file of `wide_layers` layers is taken for the
+/// model whose scalar is hidden / heads, as llama.cpp does.
 ///
 /// # Errors
 /// [`ModelError::Key`] for a value out of range.
-pub fn query_scale(keys: &Keys<'_>, config: &Config) -> Result<f32, ModelError> {
+pub fn query_scale(
+    keys: &Keys<'_>,
+    config: &Config,
+    wide_layers: usize,
+) -> Result<f32, ModelError> {
     let scalar = keys.optional_float(Key("", "query_pre_attn_scalar"))?;
+    let wide = match config.layers.first().map(|layer| &layer.mixer) {
+        Some(Mixer::Attention(attention))
+            if keys.is_gguf() && config.layers.len() == wide_layers =>
+        {
+            Some((config.hidden / attention.heads) as f32)
+        }
+        _ => None,
+    };
+    let scalar = scalar.or(wide);
     Ok(scalar.map_or(config.attention_scale, |scalar| 1.0 / scalar.sqrt()))
 }
 

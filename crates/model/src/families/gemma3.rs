@@ -10,6 +10,9 @@ use crate::keys::{Key, Keys};
 use crate::rope::Rope;
 use crate::rope_keys;
 
+/// Layers of Gemma 3 27B, by which its GGUF files are known: its queries are scaled by 1/√168.
+const LAYERS_OF_27B: usize = 62;
+
 /// Gemma 3's conventions.
 pub const FAMILY: Family = Family {
     gguf: "gemma3",
@@ -43,7 +46,7 @@ fn shape(keys: &Keys<'_>, config: Config) -> Result<Config, ModelError> {
     let config = rope_of_windows(keys, config, base, 10_000.0)?;
     let logits = Key("final_logit_softcapping", "final_logit_softcapping");
     Ok(Config {
-        attention_scale: query_scale(keys, &config)?,
+        attention_scale: query_scale(keys, &config, LAYERS_OF_27B)?,
         logit_softcap: keys.optional_float(logits)?,
         ..config
     })
