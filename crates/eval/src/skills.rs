@@ -6,7 +6,7 @@
 //! questions than any training run draws, so they can't be memorised.
 //!
 //! Main items: [`question`] draws examination questions, [`conversation`] training text under a
-//! [`Mix`] of [`Skill`]s, and [`check`] judges a reply.
+//! [`Mix`] of [`Skill`]s, and [`check()`] judges a reply.
 //!
 //! ```
 //! use conclave_eval::skills::{check, question};

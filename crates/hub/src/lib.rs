@@ -8,7 +8,7 @@
 //! |---|---|
 //! | parse `hf:OWNER/REPO/FILE.gguf@REVISION`, a URL or a path | [`Reference`] |
 //! | choose the folder, list and remove models | [`Cache`], [`Stored`] |
-//! | get a model's path, downloading what is missing | [`fetch`], [`Options`], [`Progress`] |
+//! | get a model's path, downloading what is missing | [`fetch()`], [`Options`], [`Progress`] |
 //!
 //! ```
 //! use std::sync::atomic::AtomicBool;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Step of [`fetch`](crate::fetch).
+/// Step of [`fetch`](crate::fetch()).
 #[derive(Debug, Clone, PartialEq)]
 pub enum Progress {
     /// Waiting for another process that downloads the same model.

@@ -13,7 +13,7 @@ const FREE: usize = 4;
 /// for an answer of `most` tokens or a quarter of the context, whichever is less: as many of the
 /// oldest questions with their answers as needed, never the system message or the last question.
 /// If even the last question does not fit, all before it are left out, and
-/// [`answer`](crate::answer) reports the error. A member whose template refuses the conversation
+/// [`answer`](crate::answer()) reports the error. A member whose template refuses the conversation
 /// leaves the answer, and has no say.
 pub async fn leave_out<M: TakePart>(
     members: &[M],

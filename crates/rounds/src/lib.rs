@@ -3,7 +3,7 @@
 //!
 //! | to | see |
 //! |---|---|
-//! | ask members | [`answer`], with an [`Ask`] |
+//! | ask members | [`answer()`], with an [`Ask`] |
 //! | observe the answer, and stop it | [`Watch`] |
 //! | limit its tokens, or end it before a text | [`Limits`] |
 //! | leave out old turns of a long conversation | [`leave_out`] |

@@ -40,7 +40,7 @@ struct File {
     bytes: f64,
 }
 
-/// The page's files as a [`Source`](conclave_weights::Source). The module's memory holds only the
+/// The page's files as a [`Source`]. The module's memory holds only the
 /// range being read.
 pub struct PageFiles {
     page: ModelFiles,

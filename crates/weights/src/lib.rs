@@ -10,7 +10,7 @@
 //! | read its description | [`Checkpoint::description`]: [`Metadata`] or [`HuggingFace`] |
 //! | find a tensor and read some of its rows | [`Checkpoint::tensor`], [`Checkpoint::read_rows`] |
 //! | turn blocks into numbers and back | [`dequantise`], [`quantise`] |
-//! | turn blocks into blocks of another format | [`convert`] |
+//! | turn blocks into blocks of another format | [`convert()`] |
 //! | read the header of one GGUF file in memory | [`Gguf::parse`], [`Gguf::parse_whole`] |
 //!
 //! ```

@@ -226,7 +226,7 @@ pub fn lint(workspace: &Workspace) -> Result<()> {
     cargo("fmt --all --check")?;
     cargo("fmt --manifest-path examples/crate/Cargo.toml --check")?;
     cargo("clippy --workspace --all-targets -- -D warnings")?;
-    cargo("doc --workspace --no-deps --all-features --quiet")?;
+    cargo("doc --workspace --no-deps --all-features --document-private-items --quiet")?;
     setup::web(workspace)?;
     let npm = |script: &str| {
         process::run(
