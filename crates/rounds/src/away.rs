@@ -73,7 +73,10 @@ impl Away {
         if self.error.passes() && Instant::now() >= self.next {
             let (sender, receiver) = channel();
             let connect = Arc::clone(&self.connect);
-            std::thread::spawn(move || sender.send(connect()));
+            std::thread::spawn(move || {
+                // The member may be gone.
+                let _ = sender.send(connect());
+            });
             self.attempt = Some(receiver);
         }
         None

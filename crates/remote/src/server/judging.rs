@@ -77,7 +77,7 @@ impl Server {
             let only_thought = judge::without_thought(&content).trim().is_empty();
             match (cut, only_thought) {
                 (true, true) if tokens < REASONED_TOKENS => {
-                    self.reasons.store(true, Ordering::Relaxed)
+                    self.reasons.store(true, Ordering::Relaxed);
                 }
                 (true, true) => return Ok(Verdict::Silence(THINKS_TOO_LONG)),
                 (_, true) => return Ok(Verdict::Silence(SAYS_NOTHING)),
