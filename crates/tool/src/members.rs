@@ -211,7 +211,7 @@ impl Given {
     }
 }
 
-/// What it takes to connect to a member's server, now or later.
+/// Address and options of a member's server, to connect now or later.
 #[derive(Clone)]
 struct Link {
     address: Address,

@@ -1,4 +1,4 @@
-//! What a member does beside the rounds: a whole answer of its own, and its surprise at a question.
+//! Beside the rounds: a whole answer of its own, and its surprise at a question.
 
 use conclave_ensemble::Draft;
 
