@@ -1,7 +1,9 @@
 //! Answers that call functions: text, or calls as JSON between marks, as Hermes' and Qwen's chat
 //! templates write them.
 
+use std::collections::HashMap;
 use std::fmt::Write;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use llguidance::api::TopLevelGrammar;
 use serde_json::{Map, Value, json};
@@ -16,6 +18,9 @@ pub const CLOSE: &str = "</tool_call>";
 
 /// Maximum number of calls in an answer.
 const MOST: usize = 16;
+
+/// Maximum bytes of all schemas that are [`known`].
+const MOST_KNOWN: usize = 4 << 20;
 
 /// Keywords that say more of an object's fields than `properties`.
 const OTHER_FIELDS: [&str; 8] = [
@@ -145,8 +150,27 @@ impl Function {
         if let Some(fields) = schema.as_object_mut() {
             fields.insert("type".to_owned(), json!("object"));
         }
-        checked(&schema.to_string(), self.strict)
+        let schema = schema.to_string();
+        if let Some(known) = known().get(&(self.strict, schema.clone())) {
+            return Ok(known.clone());
+        }
+        let checked = checked(&schema, self.strict)?;
+        let mut known = known();
+        let bytes: usize = known.keys().map(|(_, schema)| schema.len()).sum();
+        if bytes + schema.len() > MOST_KNOWN {
+            known.clear();
+        }
+        known.insert((self.strict, schema), checked.clone());
+        Ok(checked)
     }
+}
+
+/// Schemas of arguments that compile, by the schemas that they come from and whether these are
+/// strict: a client sends its tools with each request, and each member compiles them.
+fn known() -> MutexGuard<'static, HashMap<(bool, String), Value>> {
+    static KNOWN: LazyLock<Mutex<HashMap<(bool, String), Value>>> = LazyLock::new(Mutex::default);
+    // A panic can't leave a partial change.
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Forbids fields that the schema of an object does not name, in each of its alternatives.

@@ -217,29 +217,55 @@ fn collect<'a>(schema: &'a Value, path: &str, parts: &mut Vec<(&'a Value, String
     let Some(fields) = schema.as_object() else {
         return;
     };
+    let mut found = |part: &'a Value, path: String| {
+        parts.push((part, path.clone()));
+        collect(part, &path, parts);
+    };
     for (key, value) in fields {
         let path = format!("{path}/{key}");
-        match key.as_str() {
-            "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" => {
-                for (name, part) in value.as_object().into_iter().flatten() {
-                    let path = format!("{path}/{name}");
-                    parts.push((part, path.clone()));
-                    collect(part, &path, parts);
-                }
-            }
-            "allOf" | "anyOf" | "oneOf" | "prefixItems" => {
-                for (number, part) in value.as_array().into_iter().flatten().enumerate() {
-                    let path = format!("{path}/{number}");
-                    parts.push((part, path.clone()));
-                    collect(part, &path, parts);
-                }
-            }
-            "items" | "additionalProperties" | "additionalItems" | "not" | "contains" => {
-                parts.push((value, path.clone()));
-                collect(value, &path, parts);
-            }
+        match (holds(key), value) {
+            (Holds::Named, Value::Object(named)) => named
+                .iter()
+                .for_each(|(name, part)| found(part, format!("{path}/{name}"))),
+            (Holds::Parts, Value::Array(listed)) => listed
+                .iter()
+                .enumerate()
+                .for_each(|(number, part)| found(part, format!("{path}/{number}"))),
+            (Holds::Parts, part) => found(part, path),
             _ => {}
         }
+    }
+}
+
+/// How a keyword's value holds schemas.
+enum Holds {
+    Nothing,
+    /// By name.
+    Named,
+    /// One, or a list.
+    Parts,
+}
+
+fn holds(keyword: &str) -> Holds {
+    match keyword {
+        "$defs" | "definitions" | "dependencies" | "dependentSchemas" | "patternProperties"
+        | "properties" => Holds::Named,
+        "additionalItems"
+        | "additionalProperties"
+        | "allOf"
+        | "anyOf"
+        | "contains"
+        | "else"
+        | "if"
+        | "items"
+        | "not"
+        | "oneOf"
+        | "prefixItems"
+        | "propertyNames"
+        | "then"
+        | "unevaluatedItems"
+        | "unevaluatedProperties" => Holds::Parts,
+        _ => Holds::Nothing,
     }
 }
 
@@ -340,30 +366,10 @@ fn is_found(to: &str, whole: &Value) -> bool {
 /// Visits each schema directly within one.
 fn each_part(fields: &mut Map<String, Value>, visit: &mut dyn FnMut(&mut Value)) {
     for (key, value) in fields {
-        match key.as_str() {
-            "$defs" | "definitions" | "dependencies" | "dependentSchemas" | "patternProperties"
-            | "properties" => {
-                let parts = value.as_object_mut().into_iter();
-                parts.flat_map(Map::values_mut).for_each(&mut *visit);
-            }
-            "additionalItems"
-            | "additionalProperties"
-            | "allOf"
-            | "anyOf"
-            | "contains"
-            | "else"
-            | "if"
-            | "items"
-            | "not"
-            | "oneOf"
-            | "prefixItems"
-            | "propertyNames"
-            | "then"
-            | "unevaluatedItems"
-            | "unevaluatedProperties" => match value {
-                Value::Array(parts) => parts.iter_mut().for_each(&mut *visit),
-                part => visit(part),
-            },
+        match (holds(key), value) {
+            (Holds::Named, Value::Object(named)) => named.values_mut().for_each(&mut *visit),
+            (Holds::Parts, Value::Array(parts)) => parts.iter_mut().for_each(&mut *visit),
+            (Holds::Parts, part) => visit(part),
             _ => {}
         }
     }

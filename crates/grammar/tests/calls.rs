@@ -274,3 +274,27 @@ fn parameters_with_many_unsupported_parts_cost_little() {
         assert!(took < Duration::from_secs(10), "{part} took {took:?}");
     }
 }
+
+#[test]
+fn what_is_ignored_in_a_tool_is_refused_in_a_strict_one_of_the_same_parameters() {
+    let check = |strict| {
+        let function = Function {
+            name: "note".to_owned(),
+            parameters: json!({ "properties": { "list": { "uniqueItems": true } } }),
+            strict,
+        };
+        let calls = Calls {
+            functions: vec![function],
+            required: true,
+            several: false,
+            document: None,
+        };
+        calls.check()
+    };
+    for _ in 0..2 {
+        assert!(check(false).is_ok());
+        let (index, error) = check(true).unwrap_err();
+        assert_eq!(index, Some(0));
+        assert!(error.to_string().contains("uniqueItems"), "{error}");
+    }
+}

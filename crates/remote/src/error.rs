@@ -74,6 +74,14 @@ pub enum RemoteError {
         /// Reason, and what to do.
         why: String,
     },
+    /// A judge named no candidate.
+    #[error("{host} names no candidate: {why}")]
+    Silent {
+        /// Server.
+        host: String,
+        /// Reason, and what to do.
+        why: &'static str,
+    },
     /// The server was unavailable for several rounds in a row.
     #[error("{last}; that was {rounds} rounds in a row")]
     Gone {
@@ -87,6 +95,9 @@ pub enum RemoteError {
 impl RemoteError {
     /// Returns whether the next round may succeed: the member abstains then, and leaves otherwise.
     pub fn passes(&self) -> bool {
-        matches!(self, Self::Late { .. } | Self::Away { .. })
+        matches!(
+            self,
+            Self::Late { .. } | Self::Away { .. } | Self::Silent { .. }
+        )
     }
 }

@@ -202,7 +202,8 @@ pub fn letter_in(answer: &str, count: usize) -> Option<usize> {
     named.all(|other| other == first).then_some(first)
 }
 
-fn without_thought(answer: &str) -> String {
+/// The reply without thoughts, also one that was cut.
+pub(crate) fn without_thought(answer: &str) -> String {
     let (mut said, mut rest) = (String::new(), answer);
     while let Some((before, thought)) = rest.split_once("<think>") {
         said.push_str(before);

@@ -9,7 +9,7 @@ use futures_channel::oneshot;
 use crate::client::Deadline;
 use crate::error::RemoteError;
 use crate::judge::{self, Judge};
-use crate::server::{Abilities, Prefix, Server};
+use crate::server::{Abilities, Prefix, Server, Verdict};
 use crate::template::ChatMessage;
 
 /// Rounds in a row after which a member that misses them leaves.
@@ -254,10 +254,10 @@ impl Remote {
     }
 
     /// Scores every candidate, `[candidates]`; with `score_end`, also whether a candidate that ends
-    /// the answer should. Returns an empty row if a judge names no letter.
+    /// the answer should. Returns an empty row if there are more candidates than letters.
     ///
     /// # Errors
-    /// [`RemoteError`].
+    /// [`RemoteError`]; [`RemoteError::Silent`] if a judge names no letter.
     pub async fn verify(
         &mut self,
         candidates: &[Candidate],
@@ -342,8 +342,20 @@ impl Remote {
                 .map(|asked| server.choose(asked, count, deadline));
             asked.collect::<Result<Vec<_>, _>>()
         });
-        let named = self.count_miss(named.await)?;
-        Ok(self.judge.hear(&orders, &named))
+        let said = self.count_miss(named.await)?;
+        let named: Vec<_> = said.iter().map(|said| said.letter()).collect();
+        let shares = self.judge.hear(&orders, &named);
+        let silence = said.iter().find_map(|said| match said {
+            Verdict::Silence(why) => Some(*why),
+            Verdict::Letter(_) => None,
+        });
+        match (shares, silence) {
+            (None, Some(why)) => {
+                let host = self.server.host();
+                self.count_miss(Err(RemoteError::Silent { host, why }))
+            }
+            (shares, _) => Ok(shares),
+        }
     }
 
     /// Appends a candidate of the last [`verify`](Self::verify) to the answer, whether it was

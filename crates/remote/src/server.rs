@@ -1,10 +1,11 @@
 //! A server: detection of its abilities, and the moves in its protocol. Everything blocks;
 //! [`crate::Remote`] calls it from a thread.
 
+mod judging;
 mod reading;
 mod scoring;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -13,11 +14,12 @@ use serde_json::{Value, json};
 use crate::address::Address;
 use crate::client::{Client, Deadline};
 use crate::error::RemoteError;
-use crate::judge::LETTERS;
 use crate::key::Key;
 use crate::member::{Drafted, Drawing};
 use crate::template::{ChatMessage, Template};
 use crate::wire::{Choice, Completion, Model, Models};
+
+pub(crate) use judging::Verdict;
 
 /// Question that shows whether a model can judge; the page asks the same (`knowsLetters` in
 /// `web/src/worker/remote/judge.ts`).
@@ -127,6 +129,8 @@ pub struct Server {
     patience: Duration,
     /// Its chats are limited by `max_completion_tokens`, as newer services want it.
     later_limit: AtomicBool,
+    /// Its model thinks before it names a letter.
+    reasons: AtomicBool,
     /// It allows no other temperature than its own.
     own_temperature: AtomicBool,
 }
@@ -156,6 +160,7 @@ impl Server {
             mark: String::new(),
             patience: options.patience,
             later_limit: AtomicBool::new(false),
+            reasons: AtomicBool::new(false),
             own_temperature: AtomicBool::new(false),
         };
         server.detect()?;
@@ -225,11 +230,9 @@ impl Server {
             why,
         };
         match self.choose(TRIAL_QUESTION, 2, deadline) {
-            Ok(Some(_)) => Ok(()),
+            Ok(Verdict::Letter(_)) => Ok(()),
             // It would abstain in every round.
-            Ok(None) => Err(useless(
-                "it names no letter where it is asked for one; take another model".to_owned(),
-            )),
+            Ok(Verdict::Silence(why)) => Err(useless(why.to_owned())),
             Err(RemoteError::Refused { why, .. } | RemoteError::Nonsense { why, .. }) => {
                 Err(useless(format!(
                     "{why}; check the address, which usually ends with /v1, and the model's name \
@@ -342,75 +345,6 @@ impl Server {
             tokens: tokens.min(limit),
             prefix_tokens,
         })
-    }
-
-    /// Asks a question and returns the letter named, out of `count`.
-    pub(crate) fn choose(
-        &self,
-        asked: &str,
-        count: usize,
-        deadline: Deadline,
-    ) -> Result<Option<usize>, RemoteError> {
-        let letters = &LETTERS[..count.min(LETTERS.len())];
-        let letters: Vec<String> = letters.iter().map(|&l| char::from(l).to_string()).collect();
-        let mut body =
-            json!({"model": self.model, "messages": [said("user", asked)], "temperature": 0});
-        let thinking = json!({"enable_thinking": false});
-        let own = match self.kind {
-            Kind::LlamaCpp => {
-                let quoted: Vec<String> = letters.iter().map(|l| format!("\"{l}\"")).collect();
-                json!({"grammar": format!("root ::= {}", quoted.join(" | ")),
-                    "chat_template_kwargs": thinking})
-            }
-            Kind::Vllm => {
-                json!({"structured_outputs": {"choice": letters}, "chat_template_kwargs": thinking})
-            }
-            Kind::Conclave | Kind::Plain => json!({}),
-        };
-        merge(&mut body, own);
-        let url = format!("{}/chat/completions", self.address.base());
-        let completion = self.limited(&url, body, 16, deadline)?;
-        let [choice] = self.choices(self.read(completion)?)?;
-        let content = choice.message.and_then(|message| message.content);
-        Ok(crate::judge::letter_in(&content.unwrap_or_default(), count))
-    }
-
-    /// Asks for a chat's answer of at most `tokens`, by the name of that limit that the server
-    /// knows, and at the server's own temperature if it allows no other.
-    fn limited(
-        &self,
-        url: &str,
-        body: Value,
-        tokens: usize,
-        deadline: Deadline,
-    ) -> Result<Value, RemoteError> {
-        const NAMES: [&str; 2] = ["max_tokens", "max_completion_tokens"];
-        const TEMPERATURE: &str = "temperature";
-        let known = self.later_limit.load(Ordering::Relaxed);
-        let (mut later, mut own) = (known, self.own_temperature.load(Ordering::Relaxed));
-        loop {
-            let name = NAMES[usize::from(later)];
-            let mut body = body.clone();
-            body[name] = json!(tokens);
-            if own && let Some(fields) = body.as_object_mut() {
-                fields.remove(TEMPERATURE);
-            }
-            match self.client.post(url, &body, deadline) {
-                Err(RemoteError::Refused { why, .. }) if later == known && why.contains(name) => {
-                    later = !later;
-                }
-                Err(RemoteError::Refused { why, .. }) if !own && why.contains(TEMPERATURE) => {
-                    own = true;
-                }
-                outcome => {
-                    if outcome.is_ok() {
-                        self.later_limit.store(later, Ordering::Relaxed);
-                        self.own_temperature.store(own, Ordering::Relaxed);
-                    }
-                    return outcome;
-                }
-            }
-        }
     }
 
     fn complete(&self, body: &Value, deadline: Deadline) -> Result<Completion, RemoteError> {

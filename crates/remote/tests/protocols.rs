@@ -221,7 +221,7 @@ fn the_limit_has_the_name_that_a_server_knows() {
     let bodies = judging(
         r#"[
             {"path": "/v1/models", "answer": {"data": [{"id": "m"}]}},
-            {"path": "/v1/chat/completions", "body": {"max_completion_tokens": 16},
+            {"path": "/v1/chat/completions", "body": {"max_completion_tokens": 4096},
              "answer": {"choices": [{"message": {"content": "A"}}]}},
             {"path": "/v1/chat/completions", "status": 400,
              "answer": {"error": {"message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'."}}}
@@ -236,15 +236,74 @@ fn a_server_with_one_temperature_judges_at_it() {
     let bodies = judging(
         r#"[
             {"path": "/v1/models", "answer": {"data": [{"id": "m"}]}},
-            {"path": "/v1/chat/completions", "body": {"max_completion_tokens": 16, "temperature": 0}, "status": 400,
+            {"path": "/v1/chat/completions", "body": {"max_completion_tokens": 4096, "temperature": 0}, "status": 400,
              "answer": {"error": {"message": "Unsupported value: 'temperature' does not support 0 with this model."}}},
-            {"path": "/v1/chat/completions", "body": {"max_completion_tokens": 16},
+            {"path": "/v1/chat/completions", "body": {"max_completion_tokens": 4096},
              "answer": {"choices": [{"message": {"content": "A"}}]}},
             {"path": "/v1/chat/completions", "status": 400,
              "answer": {"error": {"message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'."}}}
         ]"#,
     );
     assert!(bodies.iter().all(|body| body.get("temperature").is_none()));
+}
+
+/// A judge that thinks: within 16 tokens it comes to no letter.
+const THINKS: &str = r#"[
+    {"path": "/v1/models", "answer": {"data": [{"id": "m"}]}},
+    {"path": "/v1/chat/completions", "body": {"max_tokens": 16},
+     "answer": {"choices": [{"message": {"content": "<think>\nWell, A", "reasoning": "A"},
+                             "finish_reason": "length"}]}},
+    {"path": "/v1/chat/completions", "body": {"max_tokens": 4096},
+     "answer": {"choices": [{"message": {"content": "SAID"}, "finish_reason": "REASON"}]}}
+]"#;
+
+#[test]
+fn a_judge_that_thinks_first_has_room_to_do_so() {
+    let bodies = judging(&THINKS.replace("SAID", "<think>Well, A?</think>B"));
+    // Found at connection.
+    assert_eq!(bodies.len(), 2);
+    assert!(bodies.iter().all(|body| body["max_tokens"] == 4096));
+    let rambles = r#"[
+        {"path": "/v1/models", "answer": {"data": [{"id": "m"}]}},
+        {"path": "/v1/chat/completions",
+         "answer": {"choices": [{"message": {"content": "Well, this"}, "finish_reason": "length"}]}}
+    ]"#;
+    let (url, asked) = replay(rambles);
+    let refused = Server::connect(Address::read(&url).unwrap(), Options::default());
+    assert!(refused.unwrap_err().to_string().contains("names no letter"));
+    let asked = asked.lock().unwrap();
+    let mut limits = asked.iter().map(|(_, body)| &body["max_tokens"]);
+    assert!(
+        limits.all(|limit| limit.as_u64().unwrap_or(0) <= 16),
+        "one that does not think is asked for no more"
+    );
+}
+
+#[test]
+fn a_judge_without_a_verdict_abstains_with_the_reason_and_then_leaves() {
+    for (said, ends, word) in [
+        ("<think>Well,", "length", "thoughts took its whole reply"),
+        ("", "stop", "its reply is empty"),
+        ("Neither of them.", "stop", "names no letter"),
+    ] {
+        // Asked for a fruit it thinks of a letter, but of none for these candidates.
+        let exchanges = THINKS.replace("SAID", said).replace("REASON", ends);
+        let fruit = r#"[
+            {"path": "/v1/chat/completions", "body": {"messages": [{"role": "user",
+             "content": "Which is a fruit?\n\nA: an apple\nB: a stone\n\nReply with A or B and nothing else."}]},
+             "answer": {"choices": [{"message": {"content": "A"}}]}},"#;
+        let (url, _) = replay(&exchanges.replacen('[', fruit, 1));
+        let mut member = Remote::new("far", connect(&url, None));
+        member.begin(asks("Well?"), Drawing::greedy());
+        let both = [candidate("Yes", true), candidate("No", true)];
+        for round in 1..=3 {
+            let error = futures(member.verify(&both, true)).unwrap_err();
+            assert!(error.to_string().contains(word), "{error}");
+            assert!(error.to_string().contains("127.0.0.1"), "{error}");
+            assert_eq!(error.passes(), round < 3, "{error}");
+            member.keep(0);
+        }
+    }
 }
 
 /// Waits for a move, which runs on its own thread.

@@ -262,7 +262,8 @@ async fn measure<M: TakePart>(
     }
     let mut able = (0..members.len()).filter(|index| !unable.contains_key(index));
     if !able.any(|index| members[index].drafts())
-        && let Some((index, error)) = unable.pop_first()
+        && let Some(index) = decisive(members, &unable)
+        && let Some(error) = unable.remove(&index)
     {
         return Err(named(members[index].name())(error));
     }
@@ -273,6 +274,17 @@ async fn measure<M: TakePart>(
         });
     }
     Ok(unable)
+}
+
+/// Index of the member whose error says what to change: for a question that is too long, of those
+/// with the most room; else the first.
+fn decisive<M: TakePart>(members: &[M], unable: &BTreeMap<usize, MoveError>) -> Option<usize> {
+    let full = unable.iter().filter(|(_, error)| error.context_full());
+    // Of several the last is the maximum; the first is to be named.
+    let most = full
+        .rev()
+        .max_by_key(|&(&index, _)| members[index].context());
+    most.or(unable.first_key_value()).map(|(&index, _)| index)
 }
 
 /// Lets all remaining members read the conversation and think, until `watch` stops them; returns

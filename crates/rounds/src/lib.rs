@@ -10,6 +10,7 @@
 //! | constrain it to a JSON schema | [`check_schema`], [`Form`] |
 //! | let it call functions | [`Calls`], [`TakePart::set_tools`] |
 //! | add a kind of member other than a local model | [`TakePart`], [`AnyMember`] |
+//! | go on without a server that is down, until it is back | [`Away`] |
 //!
 //! ```
 //! use conclave_ensemble::Settings;
@@ -36,6 +37,8 @@
 //! ```
 
 mod answer;
+mod any_member;
+mod away;
 mod fitting;
 mod form;
 mod round;
@@ -46,8 +49,10 @@ pub use conclave_grammar::{CLOSE, Calls, Function, GrammarError, OPEN, check as 
 pub use conclave_remote::read_json;
 
 pub use answer::{Answer, AnswerError, Ask, Left, Question, STOPPED, Timings, Watch, answer};
+pub use any_member::AnyMember;
+pub use away::{Away, Connect};
 pub use conclave_ensemble::Limits;
 pub use fitting::leave_out;
 pub use form::{Form, FormOf, Lexicon, Shape};
 pub use round::Round;
-pub use taking_part::{AnyMember, MoveError, TakePart};
+pub use taking_part::{MoveError, TakePart};

@@ -171,6 +171,10 @@ impl From<MoveError> for ApiError {
             MoveError::Local(MemberError::Model(
                 ModelError::Token { .. } | ModelError::NoToken,
             )) => Self::option("input", message),
+            MoveError::Remote(error) if error.passes() => Self {
+                code: Some("member_unavailable"),
+                ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "server_error", message)
+            },
             _ => Self::internal(message),
         }
     }

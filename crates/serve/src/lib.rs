@@ -26,6 +26,8 @@ mod connections;
 mod embeddings;
 mod endpoints;
 mod error;
+mod functions;
+mod messages;
 mod metrics;
 mod openapi;
 mod options;

@@ -156,7 +156,7 @@ fn schemas(models: &[String]) -> Value {
             }),
         )
     };
-    let finish = json!({ "enum": ["stop", "length", "tool_calls"] });
+    let finish = json!({ "enum": ["stop", "length", "tool_calls", "function_call"] });
     json!({
         "Message": object(&["role", "content"], json!({
             "role": { "enum": ["system", "developer", "user", "assistant", "tool"] },

@@ -10,11 +10,12 @@ use axum::response::sse;
 use axum::response::{IntoResponse, Json, Response};
 use conclave_member::JudgedToken;
 use conclave_rounds::Calls;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::calls::{CallReader, Piece};
 use crate::error::ApiError;
+use crate::functions;
 use crate::streaming::Writer;
 use crate::work::{Event, Logprobs, Missing, Timings, Usage};
 
@@ -38,6 +39,8 @@ pub(crate) struct Head {
     pub include_usage: bool,
     /// Form of answers that may call functions.
     pub calls: Option<Arc<Calls>>,
+    /// Calls are told as the older `function_call`.
+    pub older: bool,
 }
 
 impl Head {
@@ -70,6 +73,7 @@ impl Head {
             model,
             include_usage,
             calls,
+            older: false,
         }
     }
 
@@ -130,9 +134,10 @@ enum Delta {
 
 /// Finish of a choice whose answer stopped so: complete calls come first, and an incomplete one is
 /// cut like any other answer.
-fn finish_with(reader: &CallReader, stop: &str) -> &'static str {
+fn finish_with(head: &Head, reader: &CallReader, stop: &str) -> &'static str {
     match (reader.is_within(), finish_of(stop)) {
         (true, _) => "length",
+        (false, "stop") if reader.calls > 0 && head.older => "function_call",
         (false, "stop") if reader.calls > 0 => "tool_calls",
         (false, finish) => finish,
     }
@@ -154,10 +159,20 @@ fn usage_of(usage: Usage) -> Value {
     })
 }
 
+/// Returns the first fields of a choice's `conclave`: the members that were missing, and the one
+/// whose log-probabilities these are.
+fn told_of(missing: &[Missing], tokens: Option<&Logprobs>) -> Map<String, Value> {
+    let mut told = Missing::fields(missing);
+    if let Some(Logprobs::Text { member, .. }) = tokens {
+        told.insert("logprobs".to_owned(), json!(member));
+    }
+    told
+}
+
 fn logprobs_of(tokens: Option<&Logprobs>) -> Value {
     match tokens {
         None => Value::Null,
-        Some(Logprobs::Text(tokens)) => logprobs_of_text(tokens),
+        Some(Logprobs::Text { tokens, .. }) => logprobs_of_text(tokens),
         Some(Logprobs::Chat(tokens)) => {
             let content = tokens.iter().map(|token| {
                 let mut one = token_of(&token.bytes, token.logprob);
@@ -230,7 +245,7 @@ pub(crate) async fn whole(
                 };
                 one["finish_reason"] = json!(finish);
                 one["logprobs"] = logprobs_of(tokens.as_ref());
-                let mut told = Missing::fields(&missing);
+                let mut told = told_of(&missing, tokens.as_ref());
                 told.insert("stop".to_owned(), json!(stop));
                 told.insert("segments".to_owned(), json!(std::mem::take(&mut segments)));
                 one["conclave"] = Value::Object(told);
@@ -279,7 +294,11 @@ fn message_of(head: &Head, choice: usize, answer: &str, stop: &str) -> (Value, &
         false => json!(text),
     };
     let mut message = json!({ "role": "assistant", "content": content, "refusal": null });
-    if !calls.is_empty() {
+    if head.older {
+        if let (Some((name, arguments)), Some(fields)) = (calls.pop(), message.as_object_mut()) {
+            fields.extend(functions::call(Some(&name), &arguments));
+        }
+    } else if !calls.is_empty() {
         let calls = calls.into_iter().enumerate();
         let calls = calls.map(|(call, (name, arguments))| {
             json!({
@@ -290,7 +309,7 @@ fn message_of(head: &Head, choice: usize, answer: &str, stop: &str) -> (Value, &
         });
         message["tool_calls"] = calls.collect();
     }
-    (message, finish_with(&reader, stop))
+    (message, finish_with(head, &reader, stop))
 }
 
 /// Writer of a stream's chunks.
@@ -373,10 +392,10 @@ impl Chunks {
                 let rest = self.reader.rest();
                 let mut chunks = self.chunks(choice, rest);
                 let logprobs = logprobs_of(tokens.as_ref());
-                let finish = finish_with(&self.reader, stop);
+                let finish = finish_with(&self.head, &self.reader, stop);
                 let nothing = Delta::Other(json!({}));
                 let mut chunk = self.head.chunk(choice, nothing, Some(finish), logprobs);
-                let told = Missing::fields(&missing);
+                let told = told_of(&missing, tokens.as_ref());
                 if !told.is_empty() {
                     chunk["conclave"] = Value::Object(told);
                 }
@@ -420,6 +439,12 @@ impl Chunks {
         for piece in pieces {
             let delta = match piece {
                 Piece::Text(text) => Delta::Text(text),
+                Piece::Call(name) if self.head.older => {
+                    Delta::Other(functions::call(Some(&name), "").into())
+                }
+                Piece::Arguments(text) if self.head.older => {
+                    Delta::Other(functions::call(None, &text).into())
+                }
                 Piece::Call(name) => {
                     self.begun += 1;
                     let call = self.begun - 1;

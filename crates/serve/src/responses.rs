@@ -4,8 +4,8 @@ use conclave_member::Message;
 use conclave_rounds::read_json;
 use serde_json::{Map, Value, json};
 
-use crate::chat;
 use crate::error::ApiError;
+use crate::messages;
 use crate::options::{Options, Tokens, is_empty};
 use crate::recent::Recent;
 use crate::tools;
@@ -201,10 +201,6 @@ fn text_format(options: &mut Options) -> Result<Option<Value>, ApiError> {
     })
 }
 
-fn user(text: String) -> Message {
-    Message::new("user", text)
-}
-
 /// Reads the items of a conversation, which go on after `messages`.
 fn read_items(
     items: Vec<Value>,
@@ -227,9 +223,10 @@ fn read_items(
         let kind = item.get("type").and_then(Value::as_str);
         match kind.unwrap_or("message") {
             // A text or a part of one by itself is the user's.
-            _ if item.is_string() => messages.push(user(chat::text(place, Some(item))?)),
-            "input_text" => messages.push(user(chat::text(place, Some(item))?)),
-            "message" => messages.push(chat::message(place, item)?),
+            _ if item.is_string() || kind == Some("input_text") => {
+                messages.push(Message::new("user", messages::text(place, Some(item))?));
+            }
+            "message" => messages.push(messages::message(place, item)?),
             // Earlier reasoning is not part of a prompt.
             "reasoning" => {}
             "function_call" => {
@@ -250,7 +247,7 @@ fn read_items(
             "function_call_output" => {
                 let output = item.get_mut("output").map(Value::take);
                 let output = match output {
-                    Some(output) => chat::result(&format!("{place}.output"), output)?,
+                    Some(output) => messages::result(&format!("{place}.output"), output)?,
                     None => {
                         let message = format!("`{place}` has no `output`.");
                         return Err(wrong(message));

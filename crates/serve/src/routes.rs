@@ -270,16 +270,23 @@ impl Shared {
                 format!("A request gets {MOST_CHOICES} answers at most, `n` for each text.");
             return Err(ApiError::option("n", message));
         }
-        if task.logprobs() && common.member.is_none() && self.models.len() > 2 {
+        if task.logprobs(tokens) && common.member.is_none() && self.models.len() > 2 {
             let members = self.models[1..].join(", ");
+            let beside = match task {
+                Task::Texts { .. } => {
+                    "; or judge a given text, by `echo` with `max_tokens` 0, which the first does"
+                }
+                _ => "",
+            };
             let message = format!(
                 "`logprobs` are of one model's tokens, and the ensemble's members share none. Ask \
-                 one of them, by `model`: {members}."
+                 one of them, by `model`: {members}{beside}."
             );
             return Err(ApiError::option("logprobs", message));
         }
         let (sender, events) = unbounded_channel();
         let calls = task.tools().map(|tools| Arc::new(tools.calls.clone()));
+        let older = task.tools().is_some_and(|tools| tools.older);
         let limits = Options::limits(&common, tokens);
         let client = Client::new(from, common.user);
         let job = Job {
@@ -296,7 +303,10 @@ impl Shared {
         self.queue.push(&client, job)?;
         let number = self.requests.load(Ordering::Relaxed);
         let include_usage = common.include_usage;
-        let head = Head::new(kind, number, common.model, include_usage, calls);
+        let head = Head {
+            older,
+            ..Head::new(kind, number, common.model, include_usage, calls)
+        };
         Ok((head, events))
     }
 

@@ -20,6 +20,8 @@ pub(crate) struct Toolbox {
     pub tools: Vec<Tool>,
     /// Form of the answer.
     pub calls: Calls,
+    /// The request has the older `functions`, and its reply the older `function_call`.
+    pub older: bool,
 }
 
 impl Toolbox {
@@ -81,8 +83,7 @@ pub(crate) fn read(
     let mut tools: Vec<Tool> = Vec::with_capacity(listed.len());
     let mut strict = Vec::new();
     for (at, one) in listed.into_iter().enumerate() {
-        let is_strict = is_strict(&one);
-        let tool = tool(at, one)?;
+        let (tool, is_strict) = tool(at, one)?;
         if tools.iter().any(|known| known.name == tool.name) {
             let message = format!("There are two `tools` named `{}`.", tool.name);
             return Err(ApiError::option("tools", message).quoting(&tool.name));
@@ -120,7 +121,11 @@ pub(crate) fn read(
         several: several && !named,
         document: document.cloned(),
     };
-    Ok(Some(Toolbox { tools, calls }))
+    Ok(Some(Toolbox {
+        tools,
+        calls,
+        older: false,
+    }))
 }
 
 /// A named function, of Chat Completions (`function.name`) or of Responses (`name`).
@@ -168,8 +173,9 @@ fn choice(asked: Option<Value>) -> Result<Choice, ApiError> {
     })
 }
 
-/// One of `tools`, of Chat Completions (in `function`) or of Responses.
-fn tool(at: usize, tool: Value) -> Result<Tool, ApiError> {
+/// One of `tools`, of Chat Completions (in `function`) or of Responses, and whether its parameters
+/// have to be honoured whole.
+fn tool(at: usize, tool: Value) -> Result<(Tool, bool), ApiError> {
     let error = |message: String| ApiError::option("tools", message);
     let wrong = |message: String| Err(error(message));
     let Value::Object(mut fields) = tool else {
@@ -227,18 +233,13 @@ fn tool(at: usize, tool: Value) -> Result<Tool, ApiError> {
             return Err(error(message).quoting(&name));
         }
     };
-    Ok(Tool {
+    let strict = fields.get("strict") == Some(&Value::Bool(true));
+    let tool = Tool {
         name,
         description,
         parameters,
-    })
-}
-
-/// Whether a tool's parameters have to be honoured whole.
-fn is_strict(tool: &Value) -> bool {
-    let inside = tool.get("function").filter(|inside| inside.is_object());
-    let strict = inside.unwrap_or(tool).get("strict");
-    strict.and_then(Value::as_bool).unwrap_or(false)
+    };
+    Ok((tool, strict))
 }
 
 /// Whether a schema is of objects by `type`, `enum` and `const`, as far as it has them.

@@ -115,8 +115,11 @@ pub(crate) struct Chat {
 /// Tokens of a choice with their log-probabilities.
 #[derive(Debug)]
 pub(crate) enum Logprobs {
-    /// Tokens of a continued or judged text.
-    Text(Vec<JudgedToken>),
+    /// Tokens of a continued or judged text, in the tokenisation of this member.
+    Text {
+        member: String,
+        tokens: Vec<JudgedToken>,
+    },
     /// Tokens of a chat's answer.
     Chat(Vec<ChosenToken>),
 }
@@ -148,9 +151,13 @@ impl Task {
         }
     }
 
-    /// Returns whether it wants log-probabilities of a chat's answer.
-    pub fn logprobs(&self) -> bool {
-        matches!(self, Self::Chat(chat) if chat.logprobs.is_some())
+    /// Returns whether it wants log-probabilities of what is written for it, of `limit` tokens.
+    pub fn logprobs(&self, limit: Option<usize>) -> bool {
+        match self {
+            Self::Chat(chat) => chat.logprobs.is_some(),
+            Self::Texts { judge, .. } => *judge && limit != Some(0),
+            Self::Render { .. } | Self::Embed(_) => false,
+        }
     }
 
     /// Returns the number of conversations or texts.
@@ -282,6 +289,7 @@ pub(crate) fn work<M: TakePart>(
     while let Some(job) = queue.next() {
         let started = Instant::now();
         for member in members.iter_mut() {
+            member.reconnect();
             member.set_thinking(job.thinking.unwrap_or(ensemble.thinking));
             member.set_tools(job.task.tools().map_or(&[], |tools| &tools.tools));
         }
@@ -417,12 +425,13 @@ impl<M: TakePart> Run<'_, M> {
     }
 
     /// Returns log-probabilities of the tokens of `text` from one member, which also renders
-    /// conversations: the first asked member that has log-probabilities.
-    async fn judged(&mut self, text: &str) -> Result<Vec<JudgedToken>, ApiError> {
+    /// conversations: the first asked member that has log-probabilities. Returns its name, too.
+    async fn judged(&mut self, text: &str) -> Result<(String, Vec<JudgedToken>), ApiError> {
         let mut told = Err(MoveError::Unknown("judge a bare text"));
         for place in self.asked() {
             let judged = &mut self.judged[place];
-            told = self.members[place].judge_text(text, judged).await;
+            let tokens = self.members[place].judge_text(text, judged).await;
+            told = tokens.map(|tokens| (self.names[place].clone(), tokens));
             if !matches!(told, Err(MoveError::Unknown(_))) {
                 break;
             }
@@ -471,7 +480,7 @@ impl<M: TakePart> Run<'_, M> {
         }
         let mut tokens = None;
         if judge {
-            let mut all = self.judged(&whole).await?;
+            let (member, mut all) = self.judged(&whole).await?;
             if !continued {
                 usage.prompt = all.len();
             }
@@ -482,7 +491,10 @@ impl<M: TakePart> Run<'_, M> {
                     before > text.len()
                 });
             }
-            tokens = Some(Logprobs::Text(all));
+            tokens = Some(Logprobs::Text {
+                member,
+                tokens: all,
+            });
         }
         if !continued {
             begin(&self.job.events, choice, echoed);

@@ -49,6 +49,14 @@ pub fn add(environment: &mut Environment<'static>) {
             "indent",
             of(Value::from_function(template_functions::indent), padded),
         ),
+        (
+            "center",
+            of(Value::from_function(template_functions::center), padded),
+        ),
+        (
+            "truncate",
+            of(Value::from_function(template_functions::truncate), |_| 0),
+        ),
         ("batch", of(Value::from_function(filters::batch), padded)),
         ("slice", of(Value::from_function(filters::slice), padded)),
         ("sum", of(Value::from_function(filters::sum), summed)),

@@ -17,6 +17,7 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 
 use crate::fallback;
 use crate::hugging_face::named_tokens;
+use crate::marks::Marks;
 use crate::metered::metered;
 use crate::prompt::alternating;
 use crate::template_files;
@@ -251,7 +252,7 @@ impl ChatTemplate {
         let mut replaced = Vec::new();
         let mut limit = OUTPUT;
         let mut mark = |text: &str| {
-            let marked = self.mark(text, &marks, &mut replaced);
+            let marked = marks.replace(text, &self.controls, &mut replaced);
             limit = limit.saturating_add(10 * marked.len());
             marked
         };
@@ -319,7 +320,8 @@ impl ChatTemplate {
         if self.writes_calls() {
             let messages = cut_written_out(messages);
             let prompt = self.render_with(&self.tools, &messages, add_generation_prompt);
-            let prompt = prompt.and_then(|prompt| complete(prompt, &messages));
+            let wanted = Wanted::of_conversation(&messages);
+            let prompt = prompt.and_then(|prompt| wanted.check(&prompt).map(|()| prompt));
             let names = |prompt: &Prompt| {
                 let mut tools = self.tools.iter();
                 tools.all(|tool| prompt.text().contains(tool.name.as_str()))
@@ -361,9 +363,10 @@ impl ChatTemplate {
         messages: &[Message],
         add_generation_prompt: bool,
     ) -> Result<Prompt, TextError> {
+        let wanted = Wanted::of_conversation(messages);
         let render = |turns: &[Message]| {
             let prompt = self.render(turns, add_generation_prompt)?;
-            complete(prompt, messages)
+            wanted.check(&prompt).map(|()| prompt)
         };
         let outcome = render(messages);
         if matches!(&outcome, Err(error) if *error != TextError::TemplateEndless) {
@@ -376,48 +379,47 @@ impl ChatTemplate {
         }
         outcome
     }
-
-    /// `text` with the text of each control token replaced by a mark.
-    fn mark(&self, text: &str, marks: &Marks, replaced: &mut Vec<String>) -> String {
-        let mut marked = String::with_capacity(text.len());
-        let mut start = 0;
-        while let Some(found) = self.controls.find(text, start) {
-            let place = found.place;
-            marked.push_str(&text[start..place.start]);
-            marked.push_str(&marks.mark(replaced.len()));
-            replaced.push(text[place.clone()].to_owned());
-            start = place.end;
-        }
-        marked.push_str(&text[start..]);
-        marked
-    }
 }
 
-/// Returns the prompt of a conversation if its template has dropped no system message and no
-/// question. Answers are not compared: templates cut earlier thoughts.
-fn complete(prompt: Prompt, messages: &[Message]) -> Result<Prompt, TextError> {
-    let text = bare(prompt.text());
-    // Takes linear time: each search begins after the last text found, and the first failed search
-    // ends it. Templates may write system messages elsewhere, so that they are searched apart.
-    for (user, part) in [(true, "the question"), (false, "the system message")] {
-        let mut rest = text.as_str();
-        for message in messages {
-            let counts = match message.role.as_str() {
-                "user" => user,
-                "system" | "developer" => !user,
-                _ => false,
-            };
-            if !counts {
-                continue;
-            }
-            let content = bare(&message.content);
-            let Some(at) = rest.find(content.as_str()) else {
-                return Err(TextError::TemplateDrops { part });
-            };
-            rest = &rest[at + content.len()..];
+/// Texts of a conversation that a prompt has to have, each [`bare`]: its questions and its system
+/// messages. Answers are not compared: templates cut earlier thoughts.
+struct Wanted {
+    questions: Vec<String>,
+    system: Vec<String>,
+}
+
+impl Wanted {
+    fn of_conversation(messages: &[Message]) -> Self {
+        let of = |roles: &[&str]| {
+            let said = messages.iter();
+            let said = said.filter(|message| roles.contains(&message.role.as_str()));
+            said.map(|message| bare(&message.content)).collect()
+        };
+        Self {
+            questions: of(&["user"]),
+            system: of(&["system", "developer"]),
         }
     }
-    Ok(prompt)
+
+    /// Rejects a prompt whose template has dropped one of them. Takes linear time: each search
+    /// begins after the last text found, and the first failed search ends it. Templates may write
+    /// system messages elsewhere, so that they are searched apart.
+    fn check(&self, prompt: &Prompt) -> Result<(), TextError> {
+        let text = bare(prompt.text());
+        for (wanted, part) in [
+            (&self.questions, "the question"),
+            (&self.system, "the system message"),
+        ] {
+            let mut rest = text.as_str();
+            for content in wanted {
+                let Some(at) = rest.find(content.as_str()) else {
+                    return Err(TextError::TemplateDrops { part });
+                };
+                rest = &rest[at + content.len()..];
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A text without white space and ASCII's marks, as it is in JSON, too. Templates trim, escape, and
@@ -463,67 +465,6 @@ fn is_of_go(source: &str) -> bool {
             .or_else(|| tag.strip_prefix("range "));
         word.unwrap_or(tag).trim_start().starts_with(['.', '$'])
     })
-}
-
-/// Marks that replace control tokens' text while a template runs: a number between two private
-/// characters that occur neither in the messages nor in the template. They are neither space nor
-/// punctuation, so that trimming and comparing treat them like the text.
-struct Marks {
-    open: char,
-    close: char,
-}
-
-impl Marks {
-    fn new(tools: &[Tool], messages: &[Message], source: &str) -> Self {
-        let mut texts = vec![source.to_owned()];
-        let mut keep = |text: &str| {
-            texts.push(text.to_owned());
-            String::new()
-        };
-        for tool in tools {
-            tool.value(&mut keep);
-        }
-        for message in messages {
-            message.value(false, &mut keep);
-        }
-        let free = |fence: &char| !texts.iter().any(|text| text.contains(*fence));
-        // 65,534 characters: no conversation that fits a context has them all.
-        let mut fences = ('\u{100000}'..='\u{10fffd}').filter(free);
-        Self {
-            open: fences.next().unwrap_or('\u{10fffc}'),
-            close: fences.next().unwrap_or('\u{10fffd}'),
-        }
-    }
-
-    fn mark(&self, number: usize) -> String {
-        format!("{}{number}{}", self.open, self.close)
-    }
-
-    /// Restores the text of the marks and records its ranges. A mark that the template has cut is
-    /// removed.
-    fn resolve(&self, text: &str, replaced: &[String], whole: bool) -> Prompt {
-        let mut resolved = String::with_capacity(text.len());
-        let mut plain = Vec::new();
-        let mut parts = text.split(self.open);
-        let keep = |resolved: &mut String, text: &str| {
-            resolved.extend(text.chars().filter(|&letter| letter != self.close));
-        };
-        keep(&mut resolved, parts.next().unwrap_or_default());
-        for part in parts {
-            let digits = part.len() - part.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-            let (number, rest) = part.split_at(digits);
-            let original = number
-                .parse()
-                .ok()
-                .and_then(|number: usize| replaced.get(number));
-            if let (Some(original), true) = (original, rest.starts_with(self.close)) {
-                plain.push(resolved.len()..resolved.len() + original.len());
-                resolved.push_str(original);
-            }
-            keep(&mut resolved, rest);
-        }
-        Prompt::new(resolved, plain, whole)
-    }
 }
 
 type Compiled<'a> = (Instructions<'a>, BTreeMap<&'a str, Instructions<'a>>);

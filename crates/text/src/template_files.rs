@@ -1,6 +1,8 @@
 //! Places where a model's files keep its chat template. A blank one counts as absent, as it would
 //! drop every question.
 
+use std::borrow::Cow;
+
 use conclave_weights::{HuggingFace, Metadata, Value};
 use serde_json::Value as Json;
 
@@ -27,6 +29,18 @@ pub(crate) fn in_folder(files: &HuggingFace) -> Option<&str> {
     let mut listed = listed.into_iter().chain(&files.other_templates);
     let own = files.chat_template.as_deref().and_then(filled);
     own.or_else(|| listed.find_map(among))
+}
+
+/// Returns the template in a file that is only for one: Jinja, or JSON as a folder has it
+/// (`tokenizer_config.json`, `chat_template.json`), an object with `chat_template` or a list of
+/// named ones. `None` for JSON without a template.
+pub fn template_in(file: &str) -> Option<Cow<'_, str>> {
+    let found = match serde_json::from_str(file) {
+        Ok(Json::Object(fields)) => fields.get("chat_template").and_then(among)?.to_owned(),
+        Ok(listed @ Json::Array(_)) => among(&listed)?.to_owned(),
+        _ => return Some(Cow::Borrowed(file)),
+    };
+    Some(Cow::Owned(found))
 }
 
 /// Returns a template without a byte order mark; `None` if it is blank.
@@ -60,4 +74,34 @@ fn best<'a>(named: impl Iterator<Item = (&'a str, &'a str)>) -> Option<&'a str> 
     };
     let named = named.filter_map(|(name, template)| Some((rank(name), filled(template)?)));
     Some(named.min_by_key(|(rank, _)| *rank)?.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_jinja_or_json_with_a_template() {
+        let jinja = "{% for m in messages %}[{{ m.content }}]{% endfor %}";
+        let other = "{{ messages }}";
+        assert_eq!(template_in(jinja).as_deref(), Some(jinja));
+        // It only looks like JSON.
+        assert_eq!(template_in(other).as_deref(), Some(other));
+        for json in [
+            serde_json::json!({ "chat_template": jinja, "bos_token": "<s>" }),
+            serde_json::json!({ "chat_template": [
+                { "name": "tool_use", "template": other }, { "name": "default", "template": jinja },
+            ] }),
+            serde_json::json!([{ "name": "default", "template": jinja }]),
+        ] {
+            assert_eq!(
+                template_in(&json.to_string()).as_deref(),
+                Some(jinja),
+                "{json}"
+            );
+        }
+        for none in [r#"{"bos_token": "<s>"}"#, r#"{"chat_template": " "}"#, "[]"] {
+            assert_eq!(template_in(none), None, "{none}");
+        }
+    }
 }

@@ -186,6 +186,32 @@ pub(crate) fn indent(mut text: String, args: Rest<ValueOrKwargs>) -> Result<Stri
     Ok(indented)
 }
 
+/// `text|center(width)`.
+pub(crate) fn center(text: String, args: Rest<ValueOrKwargs>) -> Result<String, Error> {
+    let options = by_name(&["width"], args)?;
+    let width = options.get::<Option<usize>>("width")?.unwrap_or(80);
+    options.assert_all_used()?;
+    template_methods::justified(&text, "center", &[Value::from(width)])
+}
+
+/// `text|truncate(length, killwords, end, leeway)`: at a space, unless words may be cut.
+pub(crate) fn truncate(text: String, args: Rest<ValueOrKwargs>) -> Result<String, Error> {
+    let options = by_name(&["length", "killwords", "end", "leeway"], args)?;
+    let number = |name, usual| Ok::<_, Error>(options.get::<Option<usize>>(name)?.unwrap_or(usual));
+    let (length, leeway) = (number("length", 255)?, number("leeway", 5)?);
+    let cuts_words = options.get::<Option<bool>>("killwords")?.unwrap_or(false);
+    let end = options.get::<Option<String>>("end")?;
+    let end = end.unwrap_or_else(|| "...".to_owned());
+    options.assert_all_used()?;
+    if text.chars().count() <= length.saturating_add(leeway) {
+        return Ok(text);
+    }
+    let kept = length.saturating_sub(end.chars().count());
+    let kept: String = text.chars().take(kept).collect();
+    let whole = kept.rsplit_once(' ').filter(|_| !cuts_words);
+    Ok(whole.map_or(kept.as_str(), |(whole, _)| whole).to_owned() + &end)
+}
+
 /// Text before a line, of at most `most` letters: a text, or a number of spaces.
 pub(crate) fn margin(width: &Value, most: usize) -> Result<String, Error> {
     Ok(match width.as_str() {

@@ -154,7 +154,7 @@ fn swapped(text: &str) -> String {
 }
 
 /// Pads `text` to the width of the first argument with the second, or spaces.
-fn justified(text: &str, name: &str, args: &[Value]) -> Result<String, Error> {
+pub(crate) fn justified(text: &str, name: &str, args: &[Value]) -> Result<String, Error> {
     let width = args.first().and_then(Value::as_usize);
     let width = width.ok_or_else(|| Error::from(ErrorKind::MissingArgument))?;
     let room = width.saturating_sub(text.chars().count());

@@ -66,6 +66,7 @@ fn templates_that_build_without_end_are_stopped() {
         big("{{ big|indent(1000000)|length }}"),
         big("{{ big|indent(width=1000000)|length }}"),
         big("{{ big|indent(big)|length }}"),
+        big("{{ big|center(1000000000)|length }}"),
         big("{{ big|replace('a', big, 99999)|length }}"),
         big("{{ ([1] * 10000000)|tojson(indent=big)|length }}"),
         big("{{ ([big] * 100000)|map('upper')|list|length }}"),

@@ -148,6 +148,7 @@ async fn ask(
         limits: Limits::default(),
         form: form.map(Form::for_all),
     };
+    members.iter_mut().for_each(TakePart::reconnect);
     let answer = answer(members, &asked, &mut shown).await;
     shown.reading.end();
     let (answer, names) = (answer?, shown.names);
@@ -191,7 +192,7 @@ async fn ask(
 fn allows_more(member: &AnyMember) -> bool {
     match member {
         AnyMember::Local(member) => member.about().context < member.about().config.context,
-        AnyMember::Remote(_) => false,
+        AnyMember::Remote(_) | AnyMember::Away(_) => false,
     }
 }
 
@@ -308,14 +309,15 @@ fn record(
 fn counters(member: &AnyMember) -> serde_json::Value {
     match member {
         AnyMember::Local(member) => json!(member.counters()),
-        AnyMember::Remote(_) => serde_json::Value::Null,
+        AnyMember::Remote(_) | AnyMember::Away(_) => serde_json::Value::Null,
     }
 }
 
-/// Address and abilities of a member's server, without its key; null if the member runs here.
+/// Address and abilities of a member's server, without its key; null if the member runs here, or
+/// its server is away.
 fn server(member: &AnyMember) -> serde_json::Value {
     match member {
-        AnyMember::Local(_) => serde_json::Value::Null,
+        AnyMember::Local(_) | AnyMember::Away(_) => serde_json::Value::Null,
         AnyMember::Remote(member) => {
             let server = member.server();
             json!({

@@ -69,16 +69,9 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Whether only the chat template makes the model unusable.
-    pub fn is_of_a_template(&self) -> bool {
-        let of_member = |error: &MemberError| {
-            matches!(error, MemberError::Text(TextError::TemplateSyntax { .. }))
-        };
-        match self {
-            Self::Model { source, .. } => of_member(source),
-            Self::Member(source) => of_member(source),
-            _ => false,
-        }
+    /// Whether it is of one member, whose model can't be used; not a fault of the command line.
+    pub fn is_of_a_member(&self) -> bool {
+        matches!(self, Self::Model { .. } | Self::Member(_))
     }
 
     pub fn file(path: &Path, source: std::io::Error) -> Self {

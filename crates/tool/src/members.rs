@@ -1,19 +1,20 @@
 //! Members that take part: models named by the user, or the bundled three.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_member::{Member, MemberError};
 use conclave_model::{Backend, LoadOptions};
-use conclave_remote::{Address, Key, Options, Remote, Server, Template, key};
-use conclave_rounds::{AnyMember, TakePart};
-use conclave_text::TextError;
+use conclave_remote::{Address, Key, Options, Remote, RemoteError, Server, Template, key};
+use conclave_rounds::{AnyMember, Away, TakePart};
+use conclave_text::{TextError, template_in};
 use conclave_weights::{Checkpoint, CheckpointError, Disk, Memory, Source, SourceFile};
 
 use crate::args::Members;
 use crate::device::Device;
 use crate::failure::Failure;
-use crate::progress::say;
+use crate::progress::{say, tell_remote};
 use crate::strengths;
 
 /// Bundled members: name and GGUF file.
@@ -64,31 +65,33 @@ pub fn load_any(
             path.display()
         )));
     }
-    // One whose server is down, or whose template can't be used, costs no other its place.
+    // One that can't do what is asked costs no other its place.
     let (mut remote, mut away) = (Vec::new(), Vec::new());
     for (place, text) in &members.remote {
-        match connect(text, members, templates.of_servers.as_deref()) {
+        let link = Link::read(text, members, templates.of_servers.as_deref())?;
+        match link.connect() {
             Ok(member) => {
                 tell(&member);
                 remote.push((*place, member));
             }
-            Err(Failure::Remote(error)) if error.passes() => away.push(error),
-            Err(failure) => return Err(failure),
+            Err(error) => away.push((*place, link, error)),
         }
     }
     if remote.is_empty() && members.files.is_empty() && !away.is_empty() {
-        return Err(away.swap_remove(0).into());
+        return Err(away.swap_remove(0).2.into());
     }
-    for error in away {
-        say(&format!(
-            "{error}; the others take part without it, until the tool is started again"
-        ));
+    for (_, _, error) in &away {
+        let again = match error.passes() {
+            true => ", until it is there: it is tried again before later answers",
+            false => "",
+        };
+        say(&format!("{error}; the others take part without it{again}"));
     }
     let (mut local, mut failed) = (Vec::new(), Vec::new());
     for outcome in load_all(members, &templates, device.backend())? {
         match outcome {
             Ok(member) => local.push(member),
-            Err(failure) if failure.is_of_a_template() => failed.push(failure),
+            Err(failure) if failure.is_of_a_member() => failed.push(failure),
             Err(failure) => return Err(failure),
         }
     }
@@ -109,12 +112,20 @@ pub fn load_any(
     let local = settled(members, local)?;
     pollster::block_on(device.tune(&local))?;
     let mut all: Vec<AnyMember> = local.into_iter().map(AnyMember::from).collect();
+    let mut servers: Vec<(usize, AnyMember)> = Vec::new();
+    servers.extend(remote.into_iter().map(|(place, one)| (place, one.into())));
+    servers.extend(
+        away.into_iter()
+            .map(|(place, link, error)| (place, link.away(error).into())),
+    );
+    servers.sort_by_key(|&(place, _)| place);
     // In the order in which they were named.
-    for (place, member) in remote {
-        all.insert(place.min(all.len()), member.into());
+    for (place, member) in servers {
+        all.insert(place.min(all.len()), member);
     }
     if !all.iter().any(TakePart::drafts) {
-        let names: Vec<&str> = all.iter().map(TakePart::name).collect();
+        let here = all.iter().filter(|one| !matches!(one, AnyMember::Away(_)));
+        let names: Vec<&str> = here.map(TakePart::name).collect();
         return Err(Failure::Usage(format!(
             "no member drafts: {} can only judge; also name a member that writes, a model's file \
             or another server",
@@ -155,7 +166,16 @@ impl Templates {
             });
             let path = named.as_ref().map_or(given.as_str(), |(_, path)| path);
             let source = || -> Result<String, Failure> {
-                Ok(String::from_utf8_lossy(&read(Path::new(path))?).into_owned())
+                let file = read(Path::new(path))?;
+                let file = String::from_utf8_lossy(&file);
+                let template = template_in(&file).ok_or_else(|| {
+                    Failure::Usage(format!(
+                        "--template {given}: it is JSON without a `chat_template`; name a file of \
+                         Jinja, or the chat_template.json or tokenizer_config.json of a model that \
+                         has one"
+                    ))
+                })?;
+                Ok(template.into_owned())
             };
             match named {
                 Some((name, _)) => templates.named.push((name, Given::new(given, source()?))),
@@ -191,34 +211,64 @@ impl Given {
     }
 }
 
-fn connect(text: &str, members: &Members, template: Option<&str>) -> Result<Remote, Failure> {
-    let address = Address::read(text)?;
-    let mut key = None;
-    if let Some(path) = &members.keys {
-        let lines = String::from_utf8_lossy(&read(path)?).into_owned();
-        key = key::among(&lines, &address)?;
+/// Address and options of a member's server, to connect now or later.
+#[derive(Clone)]
+struct Link {
+    address: Address,
+    options: Options,
+    /// Its model's name, once that is known.
+    name: String,
+}
+
+impl Link {
+    /// Reads the address of a member, and its key.
+    fn read(text: &str, members: &Members, template: Option<&str>) -> Result<Self, Failure> {
+        let address = Address::read(text)?;
+        let mut key = None;
+        if let Some(path) = &members.keys {
+            let lines = String::from_utf8_lossy(&read(path)?).into_owned();
+            key = key::among(&lines, &address)?;
+        }
+        if key.is_none() {
+            let variable = std::env::var(key::variable(&address)).ok();
+            let given = variable.filter(|key| !key.is_empty());
+            key = given.map(|key| Key::new(&key)).transpose()?;
+        }
+        Ok(Self {
+            name: short(address.model()),
+            address,
+            options: Options {
+                key,
+                template: template.map(Template::new).transpose()?,
+                patience: Duration::from_secs_f32(members.patience),
+            },
+        })
     }
-    if key.is_none() {
-        let variable = std::env::var(key::variable(&address)).ok();
-        let given = variable.filter(|key| !key.is_empty());
-        key = given.map(|key| Key::new(&key)).transpose()?;
+
+    fn connect(&self) -> Result<Remote, RemoteError> {
+        let server = Server::connect(self.address.clone(), self.options.clone())?;
+        let name = match self.name.as_str() {
+            "" => short(server.model()),
+            name => name.to_owned(),
+        };
+        Ok(Remote::new(&name, server))
     }
-    let template = template.map(Template::new).transpose()?;
-    let server = Server::connect(
-        address,
-        Options {
-            key,
-            template,
-            patience: Duration::from_secs_f32(members.patience),
-        },
-    )?;
-    let model = server
-        .model()
-        .rsplit(['/', '\\'])
-        .next()
-        .unwrap_or_default();
-    let name = model.trim_end_matches(".gguf").to_owned();
-    Ok(Remote::new(&name, server))
+
+    /// The member as long as its server can't be used. Its name stays.
+    fn away(mut self, error: RemoteError) -> Away {
+        if self.name.is_empty() {
+            self.name = self.address.host().to_owned();
+        }
+        let name = self.name.clone();
+        let connect = move || self.connect().inspect(tell_remote);
+        Away::new(&name, error, Arc::new(connect))
+    }
+}
+
+/// A model's name without its folders and the ending of its file.
+fn short(model: &str) -> String {
+    let name = model.rsplit(['/', '\\']).next().unwrap_or_default();
+    name.trim_end_matches(".gguf").to_owned()
 }
 
 /// Members as the command line has them beside their files.

@@ -160,6 +160,37 @@ fn what_was_continued_is_judged_too() {
     assert_close(&logprobs(choice), &wanted[wanted.len() - tokens.len()..]);
 }
 
+/// A text of several writers has no tokens of one model.
+#[test]
+fn log_probabilities_name_their_member_and_are_of_its_own_text() {
+    let stage = Stage::new();
+    let judged = json!({ "prompt": "Well?", "echo": true, "max_tokens": 0, "logprobs": 1 });
+    assert_eq!(stage.complete(&judged)["conclave"]["logprobs"], "Ada");
+    for echo in [false, true] {
+        let mut body = json!({ "prompt": "Well?", "echo": echo, "max_tokens": 3, "logprobs": 1 });
+        let (status, told) = stage.post("/v1/completions", &body);
+        let error = &told["error"];
+        assert_eq!(
+            (status, &error["param"]),
+            (400, &json!("logprobs")),
+            "{told}"
+        );
+        let message = error["message"].as_str().unwrap();
+        assert!(
+            message.contains("Ada, Quill, Juno") && message.contains("max_tokens"),
+            "{message}"
+        );
+        body["model"] = json!("Juno");
+        assert_eq!(stage.complete(&body)["conclave"]["logprobs"], "Juno");
+        body["stream"] = json!(true);
+        let chunks = stage.stream("/v1/completions", &body);
+        let told = chunks
+            .iter()
+            .filter_map(|chunk| chunk["conclave"].get("logprobs"));
+        assert_eq!(told.collect::<Vec<_>>(), [&json!("Juno")]);
+    }
+}
+
 #[test]
 fn a_text_beyond_the_context_is_refused() {
     let stage = Stage::new();

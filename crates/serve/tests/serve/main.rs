@@ -13,6 +13,7 @@ mod responses;
 mod stage;
 mod tools;
 mod unable;
+mod wide;
 
 #[path = "../../../member/tests/speaker/mod.rs"]
 mod speaker;

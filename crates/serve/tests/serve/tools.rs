@@ -408,3 +408,62 @@ fn an_unsupported_parameter_is_refused_with_its_function() {
         "{answer}"
     );
 }
+
+/// The older options, and their replies: a field of the message, and one call.
+#[test]
+fn the_older_functions_are_called_by_their_older_name() {
+    let stage = Stage::new();
+    let functions: Vec<_> = tools()
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["function"].clone())
+        .collect();
+    let options = json!({ "functions": functions, "function_call": { "name": "paint" } });
+    let whole = stage.chat(SUM, options.clone());
+    let choice = &whole["choices"][0];
+    assert_eq!(choice["finish_reason"], "function_call", "{whole}");
+    assert_eq!(choice["message"].get("tool_calls"), None);
+    let call = &choice["message"]["function_call"];
+    let name = call["name"].as_str().unwrap();
+    let arguments = call["arguments"].as_str().unwrap();
+    assert_eq!(name, "paint");
+    assert_call(name, arguments);
+    let chunks = stage.stream(CHAT, &asked(SUM, options));
+    let deltas = chunks.iter().filter_map(|chunk| {
+        let delta = chunk["choices"].get(0)?["delta"].get("function_call")?;
+        Some(delta.clone())
+    });
+    let deltas: Vec<_> = deltas.collect();
+    assert_eq!(deltas[0]["name"], "paint");
+    assert!(deltas[1..].iter().all(|delta| delta.get("name").is_none()));
+    let joined: String = deltas
+        .iter()
+        .map(|delta| delta["arguments"].as_str().unwrap())
+        .collect();
+    assert_eq!(joined, arguments);
+    let finish = chunks
+        .iter()
+        .filter_map(|chunk| chunk["choices"].get(0)?["finish_reason"].as_str());
+    assert_eq!(finish.collect::<Vec<_>>(), ["function_call"]);
+    // Its result comes back by the older role.
+    let body = json!({
+        "functions": functions, "function_call": "none", "temperature": 0, "max_tokens": 8,
+        "messages": [
+            { "role": "user", "content": SUM },
+            { "role": "assistant", "content": null, "function_call": call },
+            { "role": "function", "name": "paint", "content": "done" },
+        ],
+    });
+    let (status, told) = stage.post(CHAT, &body);
+    assert_eq!(status, 200, "{told}");
+    let (status, told) = stage.post(
+        "/v1/responses",
+        &json!({ "input": SUM, "functions": functions }),
+    );
+    assert_eq!(
+        (status, &told["error"]["param"]),
+        (400, &json!("functions")),
+        "{told}"
+    );
+}

@@ -134,6 +134,43 @@ fn a_member_that_cannot_read_a_text_leaves_it_to_the_others() {
 }
 
 #[test]
+fn a_question_too_long_for_all_names_the_most_room() {
+    let stage = served(&[
+        ("Juno", 64, None),
+        ("Ada", 128, None),
+        ("Quill", 96, Some(REFUSES)),
+    ]);
+    let long = "The fox sleeps. ".repeat(60) + SUM;
+    for (address, body) in [
+        (CHAT, said(&[("user", &long)])),
+        (TEXT, json!({ "prompt": long, "max_tokens": 5 })),
+    ] {
+        let (status, told) = stage.post(address, &body);
+        let error = &told["error"];
+        assert_eq!(
+            (status, &error["code"]),
+            (400, &json!("context_length_exceeded"))
+        );
+        let message = error["message"].as_str().unwrap();
+        let tokens = message
+            .strip_prefix("Ada: ")
+            .and_then(|rest| rest.split(' ').next());
+        let tokens: usize = tokens
+            .and_then(|tokens| tokens.parse().ok())
+            .expect(message);
+        assert!(
+            tokens > 128 && message.contains("the context of 128 tokens"),
+            "{message}"
+        );
+    }
+    // Where room would not help, the first member's reason is told.
+    let stage = served(&[("Quill", 1024, Some(REFUSES)), ("Ada", 1024, Some(REFUSES))]);
+    let (_, told) = stage.post(CHAT, &said(&[("user", SUM)]));
+    let message = told["error"]["message"].as_str().unwrap();
+    assert!(message.starts_with("Quill: "), "{message}");
+}
+
+#[test]
 fn a_member_that_only_judges_is_not_asked_to_draft() {
     let stage = Stage::with_members(config(), Settings::default(), move || {
         let drafts = Arc::new(AtomicUsize::new(0));

@@ -1,5 +1,6 @@
 //! `conclave serve` as a program: its output, access, shutdown and memory use.
 
+mod away;
 mod chained;
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -37,7 +38,11 @@ impl Served {
 
     /// Writes its log there.
     fn logging(arguments: &[&str], environment: &[(&str, &str)], log: Stdio) -> Self {
-        let mut command = command(&["--port", "0"]);
+        let free: &[&str] = match arguments.contains(&"--port") {
+            true => &[],
+            false => &["--port", "0"],
+        };
+        let mut command = command(free);
         command.args(arguments).envs(environment.iter().copied());
         command.stdout(Stdio::piped()).stderr(log);
         let mut program = command.spawn().expect("the tool starts");
@@ -329,6 +334,13 @@ fn a_template_that_is_none_costs_its_member_and_another_may_be_given() {
     let alone = ["--members", folder.to_str().unwrap(), "--template"];
     let file_name = file.to_str().unwrap();
     assert!(models(&[&alone[..], &[file_name]].concat()).contains(&name));
+    // As a model's folder has it.
+    let folders = json!({ "chat_template": SINGS, "bos_token": "<s>" });
+    std::fs::write(&file, folders.to_string()).unwrap();
+    assert!(models(&[&alone[..], &[file_name]].concat()).contains(&name));
+    std::fs::write(&file, "{\"bos_token\": \"<s>\"}").unwrap();
+    let told = refused(&[&alone[..], &[file_name]].concat());
+    assert!(told.contains("JSON without a `chat_template`"), "{told}");
     // The file at fault is named, not the model's.
     std::fs::write(&file, "\n{% if %}").unwrap();
     let told = refused(&[&alone[..], &[file_name]].concat());
@@ -344,22 +356,6 @@ fn a_template_that_is_none_costs_its_member_and_another_may_be_given() {
     assert!(refused(&["--keys", "/nowhere"]).contains("no member lives behind a server"));
     std::fs::remove_dir_all(folder).unwrap();
     std::fs::remove_file(file).unwrap();
-}
-
-#[test]
-fn a_server_that_is_down_costs_its_member_alone() {
-    // No server listens there any more.
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let away = format!("http://{}/v1#away", listener.local_addr().unwrap());
-    drop(listener);
-    let members = format!("{},{away}", bundled("ada"));
-    let served = Served::new(&["--members", &members], &[]);
-    let (status, told) = served.ask(false);
-    assert_eq!(status, 200, "{told}");
-    assert!(!served.send("GET /v1/models", "").1.contains("away"));
-    // Alone it ends the tool, which names it.
-    let told = refused(&["--members", &away]);
-    assert!(told.contains("can't be asked just now"), "{told}");
 }
 
 #[test]
