@@ -311,7 +311,11 @@ impl Server {
             "temperature": drawing.temperature, "top_p": drawing.top_p,
             "seed": seed & 0x7fff_ffff});
         let own = match self.kind {
-            Kind::Vllm => json!({"top_k": drawing.top_k, "min_p": 0.0, "repetition_penalty": 1.0}),
+            // Older versions of vLLM refuse 0 for "any number of tokens".
+            Kind::Vllm => {
+                let top_k = i64::try_from(drawing.top_k).ok().filter(|&count| count > 0);
+                json!({"top_k": top_k.unwrap_or(-1), "min_p": 0.0, "repetition_penalty": 1.0})
+            }
             Kind::LlamaCpp => {
                 json!({"top_k": drawing.top_k, "min_p": 0.0, "repeat_penalty": 1.0,
                     "cache_prompt": true})

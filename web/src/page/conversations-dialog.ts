@@ -106,12 +106,13 @@ export class ConversationsDialog {
     const none = this.#session.keeper.nothing
       ? "Nothing is kept."
       : "No conversation is kept yet. The first question begins one.";
+    const count = found.length === 0 ? "No conversation" : plural(found.length, "conversation");
     this.#summary.textContent =
       words.trim() !== ""
-        ? `${plural(found.length, "conversation")} with all these words.`
+        ? `${count} with all these words.`
         : found.length === 0
           ? none
-          : `${plural(found.length, "conversation")}.`;
+          : `${count}.`;
     const focused = focusIn(this.#list);
     this.#list.replaceChildren(...found.map((one) => this.#row(one)));
     this.#list.hidden = found.length === 0;
@@ -129,7 +130,7 @@ export class ConversationsDialog {
     const facts = [
       ...(isOpen ? ["open here"] : []),
       ...(conversation.unasked ? ["not asked yet"] : []),
-      new Date(changed).toLocaleString(),
+      new Date(changed).toLocaleString([], { dateStyle: "medium", timeStyle: "short" }),
     ];
     const act = (label: string, run: () => void | Promise<void>): HTMLElement =>
       button(label, run, {

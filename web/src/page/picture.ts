@@ -4,6 +4,7 @@
  * Loaded when it is first asked for.
  */
 import { el } from "./dom.ts";
+import { paintLines, paintSign, written } from "./formula-picture.ts";
 import { stretches, type Placed } from "./stretches.ts";
 
 /** Sizes in CSS pixels. */
@@ -65,10 +66,9 @@ function sheetOf(exchange: Element): HTMLElement {
   for (const block of sheet.querySelectorAll(".wide, pre")) set(block, { overflow: "visible" });
   for (const code of sheet.querySelectorAll("pre"))
     set(code, { "white-space": "pre-wrap", "overflow-wrap": "anywhere" });
-  for (const formula of sheet.querySelectorAll(".formula")) {
-    formula.replaceChildren(formula.querySelector(".formula-source")?.textContent ?? "");
-    formula.classList.remove("formula", "display");
-  }
+  // What is copied of a formula is not drawn; one without MathML is its source.
+  for (const source of sheet.querySelectorAll(".formula-source")) source.remove();
+  for (const formula of sheet.querySelectorAll(".formula")) set(formula, { overflow: "visible" });
   for (const item of sheet.querySelectorAll<HTMLElement>("li")) mark(item);
   return sheet;
 }
@@ -111,22 +111,28 @@ function draw(sheet: HTMLElement, context: CanvasRenderingContext2D): void {
   context.translate(margin - left, margin - box.top);
   for (const element of sheet.querySelectorAll(":not(.segment, .name)")) paintBox(context, element);
   for (const element of sheet.querySelectorAll(".segment, .name")) paintVoice(context, element);
+  for (const math of sheet.querySelectorAll("math")) paintLines(context, math);
   context.textAlign = "left";
-  for (const { text, rect, style } of texts) {
+  for (const { text, rect, style, element } of texts) {
     context.fillStyle = style.color;
     context.direction = style.direction as CanvasDirection;
-    context.fillText(text, rect.left, baseline(context, style, rect));
+    const line = baseline(context, style, rect);
+    if (!paintSign(context, element)) context.fillText(written(element, text), rect.left, line);
   }
 }
 
+type Text = Placed & { style: CSSStyleDeclaration; element: Element };
+
 /** All stretches of text, each with the style of its element. */
-function textsOf(sheet: HTMLElement): (Placed & { style: CSSStyleDeclaration })[] {
+function textsOf(sheet: HTMLElement): Text[] {
   const walker = document.createTreeWalker(sheet, NodeFilter.SHOW_TEXT);
-  const found: (Placed & { style: CSSStyleDeclaration })[] = [];
+  const found: Text[] = [];
   while (walker.nextNode()) {
     const node = walker.currentNode as globalThis.Text;
-    const style = getComputedStyle(node.parentElement!);
-    found.push(...stretches(charactersOf(node)).map((placed) => ({ ...placed, style })));
+    const element = node.parentElement!;
+    const style = getComputedStyle(element);
+    const placed = stretches(charactersOf(node));
+    found.push(...placed.map((each) => ({ ...each, style, element })));
   }
   return found;
 }
@@ -201,12 +207,15 @@ function paintVoice(context: CanvasRenderingContext2D, element: Element): void {
   context.lineWidth = 1.5;
   context.setLineDash(lineStyles[line] ?? []);
   for (const rect of element.getClientRects()) {
-    const { left, right, top, width, height } = rect;
+    const { left, right, top, bottom, width, height } = rect;
     if (width === 0) continue;
     context.globalAlpha = 0.09;
     if (element.matches(".segment")) context.fillRect(left, top, width, height);
     context.globalAlpha = 1;
-    const under = baseline(context, style, rect) + 0.26 * Number.parseFloat(style.fontSize);
+    // A formula on its own has no line.
+    const under = element.matches(".formula.display")
+      ? bottom - 2
+      : baseline(context, style, rect) + 0.26 * Number.parseFloat(style.fontSize);
     for (const y of line === "double" ? [under - 1, under + 2] : [under]) {
       context.beginPath();
       context.moveTo(left, y);

@@ -2,7 +2,7 @@
  * The files of one model, read by ranges: the engine's view of a model in any storage. Files of
  * gigabytes are never whole in memory.
  */
-import { ModelFile } from "./errors.ts";
+import { ModelFile, OutOfMemory, type ConclaveError } from "./errors.ts";
 
 export interface ModelFiles {
   /** Names and sizes in bytes. Names have no folders, except those of named chat templates. */
@@ -13,6 +13,29 @@ export interface ModelFiles {
   read(file: number, offset: number, length: number): Promise<Uint8Array>;
   /** Closes the files; they are not read afterwards. */
   close(): void;
+}
+
+/**
+ * Why a blob could not be read: it was changed or moved after it was picked, or, if a byte of it can
+ * be read, there is no memory for more.
+ */
+async function unreadable(blob: Blob, name: string, cause: unknown): Promise<ConclaveError> {
+  const isThere = await blob
+    .slice(0, 1)
+    .arrayBuffer()
+    .then(
+      ({ byteLength }) => byteLength === 1,
+      () => false,
+    );
+  return isThere
+    ? new OutOfMemory(
+        `the browser has no memory left to read ${name} (${String(cause)}). ` +
+          "Close other tabs, or load fewer or smaller members",
+        { cause },
+      )
+    : new ModelFile(`${name} can't be read any more (${String(cause)}). Choose it again.`, {
+        cause,
+      });
 }
 
 /** Blobs with names: picked files, files of the store, bytes in memory. */
@@ -42,10 +65,7 @@ export class BlobFiles implements ModelFiles {
     try {
       data = new Uint8Array(await blob.slice(offset, offset + length).arrayBuffer());
     } catch (error) {
-      // The file was changed or moved after it was picked.
-      throw new ModelFile(`${name} can't be read any more (${String(error)}). Choose it again.`, {
-        cause: error,
-      });
+      throw await unreadable(blob, name, error);
     }
     if (data.length !== length) throw cutShort(name, offset + length);
     return data;

@@ -20,6 +20,7 @@ import type {
 import type { StartedModule } from "../worker/engine-module.ts";
 import { openLocks } from "../store/locks.ts";
 import { parseHelperStart, type HelperPort } from "../worker/helpers.ts";
+import { Traps } from "../worker/traps.ts";
 import { MemberHost } from "../worker/member-host.ts";
 import type { ThreadPort } from "../worker/member-threads.ts";
 import type { BeginEvent, ConclaveEvent } from "../protocol/messages.ts";
@@ -159,7 +160,7 @@ export function stage(
     thread?: StagedThread,
   ): Promise<StartedModule<EngineModule>> => {
     await (thread ? (startingThreads ?? starting) : starting);
-    const memory = new WebAssembly.Memory({ initial: 1, maximum: 1, shared });
+    const memory = new WebAssembly.Memory({ initial: 1, maximum: 1024, shared });
     const module: EngineModule = {
       default: async () => ({ memory }),
       Engine: {
@@ -200,6 +201,7 @@ export function stage(
       terminated: false,
       port: { postMessage, terminate, onmessage: null, onmessageerror: null, onerror: null },
     };
+    const traps = new Traps();
     const host = new MemberHost(
       () => startModule(core, thread),
       (reply) => {
@@ -210,6 +212,7 @@ export function stage(
         );
       },
       startGrammar,
+      traps,
       () => {
         const helper: HelperPort = {
           postMessage: (data) => void parseHelperStart(data),
@@ -268,6 +271,7 @@ export function stage(
     gpu,
     choices,
     post: deliver,
+    traps: new Traps(),
   });
   const port: Port = {
     postMessage: (data, transfer = []) => {

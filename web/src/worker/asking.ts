@@ -1,5 +1,6 @@
 /** Answers one question with the present members. */
 import type {
+  Begun,
   Counters,
   EngineModule,
   Form,
@@ -25,7 +26,7 @@ import type { KeptPrompts } from "./kept-prompts.ts";
 import { diagnosed } from "./lost-device.ts";
 import { Judge } from "./remote/judge.ts";
 import { rounds } from "./round.ts";
-import { nextTask, settled, together } from "./together.ts";
+import { nextTask, settled, together, type Failed } from "./together.ts";
 
 type Asked = Extract<Request, { type: "ask" }>;
 
@@ -96,7 +97,7 @@ export async function answer(
     const messages = signal.aborted ? request.messages : await fitting(members, request);
     await Promise.all(members.map((member) => prompts?.recall(member, messages)));
     if (!signal.aborted) {
-      const prefixes = await together(members, (member, index) =>
+      const { begun: prefixes, lost } = await beginning(members, (member, index) =>
         member.begin(
           messages,
           request.sampling,
@@ -125,14 +126,20 @@ export async function answer(
           weights,
           dropped,
         });
-      const { failed } = await settled(members, [...members.keys()], (member) =>
+      const here = [...members.keys()].filter((index) => !lost.some((one) => one.index === index));
+      const { failed } = await settled(members, here, (member) =>
         replay(member, accepted, settings, signal),
       );
       if (thinking !== "off" && accepted.length === 0 && !signal.aborted)
-        await think(members, request.members, emit, signal);
+        await think(
+          here.map((index) => members[index]!),
+          here.map((index) => request.members[index]!),
+          emit,
+          signal,
+        );
       const counted = members.map((member) => member.counters());
       const onStep = request.drafts ? emit : undefined;
-      const run = rounds(members, machine, settings, signal, failed, onStep);
+      const run = rounds(members, machine, settings, signal, [...lost, ...failed], onStep);
       let step = await run.next();
       for (; !step.done; await gate?.pass(signal), step = await run.next()) {
         // A lost device leaves stale results, not exceptions.
@@ -165,6 +172,21 @@ export async function answer(
   } finally {
     machine.free();
   }
+}
+
+/** Lets members read; those that find no memory for it are lost, unless no other is left. */
+async function beginning(
+  members: Member[],
+  begin: (member: Member, index: number) => Promise<Begun>,
+): Promise<{ begun: Begun[]; lost: Failed[] }> {
+  const begun: Begun[] = members.map(() => ({ prefix: 0, run: 0, stopped: false }));
+  const { failed: lost } = await settled(members, [...members.keys()], async (member, index) => {
+    begun[index] = await begin(member, index);
+  });
+  const other = lost.find(({ error }) => error.kind !== "OutOfMemory");
+  if (other) throw other.error;
+  if (lost[0] && lost.length === members.length) throw lost[0].error;
+  return { begun, lost };
 }
 
 /** Lets members think before the first round, in parallel. */

@@ -17,6 +17,7 @@ import { parseHelperStart } from "./helpers.ts";
 import { MemberHost } from "./member-host.ts";
 import { RememberedChoices } from "./remembered-choices.ts";
 import { Service } from "./service.ts";
+import { listenForTraps, Traps } from "./traps.ts";
 
 /** The part of DedicatedWorkerGlobalScope that is used here. */
 interface Scope {
@@ -24,14 +25,11 @@ interface Scope {
   postMessage(data: unknown): void;
   close(): void;
   onmessage: ((event: MessageEvent<unknown>) => void) | null;
-  addEventListener(
-    type: "unhandledrejection",
-    listener: (event: PromiseRejectionEvent) => void,
-  ): void;
   navigator: Navigator & { gpu?: Gpu };
 }
 
 const scope = globalThis as unknown as Scope;
+const traps = new Traps();
 const engine = glue as EngineModule;
 // Some browsers lack nested workers.
 const hasWorkers = typeof Worker !== "undefined";
@@ -60,6 +58,7 @@ const parts: Record<string, () => (data: unknown) => Promise<void>> = {
       startGrammar: startGrammar(grammar as GrammarModule),
       startThread: hasWorkers ? (address) => startWorker(address, "conclave member") : undefined,
       cores: scope.navigator.hardwareConcurrency || 1,
+      traps,
     });
     return (data) => service.receive(data);
   },
@@ -68,6 +67,7 @@ const parts: Record<string, () => (data: unknown) => Promise<void>> = {
       (compiled) => startModule(engine, compiled),
       (reply) => scope.postMessage(reply),
       startGrammar(grammar as GrammarModule),
+      traps,
       hasWorkers ? (address) => startWorker(address, "conclave helper") : undefined,
     );
     return (data) => host.receive(data);
@@ -84,7 +84,5 @@ const parts: Record<string, () => (data: unknown) => Promise<void>> = {
 
 const receive = (parts[scope.name] ?? parts["conclave"]!)();
 
-// A panic in the module's own promise queue rejects no promise that has a handler. As an error of
-// the worker it aborts pending requests, which would otherwise wait forever.
-scope.addEventListener("unhandledrejection", (event) => reportError(event.reason));
+listenForTraps(globalThis, (error) => traps.report(error));
 scope.onmessage = ({ data }) => void receive(data);

@@ -4,6 +4,15 @@
  */
 import { DeviceLost, typed, type ConclaveError } from "../protocol/errors.ts";
 
+/** Why an engine's device is lost, if it is. A trap leaves the engine's objects in use. */
+export function lossOf(engine: { lost(): string | undefined } | undefined): string | undefined {
+  try {
+    return engine?.lost();
+  } catch {
+    return undefined;
+  }
+}
+
 /** The error, typed. `reason`: why the engine's device is lost, if it is. */
 export function diagnosed(thrown: unknown, reason: string | undefined): ConclaveError {
   const error = typed(thrown);

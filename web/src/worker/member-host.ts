@@ -4,14 +4,15 @@
  */
 import type { BurnModule, Engine, EngineMember, EngineModule } from "../protocol/engine.ts";
 import type { StartedModule } from "./engine-module.ts";
-import { EngineFailure, toRecord } from "../protocol/errors.ts";
+import { EngineFailure, toRecord, type ConclaveError } from "../protocol/errors.ts";
 import { FormedMember, Grammars, type StartGrammar } from "./grammars.ts";
 import { Helpers, type HelperPort } from "./helpers.ts";
 import { soonest } from "./handle-files.ts";
-import { loadError, refuseTooLarge } from "./out-of-memory.ts";
-import { diagnosed } from "./lost-device.ts";
+import { lackOfMemory, loadError, refuseTooLarge } from "./out-of-memory.ts";
+import { diagnosed, lossOf } from "./lost-device.ts";
 import { isShared } from "../protocol/shared-memory.ts";
 import { PortFiles } from "./port-files.ts";
+import { Traps } from "./traps.ts";
 import {
   parseThreadRequest,
   type ThreadReply,
@@ -52,25 +53,31 @@ export class MemberHost {
   readonly #startModule: StartModule;
   readonly #post: (reply: ThreadReply) => void;
   readonly #grammars: Grammars;
+  readonly #traps: Traps;
   readonly #startHelper: ((address: string) => HelperPort) | undefined;
   readonly #members = new Map<number, EngineMember>();
+  /** Their names, which members can't tell after a trap. */
+  readonly #names = new Map<number, string>();
   /** Members that are reading or thinking and wait for `goOn`, by the request's id. */
   readonly #readers = new Map<number, (goOn: boolean) => void>();
   #started: Promise<Started> | undefined;
   /** The engine, once created. */
   #engine: Engine | undefined;
-  /** Error of a trap in its module, which is not used again. */
-  #trapped: EngineFailure | undefined;
+  #memory: WebAssembly.Memory | undefined;
+  /** Error of a trap in its module, which is in an unknown state and not used again. */
+  #trapped: ConclaveError | undefined;
 
   constructor(
     startModule: StartModule,
     post: (reply: ThreadReply) => void,
     startGrammar: StartGrammar,
+    traps = new Traps(),
     startHelper?: (address: string) => HelperPort,
   ) {
     this.#startModule = startModule;
     this.#post = post;
     this.#grammars = new Grammars(startGrammar);
+    this.#traps = traps;
     this.#startHelper = startHelper;
   }
 
@@ -101,6 +108,7 @@ export class MemberHost {
 
   async #start({ compiled, worker, backend }: ThreadStart): Promise<Started> {
     const { module, memory } = await this.#startModule(compiled);
+    this.#memory = memory;
     this.#engine = await module.Engine.create(backend);
     this.#post({ type: "started" });
     const startHelper = this.#startHelper;
@@ -115,19 +123,22 @@ export class MemberHost {
   async #outcome(request: Asked): Promise<ThreadReply> {
     try {
       if (this.#trapped) throw this.#trapped;
-      const answer = await this.#answer(request);
+      const answer = await (request.type === "load"
+        ? this.#load(request)
+        : this.#traps.heard(this.#answer(request)));
       if (this.#engine?.lost() !== undefined) throw new EngineFailure("The device was lost.");
       return answer;
     } catch (thrown) {
-      if (thrown instanceof WebAssembly.RuntimeError) this.#trapped = faulty(thrown);
-      const error = diagnosed(this.#trapped ?? thrown, this.#engine?.lost());
-      return { type: "failed", id: request.id, error: toRecord(error) };
+      if (thrown instanceof WebAssembly.RuntimeError)
+        this.#trapped = this.#faultOf(thrown, request.member);
+      const error = diagnosed(this.#trapped ?? thrown, lossOf(this.#engine));
+      const ended = this.#trapped ? { ended: true } : {};
+      return { type: "failed", id: request.id, error: toRecord(error), ...ended };
     }
   }
 
-  async #answer(request: Asked): Promise<ThreadReply> {
+  async #answer(request: Exclude<Asked, { type: "load" }>): Promise<ThreadReply> {
     const { id } = request;
-    if (request.type === "load") return this.#load(request);
     const member = this.#member(request.member);
     switch (request.type) {
       case "measure":
@@ -197,11 +208,15 @@ export class MemberHost {
       refuseTooLarge(name, ranges, memory);
       const told = (loaded: number, total: number): void =>
         this.#post({ type: "loading", id, loaded, total });
-      const member = await engine.load(name, ranges, options, told).catch((thrown: unknown) => {
-        if (engine.lost() !== undefined) throw thrown;
-        throw loadError(thrown, name, ranges, { memory, alone: this.#members.size === 0 });
+      const loading = this.#traps.heard(engine.load(name, ranges, options, told));
+      const member = await loading.catch((thrown: unknown) => {
+        if (lossOf(engine) !== undefined) throw thrown;
+        const error = loadError(thrown, name, ranges, { memory, alone: this.#members.size === 0 });
+        if (thrown instanceof WebAssembly.RuntimeError) this.#trapped = error;
+        throw error;
       });
       this.#members.set(number, new FormedMember(member, this.#grammars));
+      this.#names.set(number, name);
       return {
         type: "loaded",
         id,
@@ -214,19 +229,25 @@ export class MemberHost {
     }
   }
 
+  /** The error of a trap in a member's step. */
+  #faultOf(trap: WebAssembly.RuntimeError, member: number): ConclaveError {
+    const name = this.#names.get(member) ?? "a member";
+    return (
+      (this.#memory && lackOfMemory(trap, name, this.#memory)) ??
+      new EngineFailure(
+        `A fault of the engine ended its thread (${trap.message}). ` +
+          "It is started again with the next question.",
+        { cause: trap },
+      )
+    );
+  }
+
   #member(number: number): EngineMember {
     const member = this.#members.get(number);
     if (!member) throw new EngineFailure(`There is no member number ${number} in this thread.`);
     return member;
   }
 }
-
-const faulty = (trap: WebAssembly.RuntimeError): EngineFailure =>
-  new EngineFailure(
-    `A fault of the engine ended its thread (${trap.message}). ` +
-      "It is started again with the next question.",
-    { cause: trap },
-  );
 
 const given = (id: number, bytes: Uint8Array | undefined): ThreadReply => ({
   type: "given",

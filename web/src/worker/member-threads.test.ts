@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 import { Conclave, type ConclaveEvent } from "../library/conclave.ts";
+import { OutOfMemory } from "../protocol/errors.ts";
 import { BlobFiles } from "../protocol/model-files.ts";
 import { PortFiles, serveFiles } from "./port-files.ts";
 import { settings, type Script } from "../testing/scripted.ts";
@@ -157,7 +158,7 @@ test("a thread that crashes fails its members' calls by name; the others go on",
 
 test("a trap in a thread is told by the member's name; its module is not used again", async () => {
   const trap = new WebAssembly.RuntimeError("unreachable");
-  const { conclave } = await open(
+  const { conclave, threads } = await open(
     { Ada: endless, Bo: { ...endless, failure: { move: "draft", call: 2, error: trap } } },
     2,
   );
@@ -169,7 +170,21 @@ test("a trap in a thread is told by the member's name; its module is not used ag
   assert.match(left?.error.message ?? "", /fault of the engine.*unreachable.*next question/);
   const end = events.at(-1);
   assert.equal(end?.type === "end" && end.text, "la ".repeat(4));
+  assert.ok(threads[1]!.terminated, "its memory is free");
   await assert.rejects(collect(conclave.ask(hello, asked)), { name: "Engine", member: "Bo" });
+});
+
+test("who finds no memory to read leaves the answer to the others; alone, it is the failure", async () => {
+  const error = new OutOfMemory("There is no memory left for Bo.");
+  const failure = { move: "begin", call: 1, error } as const;
+  const { conclave } = await open({ Ada: talker, Bo: { ...talker, failure } }, 2);
+  const events = await collect(conclave.ask(hello));
+  const left = events.find((event) => event.type === "left");
+  assert.deepEqual(left && [left.member, left.error.kind], ["Bo", "OutOfMemory"]);
+  const end = events.at(-1);
+  assert.ok(end?.type === "end" && end.text !== "", "Ada answers");
+  const alone = await open({ Bo: { ...talker, failure } }, 2);
+  await assert.rejects(collect(alone.conclave.ask(hello)), { name: "OutOfMemory", member: "Bo" });
 });
 
 test("a trap in the shared module ends the answer at once, with the text so far", async () => {

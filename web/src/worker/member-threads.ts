@@ -319,8 +319,10 @@ class Thread {
     if (reply.type === "loading" || reply.type === "reading" || reply.type === "thinking")
       return waiting?.onStep(reply);
     this.#waiting.delete(reply.id);
-    if (reply.type === "failed") waiting?.reject(fromRecord(reply.error));
-    else waiting?.resolve(reply);
+    if (reply.type !== "failed") return waiting?.resolve(reply);
+    waiting?.reject(fromRecord(reply.error));
+    // Its memory is free again, for the next engine.
+    if (reply.ended) this.close(reply.error.message.replace(/\.$/, ""));
   }
 
   /** Ends the worker; pending requests fail. */

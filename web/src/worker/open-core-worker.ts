@@ -8,24 +8,22 @@ import type { BurnModule, GrammarModule } from "../protocol/engine.ts";
 import { startModule } from "./engine-module.ts";
 import { startGrammar } from "./grammars.ts";
 import { MemberHost } from "./member-host.ts";
+import { listenForTraps, Traps } from "./traps.ts";
 
 /** The part of DedicatedWorkerGlobalScope that is used here. */
 interface Scope {
   postMessage(data: unknown): void;
   onmessage: ((event: MessageEvent<unknown>) => void) | null;
-  addEventListener(
-    type: "unhandledrejection",
-    listener: (event: PromiseRejectionEvent) => void,
-  ): void;
 }
 
 const scope = globalThis as unknown as Scope;
+const traps = new Traps();
 const host = new MemberHost(
   (compiled) => startModule(glue as BurnModule, compiled),
   (reply) => scope.postMessage(reply),
   startGrammar(grammar as GrammarModule),
+  traps,
 );
 
-// A panic in the module rejects no promise that has a handler: reported as an error of this worker.
-scope.addEventListener("unhandledrejection", (event) => reportError(event.reason));
+listenForTraps(globalThis, (error) => traps.report(error));
 scope.onmessage = (event) => void host.receive(event.data);

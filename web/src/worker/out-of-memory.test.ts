@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { OutOfMemory } from "../protocol/errors.ts";
-import { loadError, refuseTooLarge } from "./out-of-memory.ts";
+import { lackOfMemory, loadError, refuseTooLarge } from "./out-of-memory.ts";
 
 const files = (bytes: number) => ({ files: [{ name: "large.gguf", bytes }] });
 const memoryOf = (byteLength: number) => ({ buffer: { byteLength } as ArrayBuffer });
@@ -41,6 +41,16 @@ test("a trap with memory left is the engine's fault, and is named too", () => {
   const error = loadError(trapped(), "Large", files(1e6), { memory, alone: true });
   assert.equal(error.kind, "Engine");
   assert.match(error.message, /^The engine stopped while it loaded Large; memory was left/);
+});
+
+test("a trap in an answer is a lack of memory only if none is left", () => {
+  const full = new WebAssembly.Memory({ initial: 2, maximum: 3 });
+  assert.match(
+    lackOfMemory(trapped(), "Large", full)?.message ?? "",
+    /^There is no memory left for Large to go on: .* the 1 MB that are taken\. Choose/,
+  );
+  assert.equal(lackOfMemory(trapped(), "Large", new WebAssembly.Memory({ initial: 1 })), undefined);
+  assert.equal(lackOfMemory(new Error("another"), "Large", full), undefined);
 });
 
 test("the graphics card's own report is kept; other errors pass", () => {

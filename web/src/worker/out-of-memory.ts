@@ -18,6 +18,9 @@ export interface Room {
 const gigabytes = (bytes: number): string =>
   bytes < 1e9 ? `${Math.max(1, Math.round(bytes / 1e6))} MB` : `${(bytes / 1e9).toFixed(1)} GB`;
 
+const advice =
+  "Choose less room for a conversation, a smaller model or format, or remove another member.";
+
 /** Bytes that a model's weights take at least, if they are kept as they are stored. */
 const needOf = ({ files }: Pick<ModelFiles, "files">): number =>
   files.reduce((sum, { bytes }) => sum + bytes, 0);
@@ -46,8 +49,6 @@ export function loadError(
 ): ConclaveError {
   const error = typed(thrown);
   const need = needOf(files);
-  const advice =
-    "Choose less room for a conversation, a smaller model or format, or remove another member.";
   if (error.kind === "OutOfMemory")
     return new OutOfMemory(
       `There is no memory for ${name}, which needs ${gigabytes(need)} ` +
@@ -55,8 +56,7 @@ export function loadError(
         `${advice} What it had taken is free again, and the other members go on.`,
       { cause: thrown },
     );
-  const isTrap = thrown instanceof Error && thrown.name === "RuntimeError";
-  if (!isTrap) return error;
+  if (!isTrap(thrown)) return error;
   const taken = memory.buffer.byteLength;
   if (canGrow(memory, need))
     return new EngineFailure(
@@ -71,8 +71,28 @@ export function loadError(
     ? new OutOfMemory(`${told} What it had taken is free again, and the other members go on.`, {
         cause: thrown,
       })
-    : new EngineFailure(`${told} Then reload the engine.`, { cause: thrown });
+    : new EngineFailure(`${told} The engine has to start again.`, { cause: thrown });
 }
+
+/** Bytes that a step of an answer takes at a time, at most; less than that left is none. */
+const stepBytes = 16e6;
+
+/** The error of a trap in an answer, if there was no memory for `who`. */
+export function lackOfMemory(
+  thrown: unknown,
+  who: string,
+  memory: Room["memory"],
+): OutOfMemory | undefined {
+  if (!isTrap(thrown) || canGrow(memory, stepBytes)) return undefined;
+  return new OutOfMemory(
+    `There is no memory left for ${who} to go on: the browser gives no more than the ` +
+      `${gigabytes(memory.buffer.byteLength)} that are taken. ${advice}`,
+    { cause: thrown },
+  );
+}
+
+const isTrap = (thrown: unknown): thrown is Error =>
+  thrown instanceof Error && thrown.name === "RuntimeError";
 
 /** Whether the memory could have grown by so much; a trapped module is not used again. */
 function canGrow(memory: Room["memory"], bytes: number): boolean {

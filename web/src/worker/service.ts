@@ -32,8 +32,8 @@ import { Conversations } from "./conversations.ts";
 import { Gate } from "./gate.ts";
 import { FormedMember, Grammars, type StartGrammar } from "./grammars.ts";
 import { soonest } from "./handle-files.ts";
-import { loadError, refuseTooLarge } from "./out-of-memory.ts";
-import { diagnosed } from "./lost-device.ts";
+import { lackOfMemory, loadError, refuseTooLarge } from "./out-of-memory.ts";
+import { diagnosed, lossOf } from "./lost-device.ts";
 import { MemberThreads, type Reserved, type StartThread } from "./member-threads.ts";
 import {
   parseRequest,
@@ -53,6 +53,7 @@ import type { Store } from "../store/store.ts";
 import { answerAboutModels } from "./stored-models.ts";
 import { throttled } from "./throttled.ts";
 import { together } from "./together.ts";
+import type { Traps } from "./traps.ts";
 import { Turns } from "./turns.ts";
 
 /** Idle time after an answer, in ms, before system prompts are kept. */
@@ -61,17 +62,13 @@ const idleMs = 1000;
 type RequestOf<T extends Request["type"]> = Extract<Request, { type: T }>;
 
 /** Abort signal and progress listener of a load. */
-interface Loading {
-  signal: AbortSignal;
-  onProgress: (progress: Progress) => void;
-}
+type Loading = { signal: AbortSignal; onProgress: (progress: Progress) => void };
 
 export interface Surroundings {
   /** Fetches the fused core's module from an address and starts it. */
   startModule: (address: string) => Promise<StartedModule<EngineModule>>;
-  /** Fetches the open core's module, for workers to start it. */
   fetchOpenCore: FetchCore;
-  /** Fetches the grammars' module, for threads to start it; and starts it in this thread. */
+  /** Fetches the grammars' module, for threads to start it; starts it in this thread. */
   fetchGrammar: (address: string) => Promise<WebAssembly.Module>;
   startGrammar: StartGrammar;
   /** Starts a worker for members; absent without nested workers. */
@@ -86,6 +83,8 @@ export interface Surroundings {
   /** Kernel choices that engines of earlier visits measured. */
   choices: RememberedChoices;
   post: (reply: Reply) => void;
+  /** Hears of traps in this thread's module. */
+  traps: Traps;
 }
 
 export class Service {
@@ -158,7 +157,8 @@ export class Service {
     const controller = new AbortController();
     this.#running.set(id, { type: request.type, controller, gate: new Gate() });
     try {
-      await this.#answer(request, controller.signal);
+      const answered = this.#answer(request, controller.signal);
+      await (request.type === "add" ? answered : this.#around.traps.heard(answered));
     } catch (thrown) {
       if (isAbort(thrown)) this.#around.post({ type: "aborted", id });
       else this.#around.post({ type: "failed", id, error: toRecord(this.#diagnose(thrown)) });
@@ -439,9 +439,10 @@ export class Service {
           const ranges = await soonest(files);
           try {
             if (engine.backend === "cpu") refuseTooLarge(name, ranges, memory);
-            return new FormedMember(await engine.load(name, ranges, ...how), this.#grammars);
+            const loading = engine.load(name, ranges, ...how);
+            return new FormedMember(await this.#around.traps.heard(loading), this.#grammars);
           } catch (thrown) {
-            if (engine.lost() !== undefined) throw thrown;
+            if (lossOf(engine) !== undefined) throw thrown;
             throw loadError(thrown, name, ranges, { memory, alone: false });
           } finally {
             ranges.close();
@@ -593,6 +594,7 @@ export class Service {
   }
 
   #diagnose(thrown: unknown): ConclaveError {
-    return diagnosed(thrown, this.#engine?.lost());
+    const lack = this.#started && lackOfMemory(thrown, "the members", this.#started.memory);
+    return diagnosed(lack ?? thrown, lossOf(this.#engine));
   }
 }

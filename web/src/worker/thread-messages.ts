@@ -116,7 +116,8 @@ const reply = variant({
   }),
   verified: shape({ id: number, scores: list(shape({ ...scores, tokens: number })), counters }),
   kept: shape({ id: number, counters }),
-  failed: shape({ id: number, error: failure }),
+  /** `ended`: the thread's module has trapped, and is not used again. */
+  failed: shape({ id: number, error: failure, ended: optional(flag) }),
 });
 
 export type ThreadRequest = Checked<typeof request>;

@@ -71,6 +71,46 @@ test("what has the focus is not behind the question box", async () => {
   await visitor.leaveClean();
 });
 
+test("a long question scrolls within its box, which leaves room for the answer", async () => {
+  const visitor = await withWriter(stand, writer, structured);
+  const { page } = visitor;
+  await visitor.answer("What is the area?");
+  const long = Array.from({ length: 60 }, (_, index) => `Line ${index} of a question`).join("\n");
+  // A phone, a wide screen, and the same at 200 and 400 %.
+  for (const [width, height] of [
+    [320, 568],
+    [1280, 800],
+    [640, 400],
+    [320, 256],
+  ] as const) {
+    await page.setViewportSize({ width, height });
+    await page.locator("#question").fill(long);
+    await page.locator("#question").press("ControlOrMeta+End");
+    const seen = await page.evaluate(() => {
+      const area = document.querySelector("#question") as HTMLTextAreaElement;
+      const box = (selector: string): DOMRect =>
+        document.querySelector(selector)!.getBoundingClientRect();
+      const [composer, ask] = [box("#composer"), box("#ask")];
+      return {
+        scrolls: area.scrollHeight > area.clientHeight + 100,
+        atEnd: area.scrollTop + area.clientHeight >= area.scrollHeight - 20,
+        lines: area.clientHeight / Number.parseFloat(getComputedStyle(area).lineHeight),
+        // The last line is above the window's end, and so is the button.
+        below: Math.max(area.getBoundingClientRect().bottom, ask.bottom) - innerHeight,
+        left: composer.top / innerHeight,
+        wide: document.documentElement.scrollWidth - innerWidth,
+      };
+    });
+    const told = `${width} × ${height}: ${JSON.stringify(seen)}`;
+    assert.ok(seen.scrolls && seen.atEnd && seen.lines >= 1.5, told);
+    assert.ok(seen.below <= 0 && seen.wide <= 0, told);
+    assert.ok(seen.left >= 0.4, told);
+    await page.keyboard.press("Tab");
+    assert.equal(await page.evaluate(() => document.activeElement?.id), "ask", told);
+  }
+  await visitor.leaveClean();
+});
+
 for (const colorScheme of ["light", "dark"] as const) {
   test(`axe finds nothing wrong with the page, ${colorScheme}`, async () => {
     const visitor = await stand.arrive({ colorScheme });

@@ -280,8 +280,15 @@ test("conversations are listed, searched, renamed, and deleted with a way back",
   await page.locator("#search-conversations").fill("347");
   await page.locator(".conversations li").nth(1).waitFor({ state: "detached" });
   assert.deepEqual(await titles(visitor), [sum]);
+  const found = page.locator("#conversations-dialog", {
+    hasText: "No conversation with all these",
+  });
+  await page.locator("#search-conversations").fill("giraffe");
+  await found.waitFor();
   await page.locator("#search-conversations").fill("");
   await page.locator(".conversations li").nth(1).waitFor();
+  const when = await page.locator(".conversations li").first().textContent();
+  assert.match(when ?? "", /[A-Z][a-z]{2} \d+, \d{4}, \d+:\d\d\s[AP]M/, "a date, without seconds");
 
   const row = page.locator(".conversations li").nth(1);
   await row.getByRole("button", { name: /^Rename/ }).focus();

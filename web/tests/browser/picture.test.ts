@@ -125,6 +125,61 @@ test("a picture keeps headings, emphasis, numbers, columns and code", async () =
   await visitor.leaveClean();
 });
 
+test("a picture has formulas as they are read: letters in italics, bars, roots", async () => {
+  const answer = [
+    "Solve $ax = h$:",
+    "",
+    "\\[",
+    "y = \\frac{k + 1}{\\sqrt{7}}",
+    "\\]",
+    "",
+    "and $\\nonsense{x}$ is none.",
+  ];
+  const visitor = await withWriter(stand, writer, answer.join("\n"));
+  const { page } = visitor;
+  await visitor.answer("Solve it!");
+  await page.locator(".answer math").nth(1).waitFor();
+  // Level strokes: from, to, and their height.
+  await page.evaluate(() => {
+    const level: { left: number; right: number; y: number }[] = [];
+    Object.assign(globalThis, { level });
+    const { moveTo, lineTo } = CanvasRenderingContext2D.prototype;
+    let [atX, atY] = [0, 0];
+    const placed = (context: CanvasRenderingContext2D, x: number, y: number): [number, number] => {
+      const { a, d, e, f } = context.getTransform();
+      return [(a * x + e) / a, (d * y + f) / d];
+    };
+    CanvasRenderingContext2D.prototype.moveTo = function (x, y) {
+      [atX, atY] = placed(this, x, y);
+      moveTo.call(this, x, y);
+    };
+    CanvasRenderingContext2D.prototype.lineTo = function (x, y) {
+      const [left, top] = [atX, atY];
+      [atX, atY] = placed(this, x, y);
+      if (Math.abs(atY - top) < 0.01) level.push({ left, right: atX, y: atY });
+      lineTo.call(this, x, y);
+    };
+  });
+  const drawn = await drawnBy(page);
+  const lines = await page.evaluate(
+    () => (globalThis as unknown as { level: { left: number; right: number; y: number }[] }).level,
+  );
+  const all = drawn.map(({ text }) => text).join("");
+  const of = (text: string): Drawn =>
+    drawn.find((each) => each.text.trim() === text) ?? assert.fail(`${text} is not in ${all}`);
+  for (const text of ["𝑎", "𝑥", "ℎ", "𝑦", "𝑘"]) of(text);
+  assert.ok(!all.includes("\\frac") && !all.includes("$a"), all);
+  assert.ok(all.includes("$\\nonsense{x}$"), "what is no formula is its source");
+  const [above, below] = [of("𝑘"), of("7")];
+  const covers = ({ left, right }: { left: number; right: number }): boolean =>
+    left < below.left && right > below.right - 1 && right - left < 200;
+  const [bar, roof] = lines.filter(covers).sort((a, b) => a.y - b.y);
+  assert.ok(bar && roof, JSON.stringify(lines));
+  assert.ok(above.y < bar.y && bar.y <= roof.y && roof.y < below.y, JSON.stringify([bar, roof]));
+  assert.ok(of("𝑦").y > above.y && of("𝑦").y < below.y);
+  await visitor.leaveClean();
+});
+
 test("a right-to-left question and answer are so in the picture and on the page", async () => {
   const answer = ["القهوة مشروب دافئ من cheese 3.5 kg.", "", "1. البند الأول", "2. البند الثاني"];
   answer.push("", "| الاسم | السعر |", "|---|---|", "| شاي | 7 |", "", "```", "a = b", "```");
