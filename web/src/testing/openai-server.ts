@@ -55,6 +55,10 @@ export class OpenAiServer {
   pace = 0;
   /** The letter that it names for a ballot. */
   names: (ballot: string) => string = () => "A";
+  /** Tokens that it thinks before it names a letter. */
+  thinks = 0;
+  /** Whether it refuses `max_tokens` and any temperature but its own, as services that think do. */
+  insists = false;
   /** The log-probability of a word. */
   likes: (word: string) => number = (word) => -word.length / 10;
 
@@ -118,6 +122,12 @@ export class OpenAiServer {
     if (request.method === "OPTIONS") return void response.writeHead(204, anywhere).end();
     if (this.pace > 0 && path.endsWith("/completions"))
       await new Promise((resolve) => setTimeout(resolve, this.pace));
+    const refused = this.insists && ["max_tokens", "temperature"].find((name) => name in body);
+    if (refused && path === "/v1/chat/completions") {
+      const message = `Unsupported parameter: '${refused}' is not supported with this model.`;
+      response.writeHead(400, anywhere).end(JSON.stringify({ error: { message } }));
+      return;
+    }
     const answer = this.#of(path, body);
     response
       .writeHead(answer === undefined ? 404 : 200, {
@@ -137,18 +147,20 @@ export class OpenAiServer {
           .concat("<assistant>")
           .join(""),
       };
-    if (path === "/v1/chat/completions" && this.#can.chat)
+    if (path === "/v1/chat/completions" && this.#can.chat) {
+      const most = (body["max_tokens"] ?? body["max_completion_tokens"]) as number;
+      const cut = this.thinks >= most;
+      const asked = (body["messages"] as { content: string }[]).at(-1)!.content;
       return {
         choices: [
           {
             index: 0,
-            message: {
-              role: "assistant",
-              content: this.names((body["messages"] as { content: string }[]).at(-1)!.content),
-            },
+            message: { role: "assistant", content: cut ? "" : this.names(asked) },
+            finish_reason: cut ? "length" : "stop",
           },
         ],
       };
+    }
     if (path !== "/v1/completions" || !this.#can.completions) return undefined;
     const prompts = [body["prompt"]].flat() as string[];
     const most = body["max_tokens"] as number;

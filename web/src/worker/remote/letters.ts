@@ -103,7 +103,7 @@ export function orders(n: number, seed: number): [number[], number[]] {
  * thoughts are skipped.
  */
 export function letterIn(answer: string, n: number): number | undefined {
-  const said = answer.replace(/<think>[\s\S]*?(<\/think>|$)/g, "").trim();
+  const said = withoutThought(answer);
   const own = letters.slice(0, n);
   // "B." and "B: the second one" name B, whatever follows.
   const opening = new RegExp(`^\\W*([${own}])([^\\p{L}\\p{N}\\s'’]|$|\\n)`, "u").exec(said)?.[1];
@@ -112,6 +112,11 @@ export function letterIn(answer: string, n: number): number | undefined {
   );
   const [letter] = named;
   return letter === undefined || named.size > 1 ? undefined : own.indexOf(letter);
+}
+
+/** A model's answer without its thoughts, finished or cut. */
+export function withoutThought(answer: string): string {
+  return answer.replace(/<think>[\s\S]*?(<\/think>|$)/g, "").trim();
 }
 
 /** Reproducible numbers from 0 to 1 (mulberry32, a 32-bit generator in the public domain). */

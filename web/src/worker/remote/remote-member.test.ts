@@ -143,6 +143,34 @@ test("a judge sees candidates in two orders, equal words once; its row is its ta
   assert.deepEqual(await member.verify(candidates, settings), [], "who names none abstains");
 });
 
+test("a judge that thinks has room to, and is asked in the words that its server takes", async () => {
+  const server = await serve({ completions: false });
+  const limits = (): unknown[] =>
+    server
+      .bodies("/v1/chat/completions")
+      .splice(0)
+      .map((body) => body["max_tokens"] ?? body["max_completion_tokens"]);
+  const candidates = ["wrong", "right"].map((text) => ({ text, ended: false }));
+  server.names = (ballot) => /([A-B]): "right"/.exec(ballot)?.[1] ?? "A";
+  assert.equal((await (await begun(server)).verify(candidates, settings)).length, 2);
+  assert.deepEqual([...new Set(limits())], [16], "one that does not think is asked for a word");
+  server.thinks = 700;
+  assert.equal((await (await begun(server)).verify(candidates, settings)).length, 2);
+  const asked = server.bodies("/v1/chat/completions").length;
+  server.thinks = 5000;
+  const tired = await begun(server, { judge: true }).catch((error: unknown) => error);
+  assert.ok(tired instanceof RemoteFailure && /names no letter/.test(tired.message));
+  assert.equal(server.bodies("/v1/chat/completions").length, asked + 2, "asked once more, no more");
+  server.thinks = 700;
+  server.insists = true;
+  assert.equal((await (await begun(server)).verify(candidates, settings)).length, 2);
+  const last = server.bodies("/v1/chat/completions").at(-1)!;
+  assert.deepEqual(
+    [last["max_tokens"], last["max_completion_tokens"], last["temperature"]],
+    [undefined, 4096, undefined],
+  );
+});
+
 for (const [name, fault] of Object.entries<Fault>({
   "429 with Retry-After": { status: 429, headers: { "retry-after": "0" } },
   503: { status: 503 },
