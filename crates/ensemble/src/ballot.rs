@@ -26,6 +26,8 @@ pub(crate) struct Ballot {
     /// Whether a drafter about as strong as the strongest has a first candidate that does not end
     /// the answer.
     pub open: bool,
+    /// Whether some text of the answer has been accepted before this round.
+    begun: bool,
     /// Whether every candidate only repeats; false without [`Settings::discount`].
     pub repeats: bool,
     /// Whether each candidate ends the answer, `[candidates]`; empty, like the next three fields,
@@ -67,6 +69,7 @@ impl Ballot {
         let mut ballot = Self {
             drafters: drafters.to_vec(),
             ended: candidates.iter().map(|one| one.ended).collect(),
+            begun: said.begun(),
             ..Self::default()
         };
         let drafted: Vec<(f64, bool)> = strengths.zip(ballot.ended.iter().copied()).collect();
@@ -139,17 +142,23 @@ impl Ballot {
         }
     }
 
-    /// Weights of the vote, `[active]`, summing to 1. A member that is sure of its own finished
-    /// answer counts more. While a candidate of the strongest member continues the answer (`open`),
-    /// each weight is multiplied by its starting weight (`start`) instead: only the beginning of
-    /// such a candidate can be judged, and members with short answers would have begun otherwise.
+    /// Weights of the vote, `[active]`, summing to 1.
+    ///
+    /// Each weight is multiplied by its starting weight (`start`) while a candidate of the strongest
+    /// member continues the answer (`open`), and in every round after the first: only a part of the
+    /// answer can be judged there, and members with short answers would have begun or ended
+    /// otherwise. Unless the answer is `open`, a member that is sure of its own finished candidate
+    /// counts more.
     pub fn heard(&self, weights: &[f64], start: impl Fn(usize) -> f64) -> Vec<f64> {
-        if !self.open && self.voices.is_empty() {
+        let alike = (1..weights.len()).all(|position| start(position) == start(0));
+        let part = (self.open || self.begun) && !alike;
+        if !part && (self.open || self.voices.is_empty()) {
             return weights.to_vec();
         }
-        let factor = |position: usize| match self.open {
-            true => start(position),
-            false => self.voices.get(position).copied().unwrap_or(1.0),
+        let factor = |position: usize| {
+            let trust = if part { start(position) } else { 1.0 };
+            let voice = self.voices.get(position).filter(|_| !self.open);
+            trust * voice.copied().unwrap_or(1.0)
         };
         let raised = weights.iter().enumerate();
         let raised: Vec<f64> = raised.map(|(at, weight)| weight * factor(at)).collect();

@@ -141,8 +141,8 @@ impl Query {
         }
     }
 
-    /// Sets the beginning of the answer before the first round, if the asker wrote one. It counts
-    /// towards no limit.
+    /// Appends to the answer so far a text that no round of this query has chosen: the beginning
+    /// that the asker wrote, or a recorded segment. It counts towards no limit.
     pub fn begin(&mut self, text: &str) {
         if self.settings.reads() {
             self.said.push(text);

@@ -6,9 +6,9 @@
 //! run.
 //!
 //! Limits: scores are those of the recorded candidates. If other settings choose another winner,
-//! the later rounds remain those that followed the recorded one. Rules that stop an answer, and
-//! those that read the answer so far (its repetition, early ends after the first round), are not
-//! applied; every recorded round is played.
+//! the later rounds remain those that followed the recorded one, and so does the answer so far,
+//! which rules read (its repetition, for example) if winners are recorded. Rules that stop an
+//! answer are not applied; every recorded round is played.
 
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +50,10 @@ pub struct RecordedRound {
     /// Candidates by column, if their texts were recorded.
     #[serde(default)]
     pub candidates: Vec<Candidate>,
+    /// Winner, an index into `candidates`, if recorded: its text is part of the answer for the
+    /// rounds after it.
+    #[serde(default)]
+    pub winner: Option<usize>,
     /// Members (indices into `members`) of the rows, ascending, if some had left the recorded run.
     /// Without it the scores cover all members, or those still active in the replay.
     ///
@@ -244,6 +248,8 @@ pub fn replay(run: &Run, settings: &Settings) -> Result<Replay, ReplayError> {
             rounds.extend(play(run.members, index + 1, recorded, &mut query)?);
         }
         query.next_round();
+        let winner = recorded.winner.and_then(|at| recorded.candidates.get(at));
+        query.begin(winner.map_or("", |winner| &winner.text));
     }
     Ok(Replay { rounds })
 }

@@ -289,6 +289,26 @@ fn who_is_sure_of_its_own_answer_is_heard_more() {
 }
 
 #[test]
+fn an_answer_begun_is_ended_by_the_strongest() {
+    // A function without a body yet: two weak members would close it at once, and are sure of it.
+    let texts = [("```", true), ("return text", true)];
+    let rows = [[1.2, 11.4], [1.8, 7.4], [5.5, 1.5]];
+    let winner = |begun: &str| {
+        let mut query = Query::new(3, calm()).unwrap();
+        query.trust(&[484.0, 322.0, 878.0], &[true; 3]).unwrap();
+        query.ask(["Write a function."]);
+        query.begin(begun);
+        let candidates = texts.map(|(text, ended)| candidate(text, ended));
+        query.drafted(&[0, 2], &candidates).unwrap();
+        let scores = rows.map(|row| row.map(surprising).to_vec());
+        let shares = query.normalise(&scores).unwrap();
+        query.select(&shares).unwrap().winner
+    };
+    assert_eq!(winner(""), 0);
+    assert_eq!(winner("def f(text):"), 1);
+}
+
+#[test]
 fn a_second_candidate_needs_the_support_of_others() {
     let texts = [("Good night", true), ("Yes", true), ("I am sorry.", true)];
     // Member 0 drafted the first two; it finds both of them likelier than the third.
