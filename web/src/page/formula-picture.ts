@@ -16,7 +16,7 @@ export function italic(letter: string): string {
   return letter;
 }
 
-/** What the text of an element of a formula is written as. */
+/** Text of an element of a formula as it is written: italic if it is a single letter. */
 export function written(element: Element, text: string): string {
   const isItalic = element.localName === "mi" && element.getAttribute("mathvariant") !== "normal";
   return isItalic && [...(element.textContent ?? "").trim()].length === 1 ? italic(text) : text;

@@ -23,7 +23,7 @@ const limits = ["max_tokens", "max_completion_tokens"] as const;
  * the same in crates/remote/src/server/judging.rs.
  */
 export function byChat(server: Server, { model, kind }: { model: string; kind: Kind }): NameLetter {
-  /** What its server takes, once a request has shown it; requests run side by side. */
+  /** Parameters that its server takes, once a request has shown them; requests run side by side. */
   let known = { later: false, ownTemperature: false };
   let reasons = false;
 
