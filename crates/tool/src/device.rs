@@ -79,7 +79,7 @@ impl Device {
             Runs::Cpu(cpu) => cpu,
             Runs::Gpu(gpu) => gpu,
             #[cfg(feature = "burn")]
-            Runs::Burn(burn) => burn,
+            Runs::Burn(burn) => &**burn,
         }
     }
 
