@@ -280,7 +280,7 @@ async fn measure<M: TakePart>(
 /// with the most room; else the first.
 fn decisive<M: TakePart>(members: &[M], unable: &BTreeMap<usize, MoveError>) -> Option<usize> {
     let full = unable.iter().filter(|(_, error)| error.context_full());
-    // Of several the last is the maximum; the first is to be named.
+    // `max_by_key` returns the last of equal members: reversed, that is the first.
     let most = full
         .rev()
         .max_by_key(|&(&index, _)| members[index].context());

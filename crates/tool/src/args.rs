@@ -264,9 +264,9 @@ pub struct Members {
     /// File of servers' keys, one line `HOST KEY` each.
     #[arg(long, value_name = "FILE")]
     pub keys: Option<PathBuf>,
-    /// Chat template (Jinja, or a model's JSON with its `chat_template`) of the member NAME instead
-    /// of its own; repeatable. Without a NAME, it is for the only member, or for members behind
-    /// servers that have no template.
+    /// Chat template that replaces that of the member NAME: a file of Jinja, or a model's JSON file
+    /// with a `chat_template`. The option can be repeated. Without NAME= it applies to the only
+    /// member, or to those members behind servers that have no template.
     #[arg(long = "template", value_name = "[NAME=]FILE")]
     pub templates: Vec<String>,
     /// Seconds that a round waits for a member behind a server; a late one abstains, and leaves

@@ -69,15 +69,13 @@ pub fn query_scale(
     wide_layers: usize,
 ) -> Result<f32, ModelError> {
     let scalar = keys.optional_float(Key("", "query_pre_attn_scalar"))?;
-    let wide = match config.layers.first().map(|layer| &layer.mixer) {
-        Some(Mixer::Attention(attention))
-            if keys.is_gguf() && config.layers.len() == wide_layers =>
-        {
+    let is_wide = keys.is_gguf() && config.layers.len() == wide_layers;
+    let scalar = match config.layers.first().map(|layer| &layer.mixer) {
+        Some(Mixer::Attention(attention)) if is_wide => {
             Some((config.hidden / attention.heads) as f32)
         }
-        _ => None,
+        _ => scalar,
     };
-    let scalar = scalar.or(wide);
     Ok(scalar.map_or(config.attention_scale, |scalar| 1.0 / scalar.sqrt()))
 }
 
