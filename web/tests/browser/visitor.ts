@@ -72,6 +72,27 @@ export function launchIn(profile: string, graphics: Graphics): Promise<BrowserCo
   return chromium.launchPersistentContext(profile, options(graphics));
 }
 
+/**
+ * Gives a page's nth answer the seed n where the page would draw one, so that each run of a test
+ * sees the same answers. Runs in the page, before its own script.
+ */
+function seedInTurn(): void {
+  const random = crypto.getRandomValues.bind(crypto);
+  let answers = 0;
+  // A seed is the upper 31 of the 32 bits drawn for it.
+  crypto.getRandomValues = ((array: Uint8Array | Uint32Array) =>
+    array instanceof Uint32Array
+      ? array.fill(2 * ++answers)
+      : random(array)) as Crypto["getRandomValues"];
+}
+
+/** Opens a tab of this context in which seeds are set in turn. */
+async function tab(context: BrowserContext): Promise<Page> {
+  const page = await context.newPage();
+  await page.addInitScript(seedInTurn);
+  return page;
+}
+
 export class Visitor {
   readonly page: Page;
   /** Must stay empty on a clean visit. */
@@ -121,7 +142,7 @@ export class Visitor {
       also?: string | string[];
     } = {},
   ): Promise<Visitor> {
-    const page = await (await browser.newContext(context)).newPage();
+    const page = await tab(await browser.newContext(context));
     const address = new URL(site.address + search);
     address.hostname = host;
     const visitor = new Visitor(page, [address.origin, ...[also ?? []].flat()]);
@@ -134,7 +155,7 @@ export class Visitor {
    * The same visitor in another tab; waits until the members are loaded, unless `loaded` is false.
    */
   async sibling(loaded = true): Promise<Visitor> {
-    const page = await this.page.context().newPage();
+    const page = await tab(this.page.context());
     const visitor = new Visitor(page, [new URL(this.page.url()).origin]);
     await page.goto(this.page.url());
     if (loaded) await visitor.state("ready");
