@@ -76,7 +76,7 @@ export function launchIn(profile: string, graphics: Graphics): Promise<BrowserCo
  * Gives a page's nth answer the seed n where the page would draw one, so that each run of a test
  * sees the same answers. Runs in the page, before its own script.
  */
-function seedInTurn(): void {
+export function seedInTurn(): void {
   const random = crypto.getRandomValues.bind(crypto);
   let answers = 0;
   // A seed is the upper 31 of the 32 bits drawn for it.

@@ -3,7 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { patience } from "../browser/visitor.ts";
+import { patience, seedInTurn } from "../browser/visitor.ts";
 import { dist } from "../browser/stage.ts";
 import type { Site } from "../browser/site.ts";
 import type { Tab } from "./driver.ts";
@@ -12,8 +12,9 @@ interface Noted {
   complaints: string[];
 }
 
-/** Runs before the page's own script: records uncaught errors and policy violations. */
-const noting = `
+/** Runs before the page's own script: sets seeds, records uncaught errors and policy violations. */
+const first = `
+  (${seedInTurn.toString()})();
   globalThis.complaints = [];
   addEventListener("error", (event) => complaints.push("uncaught: " + event.message));
   addEventListener("unhandledrejection", (event) => complaints.push("unhandled: " + event.reason));
@@ -57,7 +58,7 @@ export class Visit {
    * hoisted.
    */
   prepare(before = ""): void {
-    this.site.overrides.set("before.js", `${noting}\n${before}`);
+    this.site.overrides.set("before.js", `${first}\n${before}`);
     // A classic script runs before any module.
     const html = readFileSync(`${dist}index.html`, "utf8").replace(
       "<script type",
