@@ -55,6 +55,10 @@ pub struct Limits {
     pub tokens: Option<usize>,
     /// Stop texts: the answer ends before the first; empty ones are ignored.
     pub stop: Vec<String>,
+    /// Mark that opens a call of a function, which is no text of the answer: stop texts count
+    /// before the first mark only.
+    #[serde(skip)]
+    pub call: Option<&'static str>,
 }
 
 /// Applies [`Limits`] to an answer, segment by segment.
@@ -65,6 +69,8 @@ pub(crate) struct Ending {
     pub tokens: usize,
     /// End of the accepted text, withheld while it may begin a stop text.
     withheld: String,
+    /// A call has begun.
+    called: bool,
 }
 
 impl Ending {
@@ -73,6 +79,7 @@ impl Ending {
             limits,
             tokens: 0,
             withheld: String::new(),
+            called: false,
         }
     }
 
@@ -91,20 +98,46 @@ impl Ending {
         self.tokens += self.most(tokens);
         let mut text = std::mem::take(&mut self.withheld);
         text.push_str(segment);
-        let stops = || self.limits.stop.iter().filter(|stop| !stop.is_empty());
-        if let Some(found) = stops().filter_map(|stop| text.find(stop.as_str())).min() {
+        let spent = self.limits.tokens.is_some_and(|limit| self.tokens >= limit);
+        let over = spent.then_some(Stop::Tokens);
+        if self.called {
+            return (text, over);
+        }
+        let mark = self.limits.call.unwrap_or_default();
+        let opened = text.find(mark).filter(|_| !mark.is_empty());
+        // The end of the text may begin a mark, and then is no stop text.
+        let certain = opened.unwrap_or(text.len() - overlap(&text, mark));
+        if let Some(found) = self.stopped(&text[..certain]) {
             text.truncate(found);
             return (text, Some(Stop::Text));
         }
-        let withheld = stops().map(|stop| overlap(&text, stop)).max().unwrap_or(0);
-        self.withheld = text.split_off(text.len() - withheld);
-        let spent = self.limits.tokens.is_some_and(|limit| self.tokens >= limit);
-        (text, spent.then_some(Stop::Tokens))
+        self.called = opened.is_some();
+        if !self.called {
+            let begun = self.stops().map(|stop| text.len() - overlap(&text, stop));
+            let begun = begun.chain(self.stopped(&text)).min();
+            let certain = begun.map_or(certain, |begun| begun.min(certain));
+            self.withheld = text.split_off(certain);
+        }
+        (text, over)
     }
 
     /// Takes the withheld text, which is part of the answer once it ends.
     pub fn rest(&mut self) -> String {
-        std::mem::take(&mut self.withheld)
+        let mut text = std::mem::take(&mut self.withheld);
+        if let Some(found) = self.stopped(&text) {
+            text.truncate(found);
+        }
+        text
+    }
+
+    fn stops(&self) -> impl Iterator<Item = &str> {
+        let stops = self.limits.stop.iter().map(String::as_str);
+        stops.filter(|stop| !stop.is_empty())
+    }
+
+    /// Start of the first stop text in `text`.
+    fn stopped(&self, text: &str) -> Option<usize> {
+        self.stops().filter_map(|stop| text.find(stop)).min()
     }
 }
 
@@ -125,6 +158,7 @@ mod tests {
         let limits = Limits {
             tokens: None,
             stop: stop.iter().map(|&text| text.to_owned()).collect(),
+            call: Some("<call>"),
         };
         let mut ending = Ending::new(limits);
         let mut texts = Vec::new();
@@ -152,6 +186,20 @@ mod tests {
         assert_eq!(certain(&["aa", "ab"], &["aab"]), "|a| stop");
         assert_eq!(certain(&["né", "ü!"], &["éü"]), "n|| stop");
         assert_eq!(certain(&["one"], &[""]), "one|");
+    }
+
+    #[test]
+    fn a_call_is_not_searched_for_stop_texts() {
+        let answer = "\n<call>{\"a\": 1}\n</call>";
+        for stop in [["<"], ["call"], ["{"], ["}\n<"], ["\n</"]] {
+            assert_eq!(certain(&[answer], &stop), format!("{answer}|"));
+            let letters: Vec<&str> = answer.split("").collect();
+            assert_eq!(certain(&letters, &stop).replace('|', ""), answer);
+        }
+        assert_eq!(certain(&["a\n\n<call>"], &["\n\n"]), "a| stop");
+        // What a mark might have been is text.
+        assert_eq!(certain(&["a <", "ca"], &["<"]), "a ||");
+        assert_eq!(certain(&["a <ca", "ll]"], &["c"]), "a |<| stop");
     }
 
     #[test]

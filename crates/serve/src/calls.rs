@@ -114,7 +114,10 @@ impl CallReader {
         if self.state != State::Text || rest.is_empty() {
             return Vec::new();
         }
+        // Text before the mark of a call that has to come is a part of the mark.
+        let required = self.form.as_ref().is_some_and(|form| form.required);
         match self.bare(&rest) {
+            None if required => Vec::new(),
             Some((name, arguments)) => {
                 self.calls += 1;
                 vec![

@@ -13,7 +13,9 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
+use conclave_ensemble::Limits;
 use conclave_model::Sampling;
+use conclave_rounds::OPEN;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
@@ -287,7 +289,10 @@ impl Shared {
         let (sender, events) = unbounded_channel();
         let calls = task.tools().map(|tools| Arc::new(tools.calls.clone()));
         let older = task.tools().is_some_and(|tools| tools.older);
-        let limits = Options::limits(&common, tokens);
+        let limits = Limits {
+            call: calls.as_ref().map(|_| OPEN),
+            ..Options::limits(&common, tokens)
+        };
         let client = Client::new(from, common.user);
         let job = Job {
             member: common.member,

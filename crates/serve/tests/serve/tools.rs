@@ -140,13 +140,40 @@ fn a_required_call_is_valid_whoever_drafts_it() {
 }
 
 #[test]
+fn a_call_is_not_searched_for_stop_texts() {
+    let stage = Stage::new();
+    for stop in [json!("\n"), json!(["<", "{"]), json!(["tool_call>", "\""])] {
+        let options = json!({ "tools": tools(), "tool_choice": "required", "stop": stop });
+        let whole = stage.chat(SUM, options.clone());
+        let (_, name, arguments) = calls(&whole).remove(0);
+        assert_call(&name, &arguments);
+        assert_eq!(
+            whole["choices"][0]["finish_reason"], "tool_calls",
+            "{whole}"
+        );
+        let chunks = stage.stream(CHAT, &asked(SUM, options));
+        let (text, streamed, _) = collected(&chunks);
+        assert_eq!((text.as_str(), &streamed[0].1), ("", &name));
+    }
+}
+
+#[test]
 fn a_call_that_is_cut_is_no_call_that_is_over() {
     let stage = Stage::new();
-    let options = json!({ "tools": tools(), "tool_choice": "required", "max_tokens": 12 });
-    let cut = stage.chat(SUM, options.clone());
-    assert_eq!(cut["choices"][0]["finish_reason"], "length", "{cut}");
-    let chunks = stage.stream(CHAT, &asked(SUM, options));
-    assert_eq!(collected(&chunks).2, "length");
+    for most in [1, 3, 12] {
+        let options = json!({ "tools": tools(), "tool_choice": "required", "max_tokens": most });
+        let cut = stage.chat(SUM, options.clone());
+        let choice = &cut["choices"][0];
+        assert_eq!(choice["finish_reason"], "length", "{cut}");
+        // A part of the mark is no text.
+        assert_eq!(
+            choice["message"]["content"].as_str().unwrap_or_default(),
+            ""
+        );
+        let chunks = stage.stream(CHAT, &asked(SUM, options));
+        let (text, _, finish) = collected(&chunks);
+        assert_eq!((text.as_str(), &finish), ("", &json!("length")));
+    }
 }
 
 #[test]
