@@ -146,7 +146,7 @@ impl Function {
     /// not name, unless it allows these explicitly: small models would invent them without an end.
     fn arguments(&self) -> Result<Value, GrammarError> {
         let mut schema = self.parameters.clone();
-        close(&mut schema);
+        close(&mut schema, self.strict);
         if let Some(fields) = schema.as_object_mut() {
             fields.insert("type".to_owned(), json!("object"));
         }
@@ -173,8 +173,10 @@ fn known() -> MutexGuard<'static, HashMap<(bool, String), Value>> {
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Forbids fields that the schema of an object does not name, in each of its alternatives.
-fn close(schema: &mut Value) {
+/// Forbids fields that the schema of an object does not name, in each of its alternatives, and in
+/// the objects within it that name some. If it is not strict, names of required fields that it
+/// does not describe are left out.
+fn close(schema: &mut Value, strict: bool) {
     let Some(fields) = schema.as_object_mut() else {
         return;
     };
@@ -185,13 +187,48 @@ fn close(schema: &mut Value) {
     if !OTHER_FIELDS.iter().any(|name| more(name)) && !has_further_names(fields) {
         // Values that it lists, or requires without a name, have fields of their own.
         if has("properties") || !["const", "enum", "required"].iter().any(|name| has(name)) {
+            if !strict {
+                drop_undescribed(fields);
+            }
             fields.insert("additionalProperties".to_owned(), json!(false));
         }
     } else if !has("properties") {
         for name in ["anyOf", "oneOf"] {
             let alternatives = fields.get_mut(name).and_then(Value::as_array_mut);
-            alternatives.into_iter().flatten().for_each(close);
+            for alternative in alternatives.into_iter().flatten() {
+                close(alternative, strict);
+            }
         }
+    }
+    close_within(fields, strict);
+}
+
+/// Closes the objects in the fields of an object and in the items of a list.
+fn close_within(schema: &mut Map<String, Value>, strict: bool) {
+    let within = schema.get_mut("properties").and_then(Value::as_object_mut);
+    let mut within: Vec<&mut Value> = match within {
+        Some(fields) => fields.values_mut().collect(),
+        None => schema.get_mut("items").into_iter().collect(),
+    };
+    for value in &mut within {
+        let names_fields = value.get("properties").is_some_and(Value::is_object);
+        match value.as_object_mut() {
+            Some(_) if names_fields => close(value, strict),
+            Some(fields) => close_within(fields, strict),
+            None => {}
+        }
+    }
+}
+
+/// Leaves out names of required fields that `properties` does not describe.
+fn drop_undescribed(schema: &mut Map<String, Value>) {
+    let described = schema.get("properties").and_then(Value::as_object);
+    let described: Vec<String> = described.into_iter().flat_map(Map::keys).cloned().collect();
+    if let Some(names) = schema.get_mut("required").and_then(Value::as_array_mut) {
+        names.retain(|name| match name.as_str() {
+            Some(name) => described.iter().any(|one| one == name),
+            None => true,
+        });
     }
 }
 

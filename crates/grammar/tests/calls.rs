@@ -145,6 +145,24 @@ fn arguments_are_an_object_without_further_fields() {
             );
         }
     }
+    let within = json!({ "properties": {
+        "a": { "type": "object", "properties": { "b": { "type": "boolean" } } },
+        "list": { "type": "array", "items": { "properties": { "c": { "type": "boolean" } } } },
+        "free": { "type": "object" },
+    } });
+    for (arguments, takes) in [
+        ("{\"a\": {\"b\": true}}", Some(true)),
+        ("{\"a\": {\"made_up\": true}}", None),
+        ("{\"list\": [{\"c\": true}]}", Some(true)),
+        ("{\"list\": [{\"made_up\": true}]}", None),
+        ("{\"free\": {\"made_up\": true}}", Some(true)),
+    ] {
+        assert_eq!(
+            takes_arguments(within.clone(), arguments),
+            takes,
+            "{arguments}"
+        );
+    }
     let any = json!({ "type": "object", "required": ["a"] });
     assert_eq!(takes_arguments(any, "{\"a\": 1}"), Some(true));
     let listed = json!({ "enum": [{ "a": 1 }] });
@@ -236,6 +254,21 @@ fn parameters_are_kept_as_far_as_they_are_supported_unless_they_are_strict() {
             assert!(!form.takes(&called(other)), "{parameters}: {other}");
         }
     }
+}
+
+#[test]
+fn a_required_field_that_is_not_described_is_left_out_unless_it_is_strict() {
+    let mut form = calls(true, false);
+    form.functions[1].parameters = json!({ "type": "object",
+        "properties": { "q": { "type": "string" } }, "required": ["query", "q"] });
+    assert!(form.check().is_ok());
+    let called = |arguments: &str| {
+        format!("<tool_call>{{\"name\": \"now\", \"arguments\": {arguments}}}</tool_call>")
+    };
+    assert!(form.takes(&called("{\"q\": \"x\"}")));
+    assert!(!form.takes(&called("{}")));
+    form.functions[1].strict = true;
+    assert!(form.check().is_err());
 }
 
 #[test]
