@@ -38,7 +38,13 @@ impl Origin {
             let letter = |letter: char| letter.is_ascii_alphanumeric() || "+-.".contains(letter);
             let fits = !scheme.is_empty() && scheme.chars().all(letter);
             let no_host = |letter: char| "/?#@".contains(letter) || !letter.is_ascii_graphic();
-            (fits && !host.is_empty() && !host.contains(no_host)).then_some(())
+            // Colons within brackets are of an address.
+            let port = host
+                .rsplit_once(':')
+                .filter(|(_, port)| !port.ends_with(']'));
+            let has_port =
+                port.is_none_or(|(_, port)| port.contains('*') || port.parse::<u16>().is_ok());
+            (fits && has_port && !host.is_empty() && !host.contains(no_host)).then_some(())
         };
         let named = text == "null" || text == "*" || fits().is_some();
         named.then_some(Self(text))
@@ -111,6 +117,8 @@ impl Access {
             let (scheme, token) = told.split_at_checked(b"Bearer ".len())?;
             scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
         });
+        // llama.cpp's server takes this one, too.
+        let token = token.or_else(|| headers.get("x-api-key").map(HeaderValue::as_bytes));
         match token {
             Some(token) if bool::from(token.ct_eq(key.as_bytes())) => Ok(()),
             Some(_) => Err(unauthorised("The key is not the server's.")),
@@ -158,6 +166,9 @@ mod tests {
             "null",
             "*",
             "vscode-webview://*",
+            "http://[::1]",
+            "http://[::1]:8080",
+            "http://localhost:*",
         ] {
             assert_eq!(Origin::new(origin), Some(Origin(origin.to_owned())));
         }
@@ -165,6 +176,9 @@ mod tests {
             "example.org",
             "https://",
             "https://example.org/a",
+            "http://localhost:abc",
+            "http://localhost:70000",
+            "http://localhost:",
             "https://example.org//",
             "https://a b",
             "https://a@b",

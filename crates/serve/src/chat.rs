@@ -32,6 +32,8 @@ pub(crate) fn read(options: &mut Options) -> Result<(Task, Option<usize>), ApiEr
     for name in ["n_predict", "max_tokens", "max_completion_tokens"] {
         tokens = options.tokens(name, 1)?.or(tokens);
     }
+    // vLLM's name and default: the template has written them.
+    options.flag("add_special_tokens")?;
     let schema = options.response_format()?;
     let tools = functions::read(options, schema.as_ref())?;
     let logprobs = logprobs(options)?;

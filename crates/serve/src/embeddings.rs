@@ -66,6 +66,10 @@ pub(crate) fn read(body: &[u8], models: &[String]) -> Result<Asked, ApiError> {
     let dimensions = dimensions.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
     let passages = passages(options.take("input"))?;
     let user = options.user()?;
+    if options.flag("stream")? {
+        let message = "Embeddings come whole. Leave `stream` out.";
+        return Err(ApiError::option("stream", message));
+    }
     options.nothing_else()?;
     Ok(Asked {
         model,

@@ -217,6 +217,12 @@ impl Options {
             seed: seed.map_or(sampling.seed, |seed| seed as u64),
         };
         let thinking = self.thinking()?;
+        let best_of = self.fields.get("best_of").and_then(Value::as_f64);
+        #[expect(clippy::cast_precision_loss, reason = "it is small")]
+        if best_of.is_some() && best_of == choices.map(|number| number as f64) {
+            // All that are drawn are returned.
+            self.take("best_of");
+        }
         let choices = choices.and_then(|number| usize::try_from(number).ok());
         let stream = self.flag("stream")?;
         let user = self.user()?;
@@ -266,6 +272,7 @@ impl Options {
         Limits {
             tokens,
             stop: common.stop.clone(),
+            call: None,
         }
     }
 
@@ -300,14 +307,33 @@ impl Options {
             Some(false) => thinking = Some(Thinking::Off),
             None => {}
         };
-        // Other efforts are only hints.
-        let of_response = self
-            .fields
-            .get("reasoning")
-            .and_then(|one| one.get("effort"));
-        let efforts = [self.fields.get("reasoning_effort"), of_response];
-        if efforts.into_iter().flatten().any(|effort| effort == "none") {
+        // Other efforts and budgets are only hints.
+        let reasoning = |name: &str| self.fields.get("reasoning")?.get(name);
+        let kwarg = |name: &str| self.fields.get(TEMPLATE)?.get(name);
+        let own = |name: &str| self.fields.get(name);
+        let efforts = [
+            own("reasoning_effort"),
+            reasoning("effort"),
+            kwarg("reasoning_effort"),
+        ];
+        let budgets = [
+            own("thinking_budget"),
+            own("thinking_budget_tokens"),
+            reasoning("max_tokens"),
+        ];
+        let mut says_no = efforts.into_iter().flatten().any(|effort| effort == "none");
+        says_no |= budgets
+            .into_iter()
+            .flatten()
+            .any(|budget| budget.as_f64() == Some(0.0));
+        if says_no {
             says(Some(false));
+        }
+        says(reasoning("enabled").and_then(Value::as_bool));
+        let effort = |levels: &Value| matches!(levels.as_str(), Some("low" | "medium" | "high"));
+        // Ollama's levels.
+        if self.fields.get("think").is_some_and(effort) {
+            self.put("think", Value::Bool(true));
         }
         for name in ["enable_thinking", "think"] {
             says(self.switch(name)?);
@@ -537,6 +563,16 @@ mod tests {
             (json!({ "thinking": { "type": "disabled" } }), off),
             (json!({ "reasoning_effort": "none" }), off),
             (json!({ "reasoning": { "effort": "none" } }), off),
+            (json!({ "reasoning": { "enabled": false } }), off),
+            (json!({ "reasoning": { "max_tokens": 0 } }), off),
+            (json!({ "reasoning": { "enabled": true } }), on),
+            (json!({ "thinking_budget": 0 }), off),
+            (
+                json!({ "chat_template_kwargs": { "reasoning_effort": "none" } }),
+                off,
+            ),
+            (json!({ "think": "low" }), on),
+            (json!({ "think": "high", "best_of": 2.0, "n": 2 }), on),
         ] {
             assert_eq!(common(body.clone()).unwrap().thinking, wanted, "{body}");
         }

@@ -5,9 +5,9 @@ use serde_json::{Map, Value, json};
 /// Options without effect on an answer: billing, caching, priority, extra output, and parameters of
 /// disabled samplers.
 const HINTS: &str = "cache_prompt cache_salt client_metadata dry_allowed_length dry_base \
-    dry_penalty_last_n dry_sequence_breakers dynatemp_exponent id_slot include_reasoning \
-    keep_alive metadata mirostat_eta mirostat_tau n_keep num_ctx parallel_tool_calls prediction \
-    priority prompt_cache_key prompt_cache_retention provider reasoning reasoning_control \
+    dry_penalty_last_n dry_sequence_breakers dynatemp_exponent guided_decoding_backend \
+    id_slot include_reasoning keep_alive metadata mirostat_eta mirostat_tau n_keep num_ctx parallel_tool_calls prediction \
+    penalty_last_n priority prompt_cache_key prompt_cache_retention provider reasoning reasoning_control \
     reasoning_effort reasoning_format repeat_last_n repetition_penalty_range request_id \
     safety_identifier separate_reasoning service_tier slot_id store stream_reasoning \
     timings_per_token ttl usage verbosity xtc_threshold";
@@ -18,18 +18,20 @@ const OFF_AT_0: &str = "audio backend_sampling continuous_usage_stats documents 
     dynatemp_range early_stopping echo epsilon_cutoff eta_cutoff \
     frequency_penalty grammar guided_choice guided_grammar guided_json guided_regex ignore_eos \
     include_stop_str_in_output json_schema logit_bias logprobs min_p min_tokens mirostat \
-    mirostat_mode n_probs negative_prompt no_repeat_ngram_size penalty_alpha plugins \
-    post_sampling_probs presence_penalty prompt_logprobs raw return_tokens \
+    mirostat_mode n_cache_reuse n_discard n_indent n_probs negative_prompt no_repeat_ngram_size penalty_alpha plugins \
+    post_sampling_probs presence_penalty prompt_logprobs raw return_token_ids return_tokens \
     return_tokens_as_token_ids safe_prompt samplers smoothing_factor structured_outputs suffix \
-    t_max_predict_ms thinking_budget thinking_budget_tokens top_a top_logprobs use_beam_search web_search_options xtc_probability";
+    t_max_predict_ms thinking_budget thinking_budget_tokens top_a top_logprobs use_beam_search \
+    web_search_options xtc_probability";
 const OFF_AT_1: &str = "best_of encoder_repetition_penalty guidance_scale length_penalty \
     repeat_penalty repetition_penalty tfs tfs_z typ_p typical typical_p";
-/// Options that -1 leaves unlimited.
-const OFF_AT_MINUS_1: &str = "t_max_predict_ms thinking_budget thinking_budget_tokens";
+/// Options that -1 disables or leaves unlimited.
+const OFF_AT_MINUS_1: &str = "adaptive_target t_max_predict_ms thinking_budget \
+    thinking_budget_tokens top_n_sigma";
 
 /// Options that are always true.
-const ON: &str = "add_generation_prompt add_special_tokens do_sample skip_special_tokens \
-    spaces_between_special_tokens";
+const ON: &str = "add_generation_prompt add_special_tokens detokenize do_sample parse_tool_calls \
+    skip_special_tokens spaces_between_special_tokens";
 
 /// Returns whether an option has no effect in a request with `all` these options.
 pub(crate) fn is_idle(name: &str, value: &Value, all: &Map<String, Value>) -> bool {
@@ -119,6 +121,10 @@ mod tests {
             }),
             json!({ "made_up": "", "more": null, "others": [] }),
             json!({ "client_metadata": { "a": "b" }, "typ_p": 1, "backend_sampling": false }),
+            json!({ "top_n_sigma": -1, "adaptive_target": -1.0, "n_cache_reuse": 0, "n_indent": 0,
+                "n_discard": 0, "parse_tool_calls": true, "penalty_last_n": 64,
+                "detokenize": true, "return_token_ids": false,
+                "guided_decoding_backend": "xgrammar" }),
             json!({ "thinking_budget": 0, "thinking_budget_tokens": -1, "safe_prompt": false }),
             json!({ "samplers": ["penalties", "dry", "top_k", "typ_p", "top_p", "min_p", "xtc",
                 "temperature"] }),
@@ -158,6 +164,8 @@ mod tests {
             (json!({ "thinking_budget": 64 }), "thinking_budget"),
             (json!({ "prompt_logprobs": 1 }), "prompt_logprobs"),
             (json!({ "best_of": 3 }), "best_of"),
+            (json!({ "top_n_sigma": 1.0 }), "top_n_sigma"),
+            (json!({ "return_token_ids": true }), "return_token_ids"),
             (json!({ "made_up": false }), "made_up"),
         ] {
             assert_eq!(first_not_idle(&body), Some(name), "{body}");

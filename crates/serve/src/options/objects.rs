@@ -1,6 +1,6 @@
 //! Options that are objects: errors name their fields in full.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::Options;
 use crate::error::ApiError;
@@ -57,7 +57,13 @@ impl Options {
             Some("json_schema") => {
                 let described = match (format.take("json_schema"), format.take("schema")) {
                     (Some(Value::Object(described)), None) => described,
-                    (None, Some(schema)) => Map::from_iter([("schema".to_owned(), schema)]),
+                    // The Responses interface writes them beside the type.
+                    (None, Some(schema)) => {
+                        let named = ["name", "description", "strict"];
+                        let named = named.map(|name| Some((name.to_owned(), format.take(name)?)));
+                        let named = named.into_iter().flatten();
+                        named.chain([("schema".to_owned(), schema)]).collect()
+                    }
                     _ => {
                         return wrong(
                             "`response_format` of this type has to have a `json_schema`.",
@@ -115,6 +121,11 @@ mod tests {
             let found = format(json!({ "type": kind, "schema": inline })).unwrap();
             assert_eq!(found, Some(inline.to_string()), "{kind}");
         }
+        let named = json!({ "type": "json_schema", "name": "sum", "strict": true,
+            "description": "a sum", "schema": inline });
+        assert_eq!(format(named).unwrap(), Some(inline.to_string()));
+        let wrong = json!({ "type": "json_schema", "strict": "yes", "schema": inline });
+        assert!(format(wrong).is_err());
         // In the order in which its fields are written.
         let body = r#"{"response_format":{"type":"json_schema","json_schema":{
             "name":"sum","strict":true,"description":"a sum",

@@ -37,6 +37,11 @@ fn who_has_the_key_is_answered() {
     }
     assert_eq!(ask(Some("Bearer the-right-one")).status(), 200);
     assert_eq!(ask(Some("bearer the-right-one")).status(), 200);
+    for (key, status) in [("the-right-one", 200), ("the-wrong-one", 401)] {
+        let request = agent().get(stage.url("/v1/models"));
+        let request = request.header("x-api-key", key);
+        assert_eq!(request.call().unwrap().status(), status);
+    }
     // Without a key every other path gives 401, whether it exists or not; only health is public.
     assert_eq!(stage.post(CHAT, &asked(SUM, json!({}))).0, 401);
     assert_eq!(stage.get("/v1/nothing").0, 401);
