@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use conclave_weights::{HuggingFace, Metadata, Value};
+use conclave_weights::{HuggingFace, Metadata, Value, without_python};
 use serde_json::Value as Json;
 
 use crate::TextError;
@@ -35,7 +35,8 @@ pub(crate) fn in_folder(files: &HuggingFace) -> Option<&str> {
 /// (`tokenizer_config.json`, `chat_template.json`), an object with `chat_template` or a list of
 /// named ones. `None` for JSON without a template.
 pub fn template_in(file: &str) -> Option<Cow<'_, str>> {
-    let found = match serde_json::from_str(file) {
+    let json = without_python(file.as_bytes().to_vec());
+    let found = match serde_json::from_slice(&json) {
         Ok(Json::Object(fields)) => fields.get("chat_template").and_then(among)?.to_owned(),
         Ok(listed @ Json::Array(_)) => among(&listed)?.to_owned(),
         _ => return Some(Cow::Borrowed(file)),
@@ -87,6 +88,8 @@ mod tests {
         assert_eq!(template_in(jinja).as_deref(), Some(jinja));
         // It only looks like JSON.
         assert_eq!(template_in(other).as_deref(), Some(other));
+        let python = format!(r#"{{"model_max_length": Infinity, "chat_template": "{jinja}"}}"#);
+        assert_eq!(template_in(&python).as_deref(), Some(jinja));
         for json in [
             serde_json::json!({ "chat_template": jinja, "bos_token": "<s>" }),
             serde_json::json!({ "chat_template": [

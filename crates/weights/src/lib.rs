@@ -59,6 +59,7 @@ pub use error::{BlockError, GgufError};
 pub use format::{Format, dequantise, quantise};
 pub use gguf::Gguf;
 pub use hugging_face::HuggingFace;
+pub use json::without_python;
 pub use memory::Memory;
 pub use metadata::Metadata;
 pub use safetensors::Unreadable;
