@@ -160,6 +160,14 @@ pub(crate) fn refuse_format(file: &str, start: &[u8]) -> Result<(), CheckpointEr
             return Err(no_model(file, &format!("is {what}"), advice));
         }
     }
+    // Length of the header, and then the header.
+    if let [.., 0, 0, 0, 0, b'{'] = start[..start.len().min(9)] {
+        return Err(no_model(
+            file,
+            "is a safetensors file",
+            "let its name end in .safetensors, and name its folder",
+        ));
+    }
     // The format's version, and then the producer's name or the graph.
     if let [8, 1..32, 0x12 | 0x3a, ..] = start {
         return Err(no_model(file, "is an ONNX file", OTHER));

@@ -300,6 +300,8 @@ fn files_of_other_formats_are_named() {
         ("x.bin", b"fmgg\x01\0\0\0", "is an old GGML file"),
         ("x", b"tjgg\x03\0\0\0", "is an old GGML file"),
         ("x.bin", b"GGUF\x03\0\0\0", "is a GGUF file"),
+        ("x.gguf", b"GGUF\0\0\0\x03", "the file is big-endian"),
+        ("x.gguf", b"\x02\0\0\0\0\0\0\0{}", "is a safetensors file"),
         ("x.bin", POINTER, "is a git-LFS pointer"),
         ("x.bin", torch, "pickled Python objects"),
         ("x.ckpt", torch, "pickled Python objects"),
