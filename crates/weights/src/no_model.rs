@@ -195,8 +195,17 @@ pub(crate) fn refuse_piece(file: &str) -> Result<(), CheckpointError> {
     // Other names would need a shell's quotes.
     if file.bytes().all(plain) {
         let (before, after) = (&file[..counter.start], &file[counter.end..]);
-        let any = "?".repeat(counter.len());
-        advice = format!("cat {before}{any}{after} > {whole}, all pieces in their order");
+        // Numbers that are not filled up with zeroes have several lengths, and no shell sorts them
+        // by size.
+        let number = &file[counter.clone()];
+        let filled = number.len() > 1 && number.starts_with('0');
+        let total = after.split('.').next().unwrap_or_default();
+        let total = total.bytes().filter(u8::is_ascii_digit).count();
+        let digits = number.bytes().all(|digit| digit.is_ascii_digit());
+        advice = match digits && !filled && total != 1 {
+            true => format!("cat $(ls {before}[0-9]*{after} | sort -V) > {whole}"),
+            false => format!("cat {before}{}{after} > {whole}", "?".repeat(counter.len())),
+        } + ", all pieces in their order";
     }
     Err(no_model(
         file,

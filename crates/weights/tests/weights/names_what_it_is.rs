@@ -407,7 +407,19 @@ fn pieces_that_were_cut_by_bytes_are_to_be_joined() {
             "model.safetensors-ab",
             "cat model.safetensors-?? > model.safetensors,",
         ),
-        ("X.part3.GGUF", "cat X.part?.GGUF > X.GGUF,"),
+        (
+            "X.part3.GGUF",
+            "cat $(ls X.part[0-9]*.GGUF | sort -V) > X.GGUF,",
+        ),
+        (
+            "x.gguf.part2of12",
+            "cat $(ls x.gguf.part[0-9]*of12 | sort -V) > x.gguf,",
+        ),
+        (
+            "x.gguf.part10of12",
+            "cat $(ls x.gguf.part[0-9]*of12 | sort -V) > x.gguf,",
+        ),
+        ("x.gguf.part02of12", "cat x.gguf.part??of12 > x.gguf,"),
         ("x.gguf.part2of2", "cat x.gguf.part?of2 > x.gguf,"),
         ("x.gguf.012", "cat x.gguf.??? > x.gguf,"),
     ] {
