@@ -9,7 +9,9 @@ use conclave_model::{Backend, LoadOptions};
 use conclave_remote::{Address, Key, Options, Remote, RemoteError, Server, Template, key};
 use conclave_rounds::{AnyMember, Away, TakePart};
 use conclave_text::{TextError, template_in};
-use conclave_weights::{Checkpoint, CheckpointError, Disk, Memory, Source, SourceFile};
+use conclave_weights::{
+    Checkpoint, CheckpointError, Disk, Memory, Source, SourceFile, refuse_no_template,
+};
 
 use crate::args::Members;
 use crate::device::Device;
@@ -167,6 +169,7 @@ impl Templates {
             let path = named.as_ref().map_or(given.as_str(), |(_, path)| path);
             let source = || -> Result<String, Failure> {
                 let file = read(Path::new(path))?;
+                refuse_no_template(&format!("--template {given}"), &file)?;
                 let file = String::from_utf8_lossy(&file);
                 let template = template_in(&file).ok_or_else(|| {
                     Failure::Usage(format!(

@@ -300,6 +300,44 @@ pub(crate) fn without_tokens(file: &str) -> CheckpointError {
     no_model(file, "has no tokenizer", "choose a language model")
 }
 
+/// Error for a GGUF file with a tokenizer and no tensors.
+pub(crate) fn vocabulary(file: &str) -> CheckpointError {
+    no_model(
+        file,
+        "is a vocabulary without weights",
+        "choose the model itself",
+    )
+}
+
+/// Refuses a file that can't be a chat template, or JSON with one. `bytes` are its content.
+///
+/// # Errors
+/// [`CheckpointError::NoModel`] with `file` and its kind.
+#[cfg(not(target_family = "wasm"))]
+pub fn refuse_no_template(file: &str, bytes: &[u8]) -> Result<(), CheckpointError> {
+    const TEMPLATE: &str = "name a file of Jinja, or the model's chat_template.json or \
+        tokenizer_config.json";
+    if bytes.starts_with(b"GGUF") {
+        return Err(no_model(file, "is a GGUF file", TEMPLATE));
+    }
+    refuse_stand_in(file, bytes, false)?;
+    refuse_format(file, bytes).map_err(|error| match error {
+        CheckpointError::NoModel { what, advice, .. } if advice != UNPACK => {
+            no_model(file, &what, TEMPLATE)
+        }
+        error => error,
+    })?;
+    if std::str::from_utf8(bytes).is_err() {
+        let what = "is not valid UTF-8";
+        return Err(no_model(
+            file,
+            what,
+            "save it in that encoding, or download it again",
+        ));
+    }
+    Ok(())
+}
+
 /// Refuses a GGUF file that is no language model.
 pub(crate) fn refuse_other_kind(file: &str, gguf: &Gguf) -> Result<(), CheckpointError> {
     let text = |key: &str| gguf.metadata().opt_str(key).ok().flatten();
@@ -327,9 +365,7 @@ pub(crate) fn refuse_other_kind(file: &str, gguf: &Gguf) -> Result<(), Checkpoin
             let what = format!("is a model of the kind `{architecture}`, which writes no text");
             return Err(no_model(file, &what, "choose a language model"));
         }
-        (kind, _) if kind == "vocab" || empty && has_tokens(gguf) => {
-            ("is a vocabulary without weights", "choose the model itself")
-        }
+        (kind, _) if kind == "vocab" || empty && has_tokens(gguf) => return Err(vocabulary(file)),
         _ if empty => (
             "is a header without weights",
             "choose the model itself, or convert it anew",

@@ -1,6 +1,8 @@
 //! Files that are no model, or a piece of one, are named for what they are.
 
-use conclave_weights::{Checkpoint, CheckpointError, Description, Disk, Memory, Source};
+use conclave_weights::{
+    Checkpoint, CheckpointError, Description, Disk, Memory, Source, refuse_no_template,
+};
 
 const POINTER: &[u8] =
     b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 270000000\n";
@@ -80,6 +82,42 @@ fn what_stands_for_a_file_is_no_file() {
             told.starts_with(name) && told.contains("git-LFS pointer"),
             "{told}"
         );
+    }
+}
+
+#[test]
+fn what_is_no_template_is_named() {
+    let torch: &[u8] = b"PK\x03\x04\0\0\x08\x08\0\0archive/data.pkl";
+    for (bytes, words) in [
+        (POINTER, "is a git-LFS pointer"),
+        (PAGE, "is a web page"),
+        (
+            b"../.git/annex/objects/Gx/x.jinja",
+            "is a git-annex pointer",
+        ),
+        (
+            b"{\"error\":\"Invalid credentials\"}",
+            "if a server replied so",
+        ),
+        (b"GGUF\x03\0\0\0", "is a GGUF file: name a file of Jinja"),
+        (
+            b"\x02\0\0\0\0\0\0\0{}",
+            "is a safetensors file: name a file",
+        ),
+        (b"PK\x03\x04\x14\0\0\0", "is a zip archive: unpack it"),
+        (torch, "pickled Python objects"),
+        (b"{{ 'caf\xe9' }}", "is not valid UTF-8: save it"),
+    ] {
+        let told = refuse_no_template("--template x", bytes).unwrap_err();
+        let told = told.to_string();
+        assert!(
+            told.starts_with("--template x ") && told.contains(words),
+            "{told}"
+        );
+    }
+    for template in ["{{ messages }}", "{\"chat_template\": \"é\"}", "", "<html"] {
+        let refused = refuse_no_template("x", template.as_bytes()).is_err();
+        assert_eq!(refused, template == "<html", "{template}");
     }
 }
 
