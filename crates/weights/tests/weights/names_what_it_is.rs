@@ -182,8 +182,10 @@ fn what_stands_beside_a_language_model_is_left_out() {
         ("tokenizer.ggml.model", "gpt2"),
         ("tokenizer.ggml.tokens", ""),
     ]);
-    let opened = open(&memory(&[("v.gguf", &vocabulary)]));
-    assert!(opened.is_ok(), "its tokens can be read");
+    // Its tokens can be read.
+    let opened = open(&memory(&[("v.gguf", &vocabulary)])).unwrap();
+    let told = opened.refuse_vocabulary().unwrap_err().to_string();
+    assert!(told.contains("is a vocabulary without weights"), "{told}");
     assert!(refused(&[("a.gguf", &model), ("b.gguf", &model)]).contains("several models"));
     // A model that can't be used for want of a tokenizer goes after one that has it.
     let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/weights");
