@@ -331,6 +331,34 @@ fn errors_name_the_fault_and_the_way_out() {
 }
 
 #[test]
+fn a_template_that_is_none_is_named() {
+    let chat = |members: &[&str], template: &str| {
+        let asked = ["chat", "hi", "--device", "cpu", "--template", template];
+        failure_of(&[&asked[..], members].concat())
+    };
+    let one = ["--members", &member()];
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 27\n";
+    let pointer = written("lfs.jinja", pointer);
+    let said = chat(&one, &pointer);
+    assert!(said.contains("lfs.jinja is a git-LFS pointer"), "{said}");
+    let said = chat(&[], &format!("Ada={pointer}"));
+    assert!(said.contains("lfs.jinja is a git-LFS pointer"), "{said}");
+    let said = chat(&one, &member());
+    assert!(said.contains("ada.gguf is a GGUF file"), "{said}");
+
+    let said = chat(&one, "Bob=x.jinja");
+    assert!(said.contains("no member Bob; there are ada"), "{said}");
+    let said = chat(&[], "Bob=x.jinja");
+    assert!(
+        said.contains("no member Bob; there are Ada, Quill"),
+        "{said}"
+    );
+    // A file's name may have the sign.
+    let said = chat(&one, "./Bob=x.jinja");
+    assert!(!said.contains("no member"), "{said}");
+}
+
+#[test]
 fn logits_fill_the_context_and_are_numbers() {
     let model = parity("llama-gguf/model.gguf");
     let whole = ["5"; 512].join(", ");
