@@ -108,6 +108,7 @@ pub(crate) fn describe(
         let format = format.name();
         return Err(ModelError::Quantise { format });
     }
+    checkpoint.refuse_vocabulary()?;
     let family = Family::detect(checkpoint)?;
     let gguf = matches!(checkpoint.description(), Description::Gguf(_));
     let keys = Keys::new(checkpoint, family.gguf, family.defaults)?;

@@ -48,6 +48,7 @@ mod template_files;
 mod template_functions;
 mod template_json;
 mod template_methods;
+mod template_texts;
 mod tokenizer;
 mod tokenizer_json;
 mod tools;

@@ -3,7 +3,7 @@
 use minijinja::value::{Rest, Value, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State, filters};
 
-use crate::template_functions;
+use crate::{template_functions, template_texts};
 
 /// Filter that weighs a value with everything in it. Templates can't spell its name.
 pub const WEIGH: &str = "=weigh";
@@ -43,7 +43,7 @@ pub fn add(environment: &mut Environment<'static>) {
         ("join", of(Value::from_function(filters::join), joined)),
         (
             "format",
-            of(Value::from_function(filters::format), formatted),
+            of(Value::from_function(template_texts::format), formatted),
         ),
         (
             "indent",
@@ -220,8 +220,9 @@ fn formatted(args: &[Value]) -> usize {
     let widths = numbers
         .filter(|number| !number.is_empty())
         .map(|number| number.parse().unwrap_or(usize::MAX));
+    let has_widths = text.contains(['*', '{']);
     let values = values.iter().map(|value| {
-        let width = value.as_usize().unwrap_or(0);
+        let width = value.as_usize().filter(|_| has_widths).unwrap_or(0);
         printed(value).saturating_add(width)
     });
     let widest = widths.chain(values).fold(0, usize::saturating_add);

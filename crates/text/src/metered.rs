@@ -51,6 +51,7 @@ const OF_KINDS: &[&str] = &[
     "filter",
     "test",
     "sameas",
+    "callable",
 ];
 
 /// Returns the template with meters.

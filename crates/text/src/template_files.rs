@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use conclave_weights::{HuggingFace, Metadata, Value};
+use conclave_weights::{HuggingFace, Metadata, Value, without_python};
 use serde_json::Value as Json;
 
 use crate::TextError;
@@ -32,12 +32,14 @@ pub(crate) fn in_folder(files: &HuggingFace) -> Option<&str> {
 }
 
 /// Returns the template in a file that is only for one: Jinja, or JSON as a folder has it
-/// (`tokenizer_config.json`, `chat_template.json`), an object with `chat_template` or a list of
-/// named ones. `None` for JSON without a template.
+/// (`tokenizer_config.json`, `chat_template.json`), an object with `chat_template`, a list of
+/// named ones, or a string, as `jq .chat_template` writes it. `None` for JSON without a template.
 pub fn template_in(file: &str) -> Option<Cow<'_, str>> {
-    let found = match serde_json::from_str(file) {
+    let json = without_python(file.as_bytes().to_vec());
+    let found = match serde_json::from_slice(&json) {
         Ok(Json::Object(fields)) => fields.get("chat_template").and_then(among)?.to_owned(),
-        Ok(listed @ Json::Array(_)) => among(&listed)?.to_owned(),
+        Ok(Json::Null) => return None,
+        Ok(listed @ (Json::Array(_) | Json::String(_))) => among(&listed)?.to_owned(),
         _ => return Some(Cow::Borrowed(file)),
     };
     Some(Cow::Owned(found))
@@ -87,12 +89,15 @@ mod tests {
         assert_eq!(template_in(jinja).as_deref(), Some(jinja));
         // It only looks like JSON.
         assert_eq!(template_in(other).as_deref(), Some(other));
+        let python = format!(r#"{{"model_max_length": Infinity, "chat_template": "{jinja}"}}"#);
+        assert_eq!(template_in(&python).as_deref(), Some(jinja));
         for json in [
             serde_json::json!({ "chat_template": jinja, "bos_token": "<s>" }),
             serde_json::json!({ "chat_template": [
                 { "name": "tool_use", "template": other }, { "name": "default", "template": jinja },
             ] }),
             serde_json::json!([{ "name": "default", "template": jinja }]),
+            serde_json::json!(jinja),
         ] {
             assert_eq!(
                 template_in(&json.to_string()).as_deref(),
@@ -100,7 +105,13 @@ mod tests {
                 "{json}"
             );
         }
-        for none in [r#"{"bos_token": "<s>"}"#, r#"{"chat_template": " "}"#, "[]"] {
+        for none in [
+            r#"{"bos_token": "<s>"}"#,
+            r#"{"chat_template": " "}"#,
+            "[]",
+            "null\n",
+            r#"" ""#,
+        ] {
             assert_eq!(template_in(none), None, "{none}");
         }
     }

@@ -5,7 +5,7 @@ use minijinja::value::{Kwargs, Rest, StringInput, Value, ValueKind, ValueOrKwarg
 use minijinja::{Environment, Error, ErrorKind, State, escape_formatter, filters, functions};
 use minijinja_contrib::globals;
 
-use crate::{clock, meter, template_json, template_methods};
+use crate::{clock, meter, template_json, template_methods, template_texts};
 
 /// Root cause of a `raise_exception`.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +20,7 @@ pub(crate) const TEXT: &str = "string";
 
 pub(crate) fn add(environment: &mut Environment<'static>) {
     meter::add(environment);
+    template_texts::add(environment);
     environment.set_unknown_method_callback(template_methods::method);
     environment.add_function(
         "raise_exception",
@@ -77,12 +78,49 @@ pub(crate) fn add(environment: &mut Environment<'static>) {
             move |state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>| {
                 let mut args = args.into_values();
                 if let Some(text) = args.first().and_then(Value::as_str) {
-                    args[0] = text.trim().into();
+                    let text = text.trim();
+                    let apart = text.starts_with('_') || text.ends_with('_');
+                    args[0] = match apart || text.contains("__") {
+                        true => text.into(),
+                        false => text.replace('_', "").into(),
+                    };
                 }
                 filter.call(state, &args).unwrap_or_else(|_| zero.clone())
             },
         );
     }
+    // What is undefined has no items.
+    for (name, filter, none) in [
+        (
+            "first",
+            Value::from_function(filters::first),
+            Value::UNDEFINED,
+        ),
+        (
+            "last",
+            Value::from_function(filters::last),
+            Value::UNDEFINED,
+        ),
+        (
+            "items",
+            Value::from_function(filters::items),
+            Value::from(Vec::<Value>::new()),
+        ),
+    ] {
+        environment.add_filter(
+            name,
+            move |state: &mut State<'_, '_>, value: Value| match value.is_undefined() {
+                true => Ok(none.clone()),
+                false => filter.call(state, &[value]),
+            },
+        );
+    }
+    environment.add_test("callable", |value: Value| {
+        // A macro is a dictionary to the interpreter.
+        let caller = value.get_attr("caller");
+        matches!(value.kind(), ValueKind::Undefined | ValueKind::Plain)
+            || caller.is_ok_and(|caller| caller.kind() == ValueKind::Bool)
+    });
     let sort = Value::from_function(filters::dictsort);
     environment.add_filter(
         "dictsort",

@@ -46,7 +46,7 @@ pub(crate) fn tojson(value: Value, args: Rest<ValueOrKwargs>) -> Result<Value, E
     };
     let mut json = String::new();
     style.write(&value, 0, &mut json)?;
-    Ok(Value::from_safe_string(json))
+    Ok(Value::from(json))
 }
 
 /// Formats a value like `json.dumps` with its defaults, but with non-ASCII letters.

@@ -37,12 +37,12 @@ pub(crate) fn method(
         ("removeprefix", Some((text, Some(end)))) => text.strip_prefix(end).unwrap_or(text).into(),
         ("removesuffix", Some((text, Some(end)))) => text.strip_suffix(end).unwrap_or(text).into(),
         ("partition", Some((text, Some(at)))) if !at.is_empty() => match text.split_once(at) {
-            Some((before, behind)) => list(&[before, at, behind]),
-            None => list(&[text, "", ""]),
+            Some((before, behind)) => Value::from((before, at, behind)),
+            None => Value::from((text, "", "")),
         },
         ("rpartition", Some((text, Some(at)))) if !at.is_empty() => match text.rsplit_once(at) {
-            Some((before, behind)) => list(&[before, at, behind]),
-            None => list(&["", "", text]),
+            Some((before, behind)) => Value::from((before, at, behind)),
+            None => Value::from(("", "", text)),
         },
         ("rsplit", Some((text, at))) => list(&rsplit(text, at, args.get(1))),
         (

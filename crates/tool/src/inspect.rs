@@ -73,15 +73,16 @@ impl Inspected {
         let mut text = String::new();
         // Writing to a `String` can't fail.
         if let Some(name) = &self.name {
-            let _ = writeln!(text, "name      {name}");
+            let _ = writeln!(text, "name      {}", plain(name));
         }
         for file in &self.files {
-            let _ = writeln!(text, "file      {}, {}", file.name, in_words(file.bytes));
+            let name = plain(&file.name);
+            let _ = writeln!(text, "file      {name}, {}", in_words(file.bytes));
         }
         match &self.about {
             Ok(about) => describe(about, &mut text),
             Err(error) => {
-                let _ = writeln!(text, "can't run {error}");
+                let _ = writeln!(text, "can't run {}", plain(&error.to_string()));
             }
         }
         let _ = match &self.template {
@@ -91,15 +92,27 @@ impl Inspected {
                 "template  none: a base model, no chat template; it reads questions with examples \
                  and answers in one paragraph"
             ),
-            Err(error) => writeln!(text, "template  {error}"),
+            Err(error) => writeln!(text, "template  {}", plain(&error.to_string())),
         };
         let _ = writeln!(text, "tensors   {}", self.tensors.len());
         for tensor in self.tensors.iter().filter(|_| tensors) {
-            let (name, format) = (&tensor.name, tensor.format.name());
+            let (name, format) = (plain(&tensor.name), tensor.format.name());
             let _ = writeln!(text, "  {name:<40} {format:<6} {:?}", tensor.shape);
         }
         text
     }
+}
+
+/// The text with its control characters escaped: a file's could colour or clear a terminal.
+fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter.is_control() {
+            true => plain.extend(letter.escape_default()),
+            false => plain.push(letter),
+        }
+    }
+    plain
 }
 
 /// Token mixers of the layers, with the number of each if they differ.

@@ -9,7 +9,9 @@ use conclave_model::{Backend, LoadOptions};
 use conclave_remote::{Address, Key, Options, Remote, RemoteError, Server, Template, key};
 use conclave_rounds::{AnyMember, Away, TakePart};
 use conclave_text::{TextError, template_in};
-use conclave_weights::{Checkpoint, CheckpointError, Disk, Memory, Source, SourceFile};
+use conclave_weights::{
+    Checkpoint, CheckpointError, Disk, Memory, Source, SourceFile, refuse_no_template,
+};
 
 use crate::args::Members;
 use crate::device::Device;
@@ -164,9 +166,13 @@ impl Templates {
                 let known = names.iter().find(|one| one.eq_ignore_ascii_case(name))?;
                 Some((known.clone(), path))
             });
+            if named.is_none() {
+                refuse_unknown(given, &names, members)?;
+            }
             let path = named.as_ref().map_or(given.as_str(), |(_, path)| path);
             let source = || -> Result<String, Failure> {
                 let file = read(Path::new(path))?;
+                refuse_no_template(&format!("--template {given}"), &file)?;
                 let file = String::from_utf8_lossy(&file);
                 let template = template_in(&file).ok_or_else(|| {
                     Failure::Usage(format!(
@@ -200,6 +206,26 @@ impl Templates {
         let named = self.named.iter().find(|(one, _)| one == name);
         named.map(|(_, given)| given).or(self.of_one.as_ref())
     }
+}
+
+/// Refuses a template that names a member that is not there, unless it is a file's whole name.
+fn refuse_unknown(given: &str, names: &[String], members: &Members) -> Result<(), Failure> {
+    let name = given.split_once('=').map(|(name, _)| name);
+    let name = name.filter(|name| !name.contains(['/', '\\']) && !Path::new(given).exists());
+    let Some(name) = name else {
+        return Ok(());
+    };
+    let there = match names.join(", ") {
+        names if names.is_empty() => "none runs here".to_owned(),
+        names => format!("there are {names}"),
+    };
+    let servers = match members.remote.is_empty() {
+        true => "",
+        false => "; write FILE alone for members that a server has",
+    };
+    Err(Failure::Usage(format!(
+        "--template {given}: no member {name}; {there}{servers}"
+    )))
 }
 
 impl Given {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::no_model::{adapter, refuse_piece};
+use crate::no_model::{adapter, refuse_piece, vocabulary};
 use crate::safetensors::Unreadable;
 use crate::{CheckpointError, HuggingFace, Metadata, Source, Tensor, gguf_files, hugging_face};
 
@@ -165,6 +165,18 @@ impl Checkpoint {
             Some(method) => CheckpointError::Quantised { tensor, method },
             None => CheckpointError::MissingTensor { tensor },
         })
+    }
+
+    /// Refuses a GGUF file that holds a vocabulary and nothing else, to be called before its
+    /// weights are sought.
+    ///
+    /// # Errors
+    /// [`CheckpointError::NoModel`].
+    pub fn refuse_vocabulary(&self) -> Result<(), CheckpointError> {
+        match self.description {
+            Description::Gguf(_) if self.tensors.is_empty() => Err(vocabulary("the file")),
+            _ => Ok(()),
+        }
     }
 
     /// Reads rows of a tensor in the format of [`Tensor::read_as`]: as stored, or multiplied by the

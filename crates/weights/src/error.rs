@@ -49,6 +49,12 @@ pub enum GgufError {
         /// The version the file claims.
         version: u32,
     },
+    /// A file of a big-endian machine.
+    #[error(
+        "the file is big-endian, which cannot be read; choose one that is little-endian, as most \
+        are, or convert the model anew"
+    )]
+    BigEndian,
     /// A string that is not UTF-8.
     #[error("{what} is not valid UTF-8; the file is damaged, download it again")]
     Utf8 {

@@ -34,6 +34,9 @@ impl Gguf {
             return Err(GgufError::Magic { found: magic });
         }
         let version = cursor.u32()?;
+        if (2..=3).contains(&version.swap_bytes()) {
+            return Err(GgufError::BigEndian);
+        }
         if !(2..=3).contains(&version) {
             return Err(GgufError::Version { version });
         }

@@ -35,7 +35,7 @@ pub struct HuggingFace {
     pub config: Value,
     /// `generation_config.json`, if present.
     pub generation_config: Option<Value>,
-    /// `tokenizer.json` as it is.
+    /// `tokenizer.json` as it is, but in JSON without Python's numbers.
     pub tokenizer: Option<Vec<u8>>,
     /// `tokenizer_config.json`, if present.
     pub tokenizer_config: Option<Value>,
@@ -340,6 +340,9 @@ async fn whole(
     refuse_stand_in(name, &bytes, false)?;
     if bytes.starts_with(BYTE_ORDER_MARK) {
         bytes.drain(..BYTE_ORDER_MARK.len());
+    }
+    if name.ends_with(".json") {
+        bytes = json::without_python(bytes);
     }
     Ok(Some(bytes))
 }

@@ -12,6 +12,9 @@ use serde_json::{Map, Number, Value};
 /// about 50,000.
 const MAX_VALUES: usize = 400_000;
 
+/// Numbers that Python's `json` writes.
+const WORDS: [&[u8]; 3] = [b"Infinity", b"-Infinity", b"NaN"];
+
 /// Parses a file; the error names the fault and its position. serde_json limits the depth to 128.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Value, String> {
     let left = Cell::new(MAX_VALUES);
@@ -20,6 +23,36 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Value, String> {
         .deserialize(&mut reader)
         .and_then(|value| reader.end().map(|()| value));
     value.map_err(|error| error.to_string())
+}
+
+/// Replaces the numbers that Python's `json` writes and JSON lacks by `null`. The rest stays as it
+/// is, sound or not.
+pub fn without_python(json: Vec<u8>) -> Vec<u8> {
+    let mut plain = Vec::new();
+    let (mut copied, mut at, mut quoted) = (0, 0, false);
+    while let Some(&byte) = json.get(at) {
+        let mut length = 1;
+        match byte {
+            b'"' => quoted = !quoted,
+            // With the letter after it.
+            b'\\' => length = 2,
+            b'I' | b'N' | b'-' if !quoted => {
+                if let Some(word) = WORDS.iter().find(|word| json[at..].starts_with(word)) {
+                    plain.extend_from_slice(&json[copied..at]);
+                    plain.extend_from_slice(b"null");
+                    length = word.len();
+                    copied = at + length;
+                }
+            }
+            _ => (),
+        }
+        at += length;
+    }
+    if copied == 0 {
+        return json;
+    }
+    plain.extend_from_slice(&json[copied..]);
+    plain
 }
 
 /// Builds a value, counting down the values left.
@@ -103,7 +136,30 @@ impl<'de> Visitor<'de> for Strict<'_> {
 mod tests {
     use serde_json::Value;
 
-    use super::{MAX_VALUES, parse};
+    use super::{MAX_VALUES, parse, without_python};
+
+    #[test]
+    fn pythons_numbers_are_read_outside_of_strings() {
+        let words =
+            r#"{"Infinity": [0.0, Infinity, -Infinity], "a\\": NaN, "\"NaN": "a Infinity\\"}"#;
+        let read = parse(&without_python(words.into())).unwrap();
+        let expected = serde_json::json!({
+            "Infinity": [0.0, null, null], "a\\": null, "\"NaN": "a Infinity\\",
+        });
+        assert_eq!(read, expected);
+        for kept in [r#"{"a": "NaN"}"#, "Infinit", "\"NaN", "\"\\", "Na", ""] {
+            assert_eq!(without_python(kept.into()), kept.as_bytes());
+        }
+        for bad in [
+            "[NaNa]",
+            "[-NaN]",
+            "[Infinity5]",
+            "[1Infinity]",
+            "[infinity]",
+        ] {
+            assert!(parse(&without_python(bad.into())).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn values_are_those_of_serde_json() {

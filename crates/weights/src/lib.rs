@@ -59,8 +59,11 @@ pub use error::{BlockError, GgufError};
 pub use format::{Format, dequantise, quantise};
 pub use gguf::Gguf;
 pub use hugging_face::HuggingFace;
+pub use json::without_python;
 pub use memory::Memory;
 pub use metadata::Metadata;
+#[cfg(not(target_family = "wasm"))]
+pub use no_model::refuse_no_template;
 pub use safetensors::Unreadable;
 pub use safetensors_error::SafetensorsError;
 pub use scales::Scales;

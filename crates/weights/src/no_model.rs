@@ -160,6 +160,14 @@ pub(crate) fn refuse_format(file: &str, start: &[u8]) -> Result<(), CheckpointEr
             return Err(no_model(file, &format!("is {what}"), advice));
         }
     }
+    // Length of the header, and then the header.
+    if let [.., 0, 0, 0, 0, b'{'] = start[..start.len().min(9)] {
+        return Err(no_model(
+            file,
+            "is a safetensors file",
+            "let its name end in .safetensors, and name its folder",
+        ));
+    }
     // The format's version, and then the producer's name or the graph.
     if let [8, 1..32, 0x12 | 0x3a, ..] = start {
         return Err(no_model(file, "is an ONNX file", OTHER));
@@ -187,8 +195,17 @@ pub(crate) fn refuse_piece(file: &str) -> Result<(), CheckpointError> {
     // Other names would need a shell's quotes.
     if file.bytes().all(plain) {
         let (before, after) = (&file[..counter.start], &file[counter.end..]);
-        let any = "?".repeat(counter.len());
-        advice = format!("cat {before}{any}{after} > {whole}, all pieces in their order");
+        // Numbers that are not filled up with zeroes have several lengths, and no shell sorts them
+        // by size.
+        let number = &file[counter.clone()];
+        let filled = number.len() > 1 && number.starts_with('0');
+        let total = after.split('.').next().unwrap_or_default();
+        let total = total.bytes().filter(u8::is_ascii_digit).count();
+        let digits = number.bytes().all(|digit| digit.is_ascii_digit());
+        advice = match digits && !filled && total != 1 {
+            true => format!("cat $(ls {before}[0-9]*{after} | sort -V) > {whole}"),
+            false => format!("cat {before}{}{after} > {whole}", "?".repeat(counter.len())),
+        } + ", all pieces in their order";
     }
     Err(no_model(
         file,
@@ -283,6 +300,44 @@ pub(crate) fn without_tokens(file: &str) -> CheckpointError {
     no_model(file, "has no tokenizer", "choose a language model")
 }
 
+/// Error for a GGUF file with a tokenizer and no tensors.
+pub(crate) fn vocabulary(file: &str) -> CheckpointError {
+    no_model(
+        file,
+        "is a vocabulary without weights",
+        "choose the model itself",
+    )
+}
+
+/// Refuses a file that can't be a chat template, or JSON with one. `bytes` are its content.
+///
+/// # Errors
+/// [`CheckpointError::NoModel`] with `file` and its kind.
+#[cfg(not(target_family = "wasm"))]
+pub fn refuse_no_template(file: &str, bytes: &[u8]) -> Result<(), CheckpointError> {
+    const TEMPLATE: &str = "name a file of Jinja, or the model's chat_template.json or \
+        tokenizer_config.json";
+    if bytes.starts_with(b"GGUF") {
+        return Err(no_model(file, "is a GGUF file", TEMPLATE));
+    }
+    refuse_stand_in(file, bytes, false)?;
+    refuse_format(file, bytes).map_err(|error| match error {
+        CheckpointError::NoModel { what, advice, .. } if advice != UNPACK => {
+            no_model(file, &what, TEMPLATE)
+        }
+        error => error,
+    })?;
+    if std::str::from_utf8(bytes).is_err() {
+        let what = "is not valid UTF-8";
+        return Err(no_model(
+            file,
+            what,
+            "save it in that encoding, or download it again",
+        ));
+    }
+    Ok(())
+}
+
 /// Refuses a GGUF file that is no language model.
 pub(crate) fn refuse_other_kind(file: &str, gguf: &Gguf) -> Result<(), CheckpointError> {
     let text = |key: &str| gguf.metadata().opt_str(key).ok().flatten();
@@ -310,9 +365,7 @@ pub(crate) fn refuse_other_kind(file: &str, gguf: &Gguf) -> Result<(), Checkpoin
             let what = format!("is a model of the kind `{architecture}`, which writes no text");
             return Err(no_model(file, &what, "choose a language model"));
         }
-        (kind, _) if kind == "vocab" || empty && has_tokens(gguf) => {
-            ("is a vocabulary without weights", "choose the model itself")
-        }
+        (kind, _) if kind == "vocab" || empty && has_tokens(gguf) => return Err(vocabulary(file)),
         _ if empty => (
             "is a header without weights",
             "choose the model itself, or convert it anew",

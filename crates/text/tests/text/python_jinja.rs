@@ -218,6 +218,91 @@ fn expressions_give_what_python_gives() {
     }
 }
 
+/// Computed by Jinja 3.1.6 with transformers' `tojson`.
+#[test]
+fn filters_of_texts_give_what_python_gives() {
+    let rows = [
+        (r#"'<b>&"\'/'|e"#, "&lt;b&gt;&amp;&#34;&#39;/"),
+        ("'<b>'|e|e", "&lt;b&gt;"),
+        ("'<b>'|e|forceescape", "&amp;lt;b&amp;gt;"),
+        ("'<b>'|safe|e", "<b>"),
+        ("'<b>'|safe|forceescape", "&lt;b&gt;"),
+        ("['<']|tojson|e", "[&#34;&lt;&#34;]"),
+        ("3|e", "3"),
+        ("x|e", ""),
+        ("'<' ~ ('<'|e)", "<&lt;"),
+        ("'a=b'.partition('=')", "('a', '=', 'b')"),
+        ("'a'.partition('=')", "('a', '', '')"),
+        ("'a=b=c'.rpartition('=')", "('a=b', '=', 'c')"),
+        ("'%s-%s-%s' % 'a=b'.partition('=')", "a-=-b"),
+        ("'a=b'.partition('=') == ('a', '=', 'b')", "True"),
+        ("'1_000'|int", "1000"),
+        ("'_1'|int", "0"),
+        ("'1_'|int", "0"),
+        ("'1__0'|int", "0"),
+        ("'1_0.5'|float", "10.5"),
+        ("'%r' % 'a'", "'a'"),
+        (r#"'%r %s' % ("it's", 1)"#, "\"it's\" 1"),
+        ("'%r'|format([1, 'b'])", "[1, 'b']"),
+        ("'%d' % 3.7", "3"),
+        ("'%d|%.1f' % (3.7, 2.55)", "3|2.5"),
+        ("'%5d|' % -3.7", "   -3|"),
+        ("'%d%%|%i' % (1.9, 2)", "1%|2"),
+        ("'%-6r|' % 'a'", "'a'   |"),
+        ("'%r' % none", "None"),
+        ("'%r' % 1.5", "1.5"),
+        ("x|first", ""),
+        ("x|last", ""),
+        ("x|items|list", "[]"),
+        ("x|list", "[]"),
+        ("x|join", ""),
+        ("x|sum", "0"),
+        ("x|sort", "[]"),
+        ("x|unique|list", "[]"),
+        ("x|reverse|list", "[]"),
+        ("x|map('upper')|list", "[]"),
+        ("x|select|list", "[]"),
+        ("x|min", ""),
+        ("x|max", ""),
+        ("x|batch(2)|list", "[]"),
+        ("x|upper", ""),
+        ("x|trim", ""),
+        ("x|length", "0"),
+        ("'a b/ü~?&=é'|urlencode", "a%20b/%C3%BC~%3F%26%3D%C3%A9"),
+        ("3|urlencode", "3"),
+        (
+            r"'<p>a <b> &lt;c&gt;</b>\n\n &amp;amp; d<!-- x > y -->!</p>'|striptags",
+            "a <c> &amp; d!",
+        ),
+        ("'a < b'|striptags", "a < b"),
+        ("range is callable", "True"),
+        ("'a' is callable", "False"),
+        ("x is callable", "True"),
+        ("3 is callable", "False"),
+        ("{'a': 1} is callable", "False"),
+        ("messages is callable", "False"),
+        ("raise_exception is callable", "True"),
+        ("{% macro m() %}{% endmacro %}{{ m is callable }}", "True"),
+        ("'<'|tojson ~ '<'", "\"<\"<"),
+        ("('<'|tojson) + '<'", "\"<\"<"),
+        ("'%c' % 65", "A"),
+        ("'%s %s' % (x, none)", " None"),
+        ("'%s' % 1e16", "1e+16"),
+        ("'%d' % true", "1"),
+        ("'%05d' % 3.2", "00003"),
+        ("'%s' % 10000000000", "10000000000"),
+    ];
+    for (source, wanted) in rows {
+        let whole = match source.contains("{%") {
+            true => source.to_owned(),
+            false => format!("{{{{ {source} }}}}"),
+        };
+        assert_eq!(rendered(&whole).as_deref(), Ok(wanted), "{source}");
+    }
+    assert!(rendered("{{ {'a': 1}|urlencode }}").is_err());
+    assert!(rendered("{{ '%*d' % (10000000000, 1) }}").is_err());
+}
+
 #[test]
 fn a_speakers_name_is_told_to_the_template() {
     let named = Message {

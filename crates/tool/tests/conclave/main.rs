@@ -303,8 +303,59 @@ fn errors_name_the_fault_and_the_way_out() {
         "1",
     ]);
     assert!(said.contains("adapter"), "{said}");
+    // A vocabulary alone: no tensors, and one entry of metadata or two.
+    let entry = |key: &str, value: &str| {
+        let sized = |text: &str| [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat();
+        [sized(key), 8_u32.to_le_bytes().to_vec(), sized(value)].concat()
+    };
+    let entries = [
+        entry("general.architecture", "llama"),
+        entry("tokenizer.ggml.model", "gpt2"),
+        entry("general.name", "Red\u{1b}[31m\nname"),
+    ];
+    let counts = [0, entries.len() as u64].map(u64::to_le_bytes).concat();
+    let vocabulary = [b"GGUF\x03\0\0\0".to_vec(), counts, entries.concat()].concat();
+    std::fs::write(&path, &vocabulary).unwrap();
+    let said = failure_of(&[
+        "--device", "cpu", "logits", "--model", &cut, "--tokens", "1",
+    ]);
+    assert!(said.contains("is a vocabulary without weights"), "{said}");
+    let shown = run(&["inspect", &cut]).stdout;
+    let shown = String::from_utf8(shown).unwrap();
+    assert!(
+        shown.contains("name      Red\\u{1b}[31m\\nname\n") && !shown.contains('\u{1b}'),
+        "{shown}"
+    );
     assert!(failure_of(&["chat", "--member", "nobody", "hi", "--device", "cpu"]).contains("Quill"));
     assert!(failure_of(&["chat", "hi", "--rate", "fast"]).contains("fixed-share"));
+}
+
+#[test]
+fn a_template_that_is_none_is_named() {
+    let chat = |members: &[&str], template: &str| {
+        let asked = ["chat", "hi", "--device", "cpu", "--template", template];
+        failure_of(&[&asked[..], members].concat())
+    };
+    let one = ["--members", &member()];
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 27\n";
+    let pointer = written("lfs.jinja", pointer);
+    let said = chat(&one, &pointer);
+    assert!(said.contains("lfs.jinja is a git-LFS pointer"), "{said}");
+    let said = chat(&[], &format!("Ada={pointer}"));
+    assert!(said.contains("lfs.jinja is a git-LFS pointer"), "{said}");
+    let said = chat(&one, &member());
+    assert!(said.contains("ada.gguf is a GGUF file"), "{said}");
+
+    let said = chat(&one, "Bob=x.jinja");
+    assert!(said.contains("no member Bob; there are ada"), "{said}");
+    let said = chat(&[], "Bob=x.jinja");
+    assert!(
+        said.contains("no member Bob; there are Ada, Quill"),
+        "{said}"
+    );
+    // A file's name may have the sign.
+    let said = chat(&one, "./Bob=x.jinja");
+    assert!(!said.contains("no member"), "{said}");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Files that are no model, or a piece of one, are named for what they are.
 
-use conclave_weights::{Checkpoint, CheckpointError, Description, Disk, Memory, Source};
+use conclave_weights::{
+    Checkpoint, CheckpointError, Description, Disk, Memory, Source, refuse_no_template,
+};
 
 const POINTER: &[u8] =
     b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 270000000\n";
@@ -84,6 +86,42 @@ fn what_stands_for_a_file_is_no_file() {
 }
 
 #[test]
+fn what_is_no_template_is_named() {
+    let torch: &[u8] = b"PK\x03\x04\0\0\x08\x08\0\0archive/data.pkl";
+    for (bytes, words) in [
+        (POINTER, "is a git-LFS pointer"),
+        (PAGE, "is a web page"),
+        (
+            b"../.git/annex/objects/Gx/x.jinja",
+            "is a git-annex pointer",
+        ),
+        (
+            b"{\"error\":\"Invalid credentials\"}",
+            "if a server replied so",
+        ),
+        (b"GGUF\x03\0\0\0", "is a GGUF file: name a file of Jinja"),
+        (
+            b"\x02\0\0\0\0\0\0\0{}",
+            "is a safetensors file: name a file",
+        ),
+        (b"PK\x03\x04\x14\0\0\0", "is a zip archive: unpack it"),
+        (torch, "pickled Python objects"),
+        (b"{{ 'caf\xe9' }}", "is not valid UTF-8: save it"),
+    ] {
+        let told = refuse_no_template("--template x", bytes).unwrap_err();
+        let told = told.to_string();
+        assert!(
+            told.starts_with("--template x ") && told.contains(words),
+            "{told}"
+        );
+    }
+    for template in ["{{ messages }}", "{\"chat_template\": \"é\"}", "", "<html"] {
+        let refused = refuse_no_template("x", template.as_bytes()).is_err();
+        assert_eq!(refused, template == "<html", "{template}");
+    }
+}
+
+#[test]
 fn what_stands_beside_a_language_model_is_left_out() {
     let model = fixture("ada.gguf");
     let others = [
@@ -144,8 +182,10 @@ fn what_stands_beside_a_language_model_is_left_out() {
         ("tokenizer.ggml.model", "gpt2"),
         ("tokenizer.ggml.tokens", ""),
     ]);
-    let opened = open(&memory(&[("v.gguf", &vocabulary)]));
-    assert!(opened.is_ok(), "its tokens can be read");
+    // Its tokens can be read.
+    let opened = open(&memory(&[("v.gguf", &vocabulary)])).unwrap();
+    let told = opened.refuse_vocabulary().unwrap_err().to_string();
+    assert!(told.contains("is a vocabulary without weights"), "{told}");
     assert!(refused(&[("a.gguf", &model), ("b.gguf", &model)]).contains("several models"));
     // A model that can't be used for want of a tokenizer goes after one that has it.
     let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/weights");
@@ -300,6 +340,8 @@ fn files_of_other_formats_are_named() {
         ("x.bin", b"fmgg\x01\0\0\0", "is an old GGML file"),
         ("x", b"tjgg\x03\0\0\0", "is an old GGML file"),
         ("x.bin", b"GGUF\x03\0\0\0", "is a GGUF file"),
+        ("x.gguf", b"GGUF\0\0\0\x03", "the file is big-endian"),
+        ("x.gguf", b"\x02\0\0\0\0\0\0\0{}", "is a safetensors file"),
         ("x.bin", POINTER, "is a git-LFS pointer"),
         ("x.bin", torch, "pickled Python objects"),
         ("x.ckpt", torch, "pickled Python objects"),
@@ -405,7 +447,19 @@ fn pieces_that_were_cut_by_bytes_are_to_be_joined() {
             "model.safetensors-ab",
             "cat model.safetensors-?? > model.safetensors,",
         ),
-        ("X.part3.GGUF", "cat X.part?.GGUF > X.GGUF,"),
+        (
+            "X.part3.GGUF",
+            "cat $(ls X.part[0-9]*.GGUF | sort -V) > X.GGUF,",
+        ),
+        (
+            "x.gguf.part2of12",
+            "cat $(ls x.gguf.part[0-9]*of12 | sort -V) > x.gguf,",
+        ),
+        (
+            "x.gguf.part10of12",
+            "cat $(ls x.gguf.part[0-9]*of12 | sort -V) > x.gguf,",
+        ),
+        ("x.gguf.part02of12", "cat x.gguf.part??of12 > x.gguf,"),
         ("x.gguf.part2of2", "cat x.gguf.part?of2 > x.gguf,"),
         ("x.gguf.012", "cat x.gguf.??? > x.gguf,"),
     ] {

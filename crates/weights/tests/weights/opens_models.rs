@@ -140,6 +140,38 @@ fn the_text_files_of_a_folder_are_handed_on() {
     ));
 }
 
+/// `json.dumps` writes the time steps of Granite 4's hybrids so.
+#[test]
+fn every_json_file_may_have_pythons_numbers() {
+    let mut files = folder("single");
+    for (name, field) in [
+        ("config.json", r#""time_step_limit": [0.0, Infinity]"#),
+        ("generation_config.json", r#""bias": -Infinity"#),
+        ("tokenizer_config.json", r#""loss": NaN"#),
+        ("tokenizer.json", r#""scores": [NaN, "NaN", Infinity]"#),
+        ("chat_template.json", r#""chat_template": "NaN", "x": NaN"#),
+    ] {
+        files.retain(|(file, _)| file != name);
+        let text = format!("{{{field}, \"model_type\": \"llama\"}}");
+        files.push((name.to_owned(), text.into()));
+    }
+    let checkpoint = block_on(Checkpoint::open(&Memory::new(files))).unwrap();
+    let Description::HuggingFace(described) = checkpoint.description() else {
+        panic!("a folder");
+    };
+    assert_eq!(
+        described.config["time_step_limit"],
+        serde_json::json!([0.0, null])
+    );
+    let lowest = &described.generation_config.as_ref().unwrap()["bias"];
+    assert!(lowest.is_null());
+    assert!(described.tokenizer_config.as_ref().unwrap()["loss"].is_null());
+    let tokenizer = described.tokenizer.as_deref().unwrap();
+    let tokenizer: serde_json::Value = serde_json::from_slice(tokenizer).unwrap();
+    assert_eq!(tokenizer["scores"], serde_json::json!([null, "NaN", null]));
+    assert_eq!(described.other_templates[0], "NaN");
+}
+
 #[test]
 fn numbers_that_cannot_be_read_are_refused_on_use() {
     let source = Memory::new(folder("mixed"));
