@@ -1,5 +1,5 @@
-//! The judge by letters, tested with the same file as the page's
-//! (`web/src/worker/remote/letters.ts`).
+//! The judge by letters, tested with rows computed by another implementation
+//! (`tests/judging/letters.json`).
 
 use conclave_ensemble::Candidate;
 use conclave_remote::ChatMessage;
@@ -64,7 +64,7 @@ fn alike(found: &[f64], wanted: &[f64]) -> bool {
 }
 
 #[test]
-fn it_shuffles_asks_reads_and_believes_as_the_page_does() {
+fn it_shuffles_asks_reads_and_believes_as_in_the_file() {
     let file = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../tests/judging/letters.json"

@@ -69,7 +69,23 @@ impl Module {
         relaxed: false,
     };
 
-    pub const ALL: [Self; 4] = [Self::FUSED, Self::SHARED, Self::GRAMMAR, Self::BURN];
+    /// Members behind servers, fetched when the first is added.
+    pub const REMOTE: Self = Self {
+        feature: "remote",
+        profile: "remote",
+        name: "conclave_remote",
+        folder: "pkg-remote",
+        shared: false,
+        relaxed: false,
+    };
+
+    pub const ALL: [Self; 5] = [
+        Self::FUSED,
+        Self::SHARED,
+        Self::GRAMMAR,
+        Self::REMOTE,
+        Self::BURN,
+    ];
 
     /// Wasm files of the bindings: the one for every browser, and the one with relaxed SIMD if any.
     pub fn files(self, workspace: &Workspace) -> Vec<PathBuf> {
