@@ -106,6 +106,8 @@ enum Kind {
     LlamaCpp,
     /// `conclave serve`: an ensemble, or one of its members.
     Conclave,
+    /// A browser's own language model, which a page presents as a server that only chats.
+    Browser,
     Plain,
 }
 
@@ -375,6 +377,7 @@ impl Server {
         match owner(found).as_str() {
             "llamacpp" => self.kind = Kind::LlamaCpp,
             "conclave" => self.kind = Kind::Conclave,
+            "browser" => self.kind = Kind::Browser,
             _ => {}
         }
         Ok(())
@@ -404,7 +407,7 @@ impl Server {
                 json!({"top_k": drawing.top_k, "min_p": 0.0, "repeat_penalty": 1.0,
                     "cache_prompt": true})
             }
-            Kind::Conclave | Kind::Plain => json!({}),
+            Kind::Conclave | Kind::Browser | Kind::Plain => json!({}),
         };
         merge(&mut body, own);
         // A model may go on after a mark that its server does not know as an end.

@@ -218,8 +218,8 @@ const request = variant({
   open: shape({
     id: number,
     backend: oneOf("auto", "webgpu", "cpu"),
-    /** `grammar`: the module that constrains answers. */
-    places: shape({ engine: place, openCore: place, grammar: text }),
+    /** `grammar`: the module that constrains answers; `remote`: that of members elsewhere. */
+    places: shape({ engine: place, openCore: place, grammar: text, remote: text }),
     hub: optional(text),
     /** Limit on the members' threads on the CPU. */
     threads: optional(whole(1, 1024)),

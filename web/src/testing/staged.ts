@@ -33,6 +33,7 @@ import {
   type Script,
 } from "./scripted.ts";
 import { Service } from "../worker/service.ts";
+import type { StartRemote } from "../worker/remote/remote-module.ts";
 import { MemoryShelf, type Shelf } from "../store/shelf.ts";
 import { Prompts } from "../store/prompts.ts";
 import { Store } from "../store/store.ts";
@@ -85,6 +86,8 @@ export interface Surroundings {
   fetching?: () => Promise<void>;
   /** Whether workers are unable to start workers. */
   workerless?: boolean;
+  /** Starts the module of members behind servers; without it there are none. */
+  startRemote?: StartRemote;
   /** Whether the page is isolated, so that the engine's memory is shared. */
   shared?: boolean;
 }
@@ -101,6 +104,7 @@ export function stage(
     fetching,
     workerless = false,
     shared = false,
+    startRemote = () => Promise.reject(new Error("it was not built")),
     prompts = new MemoryShelf(),
   }: Surroundings = {},
 ): Stage {
@@ -264,6 +268,8 @@ export function stage(
     fetchOpenCore,
     fetchGrammar,
     startGrammar,
+    fetchRemote: async () => compiled,
+    startRemote,
     startThread: workerless ? undefined : startThread,
     cores,
     openStore,

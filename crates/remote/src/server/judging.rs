@@ -64,6 +64,7 @@ impl Server {
             Kind::Vllm => {
                 json!({"structured_outputs": {"choice": letters}, "chat_template_kwargs": thinking})
             }
+            Kind::Browser => json!({"structured_outputs": {"choice": letters}}),
             Kind::Conclave | Kind::Plain => json!({}),
         };
         merge(&mut body, own);

@@ -37,7 +37,7 @@ impl Server {
                 }
                 Ok(Prefix::Ids(ids))
             }
-            Kind::Conclave | Kind::Plain => match &self.template {
+            Kind::Conclave | Kind::Browser | Kind::Plain => match &self.template {
                 Some(template) => Ok(Prefix::Text(template.render(messages)?)),
                 None => Ok(Prefix::Text(self.rendered(messages, asking).await?)),
             },
@@ -131,7 +131,7 @@ impl Server {
                 let end = if ids.len() == 1 { ids } else { Vec::new() };
                 Ok((end, String::new()))
             }
-            Kind::Conclave | Kind::Plain => {
+            Kind::Conclave | Kind::Browser | Kind::Plain => {
                 let mark = match &self.template {
                     Some(template) => template.closing().to_owned(),
                     None => {

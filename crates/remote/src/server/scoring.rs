@@ -32,6 +32,7 @@ impl Server {
             Kind::Vllm => &[Scores::OfPrompt][..],
             Kind::LlamaCpp => &[Scores::Forced],
             Kind::Conclave => &[Scores::Echo { lists: true }],
+            Kind::Browser => &[],
             Kind::Plain => &[Scores::Echo { lists: true }, Scores::Echo { lists: false }],
         };
         let texts = ["Yes, it is.", "No."];

@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
-use conclave_remote::{Failure, Key, Request, Response, Transport};
+use conclave_remote::{Failure, Key, MAX_BYTES, Request, Response, Transport};
 use wasm_bindgen::prelude::*;
 
 #[wasm_bindgen(typescript_custom_section)]
 const TYPE: &str = r#"
-/** Sends requests; a rejection of `pause` stops the move. */
+/** Sends requests, of one move; a rejection stops the move. */
 export interface Wire {
   send(
     url: string,
     body: string | undefined,
     authorization: string | undefined,
     ms: number,
+    mostBytes: number,
   ): Promise<
     | { status: number; retryAfter?: number | undefined; body: Uint8Array }
     | { failed: "late" | "stopped" | "large" | "passing"; why?: string }
@@ -35,6 +36,7 @@ extern "C" {
         body: Option<&str>,
         authorization: Option<String>,
         ms: f64,
+        most_bytes: f64,
     ) -> Result<JsValue, JsValue>;
 
     #[wasm_bindgen(method, catch)]
@@ -67,7 +69,10 @@ impl Transport for PageTransport {
     async fn send(&self, request: Request<'_>) -> Result<Response, Failure> {
         let authorization = request.key.map(Key::header);
         let ms = request.time.as_secs_f64() * 1e3;
-        let sent = self.0.send(request.url, request.body, authorization, ms);
+        let most = MAX_BYTES as f64;
+        let sent = self
+            .0
+            .send(request.url, request.body, authorization, ms, most);
         let Ok(answer) = sent.await else {
             return Err(Failure::Stopped);
         };
