@@ -28,6 +28,7 @@ import {
   ranges,
   rules,
   scriptedGrammar,
+  scriptedRemote,
   ScriptedMember,
   ScriptedRounds,
   type Script,
@@ -86,7 +87,7 @@ export interface Surroundings {
   fetching?: () => Promise<void>;
   /** Whether workers are unable to start workers. */
   workerless?: boolean;
-  /** Starts the module of members behind servers; without it there are none. */
+  /** Starts the module of members behind servers, in place of a scripted one. */
   startRemote?: StartRemote;
   /** Whether the page is isolated, so that the engine's memory is shared. */
   shared?: boolean;
@@ -104,7 +105,7 @@ export function stage(
     fetching,
     workerless = false,
     shared = false,
-    startRemote = () => Promise.reject(new Error("it was not built")),
+    startRemote,
     prompts = new MemoryShelf(),
   }: Surroundings = {},
 ): Stage {
@@ -258,7 +259,7 @@ export function stage(
     await fetching?.();
     return compiled;
   };
-  const fetchGrammar = async (address: string): Promise<WebAssembly.Module> => {
+  const fetchOnDemand = async (address: string): Promise<WebAssembly.Module> => {
     journal.push(`fetch ${new URL(address).pathname.split("/").at(-1)}`);
     await fetching?.();
     return compiled;
@@ -266,10 +267,10 @@ export function stage(
   const service = new Service({
     startModule: () => startModule("fused"),
     fetchOpenCore,
-    fetchGrammar,
+    fetchGrammar: fetchOnDemand,
     startGrammar,
-    fetchRemote: async () => compiled,
-    startRemote,
+    fetchRemote: fetchOnDemand,
+    startRemote: startRemote ?? (async () => scriptedRemote(journal)),
     startThread: workerless ? undefined : startThread,
     cores,
     openStore,
