@@ -102,7 +102,7 @@ const source = exact({
    * this machine. Questions and answers are sent there.
    */
   remote: optional(text),
-  /** The server's name for it; the server's first model by default. */
+  /** The server's name for it; may be left out if the server has one model. */
   model: optional(text),
   /** The server's key: held in memory and only sent to that server. */
   key: optional(text),
