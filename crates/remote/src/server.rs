@@ -234,7 +234,7 @@ impl Server {
         &self.model
     }
 
-    /// What the server reports of the model.
+    /// Facts of the model, as its server reports them.
     pub fn facts(&self) -> Facts {
         self.facts
     }

@@ -16,7 +16,7 @@ pub(crate) struct Model {
     meta: Value,
 }
 
-/// What a server reports of its model; 0 where it reports nothing.
+/// Facts of a model, as its server reports them; 0 where it reports none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Context in tokens.

@@ -24,7 +24,7 @@ impl Failing {
         thrown(kind, &self.sentence(error))
     }
 
-    /// What happened, and what a visitor can do.
+    /// The cause, and the next step for a visitor.
     fn sentence(&self, error: &RemoteError) -> String {
         let name = &self.name;
         let place = |host: &str| match self.place.as_str() {

@@ -42,7 +42,7 @@ extern "C" {
     #[wasm_bindgen(method, catch)]
     async fn pause(this: &Wire, ms: f64) -> Result<JsValue, JsValue>;
 
-    /// What `send` resolves to.
+    /// Result of `send`.
     type Answer;
 
     #[wasm_bindgen(method, getter)]

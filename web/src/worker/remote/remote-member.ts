@@ -28,7 +28,7 @@ import { remoteAddress, usualTimeout } from "../../protocol/remote.ts";
 import { unlessAborted } from "../../protocol/unless-aborted.ts";
 import { requests } from "./requests.ts";
 
-/** What a server reports of itself; numbers are 0 where it reports none. */
+/** Facts that a server reports of itself; numbers are 0 where it reports none. */
 interface Found extends Omit<RemoteAbout, "host"> {
   context: number;
   parameters: number;
