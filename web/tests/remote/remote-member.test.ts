@@ -248,11 +248,12 @@ test("who is late abstains, in time, and fails with the third late round in a ro
 test("a stop ends a request at once, and the server is let go", async () => {
   const server = await serve();
   const member = await begun(server, { timeout: 60_000 });
-  const asked = server.asked.length;
+  const drafts = (): number => server.bodies("/v1/completions").length;
+  const asked = drafts();
   server.faults.push({ path: "/completions", fault: "hang" });
   const stop = new AbortController();
   const drafting = member.draft(3, 0, false, stop.signal);
-  await until(() => server.asked.length > asked);
+  await until(() => drafts() > asked);
   const began = performance.now();
   stop.abort();
   assert.equal(await drafting, undefined);
