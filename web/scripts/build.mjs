@@ -65,17 +65,23 @@ for (const module of modules) {
   if (Object.keys(files).length > 0) built.push({ ...module, files });
   else console.log(`without ${module.name}, which was not built`);
 }
-/** The grammar module, whose script is in every worker that members run in. */
-const grammar = { name: "grammar", glue: `${web}pkg-grammar/conclave_grammar` };
-const hasGrammar = await isThere(`${grammar.glue}_bg.wasm`);
-if (!hasGrammar) console.log("without grammar, which was not built");
+/** Modules fetched when they are needed, whose scripts are in every worker of the engine. */
+const onDemand = [
+  { name: "grammar", glue: `${web}pkg-grammar/conclave_grammar` },
+  { name: "remote", glue: `${web}pkg-remote/conclave_remote` },
+];
+const made = [];
+for (const module of onDemand)
+  if (await isThere(`${module.glue}_bg.wasm`)) made.push(module);
+  else console.log(`without ${module.name}, which was not built`);
 /** Replaces a script that was not built. */
 const unbuilt = {
   name: "unbuilt",
   setup({ onResolve, onLoad }) {
-    onResolve({ filter: /^grammar-glue$/ }, () =>
-      hasGrammar ? { path: `${grammar.glue}.js` } : { path: "grammar-glue", namespace: "unbuilt" },
-    );
+    onResolve({ filter: /^(grammar|remote)-glue$/ }, ({ path }) => {
+      const module = made.find(({ name }) => path === `${name}-glue`);
+      return module ? { path: `${module.glue}.js` } : { path, namespace: "unbuilt" };
+    });
     onLoad({ filter: /./, namespace: "unbuilt" }, () => ({
       contents: "export default () => Promise.reject(new Error('it was not built'));",
     }));
@@ -102,7 +108,7 @@ for (const module of built) {
   await build({ ...settings, entryPoints, outdir: dist, alias, plugins: [unbuilt] });
   for (const [name, file] of Object.entries(module.files)) await cp(file, `${dist}/${name}`);
 }
-if (hasGrammar) await cp(`${grammar.glue}_bg.wasm`, `${dist}/grammar.wasm`);
+for (const { name, glue } of made) await cp(`${glue}_bg.wasm`, `${dist}/${name}.wasm`);
 await cp(`${web}members`, `${dist}/members`, { recursive: true });
 
 // The package: its entry points, and their types.
@@ -143,7 +149,7 @@ for (const { name, files } of built) {
   await writeFile(`${library}/${name}.js`, script.replace(/\/\/# sourceMappingURL=\S+\s*$/, ""));
   for (const name of Object.keys(files)) await cp(`${dist}/${name}`, `${library}/${name}`);
 }
-if (hasGrammar) await cp(`${dist}/grammar.wasm`, `${library}/grammar.wasm`);
+for (const { name } of made) await cp(`${dist}/${name}.wasm`, `${library}/${name}.wasm`);
 await mkdir(`${library}/members`);
 for (const file of (await readdir(`${web}members`)).filter((file) => file.endsWith(".gguf")))
   await cp(`${web}members/${file}`, `${library}/members/${file}`);
@@ -270,7 +276,9 @@ const files = {};
 /** Files that the worker keeps after their first use. */
 const onceUsed = {};
 for (const file of needed)
-  (/^(open-core\.|grammar\.|pdf-)/.test(file) ? onceUsed : files)[file] = createHash("sha256")
+  (/^(open-core\.|grammar\.|remote\.|pdf-)/.test(file) ? onceUsed : files)[file] = createHash(
+    "sha256",
+  )
     .update(await readFile(join(dist, file)))
     .digest("hex");
 await build({

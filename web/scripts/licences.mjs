@@ -22,6 +22,7 @@ const downloads = [
   { ...wasm, name: "engine", features: "fused" },
   { ...wasm, name: "open core", features: "burn" },
   { ...wasm, name: "grammars", features: "grammar" },
+  { ...wasm, name: "remote members", features: "remote" },
   {
     name: "tool",
     crate: "conclave-tool",
@@ -81,8 +82,8 @@ const text = `# Licences
 
 Licences of everything that a visitor's browser downloads, and of the crates that are linked into
 the tool. Conclave's own code and the three bundled members, which are trained with the scripts of
-\`tests/members\`, are under MIT or Apache 2.0, as you prefer. \`engine\`, \`open core\` and \`grammars\`
-are the wasm modules; a visit fetches the last two only when it needs them. The npm package has the
+\`tests/members\`, are under MIT or Apache 2.0, as you prefer. \`engine\`, \`open core\`, \`grammars\`
+and \`remote members\` are the wasm modules; a visit fetches the last three only when it needs them. The npm package has the
 same modules, the Markdown parser and Temml, and neither the font, uPlot nor PDF.js. A visit fetches
 Temml for the first formula in an answer, PDF.js for the first attached PDF.
 
@@ -144,7 +145,7 @@ const cratesIn = (...names) =>
 const distributions = {
   tool: { crates: cratesIn("tool"), npm: /^$/ },
   // The Markdown parser and the typesetter are the dependencies that its scripts contain.
-  package: { crates: cratesIn("engine", "open core", "grammars"), npm: /\/(?:@lezer\/|temml$)/ },
+  package: { crates: cratesIn("engine", "open core", "grammars", "remote members"), npm: /\/(?:@lezer\/|temml$)/ },
 };
 
 /** The texts of all or of one distribution, each once, after the names of those that have it. */

@@ -1,7 +1,7 @@
 /**
  * Bundles tests and runs them with Node's own runner: `unit` (beside the sources), or those of a
  * folder of web/tests against the build: `browser` (the page in Chromium), `packages` (the package
- * in the projects of examples/), `browsers` (the page in Firefox and WebKit), `published` (with
+ * in the projects of examples/), `browsers` (the page in Firefox and WebKit), `remote` (members behind servers, with the module alone), `published` (with
  * models fetched by `cargo xtask models`), `serve` (OpenAI's client and requests of others against
  * `conclave serve`, which `cargo xtask test --only serve` starts), `clients` (other programs'
  * libraries against it) and `long` (the page in long use, and its kernels measured), both by

@@ -58,6 +58,30 @@ pub enum RemoteError {
         /// The server's message, shortened.
         why: String,
     },
+    /// The conversation does not fit the model's context.
+    #[error("the conversation is longer than {host} has room for: ask less, or begin a new one")]
+    TooLong {
+        /// Server.
+        host: String,
+    },
+    /// The caller has stopped the move.
+    #[error("it was stopped")]
+    Stopped,
+    /// The server has no such model, or several where none was named.
+    #[error(
+        "{host} {what}",
+        what = match known.as_str() {
+            "" => "does not tell its models: name one after a #, and check the address, which \
+                usually ends with /v1".to_owned(),
+            known => format!("has other models: name one of them after a #: {known}"),
+        }
+    )]
+    Model {
+        /// Server.
+        host: String,
+        /// Names of its models, the first twelve; empty if it lists none.
+        known: String,
+    },
     /// The response is invalid.
     #[error("{host} answers what can't be used: {why}")]
     Nonsense {

@@ -8,9 +8,6 @@
 //! both answers and a uniform prior: proportional to the product over the answers of r·[it was
 //! named] + (1 − r)·π_k, where k was named. Both r and π are estimated over the judge's whole
 //! lifetime, starting from a few rounds of prior counts.
-//!
-//! The page implements the same in `web/src/worker/remote/letters.ts`; both are tested with
-//! `tests/judging/letters.json`.
 
 use conclave_ensemble::Candidate;
 

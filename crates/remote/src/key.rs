@@ -23,8 +23,13 @@ impl Key {
         Ok(Self(text.to_owned()))
     }
 
-    pub(crate) fn header(&self) -> String {
+    /// Value of the header `authorization`.
+    pub fn header(&self) -> String {
         format!("Bearer {}", self.0)
+    }
+
+    pub(crate) fn secret(&self) -> &str {
+        &self.0
     }
 }
 

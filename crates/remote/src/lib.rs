@@ -4,6 +4,9 @@
 //! The crate knows no models: only text and scores cross. [`Server::connect`] finds out once what a
 //! server can do. Every move has a deadline; a member that misses it abstains for the round.
 //!
+//! The protocol is asynchronous over a [`Transport`]. Natively that is `ureq`, on a thread for each
+//! move (feature `client`); the page brings its own. The feature `jinja` reads chat templates.
+//!
 //! | server | drafts | scores |
 //! |---|---|---|
 //! | vLLM | ids of its `/tokenize` | `prompt_logprobs`, all candidates in one request |
@@ -27,14 +30,21 @@
 //! ```
 
 mod address;
+mod asking;
+#[cfg(feature = "client")]
 mod client;
 mod error;
+#[cfg(feature = "jinja")]
+mod jinja;
 mod json;
 pub mod judge;
 pub mod key;
 mod member;
 mod server;
 mod template;
+#[cfg(feature = "client")]
+mod threads;
+mod transport;
 mod wire;
 
 pub use address::Address;
@@ -43,5 +53,7 @@ pub use json::read_json;
 pub use judge::Judge;
 pub use key::Key;
 pub use member::{Drafted, Drawing, Remote, Verified};
-pub use server::{Abilities, Options, Server};
+pub use server::{Abilities, Lack, Options, Server};
 pub use template::{ChatMessage, Template};
+pub use transport::{Failure, MAX_BYTES, Request, Response, Transport};
+pub use wire::Facts;

@@ -1,16 +1,19 @@
-//! A remote member in a conversation: messages, accepted segments, and its moves, each on its own
-//! thread so that others go on meanwhile.
+//! A remote member in a conversation: messages, accepted segments, and its moves over any
+//! [`Transport`].
 
 use std::sync::Arc;
 
 use conclave_ensemble::{Candidate, Score};
-use futures_channel::oneshot;
+use futures_util::future::try_join_all;
 
-use crate::client::Deadline;
+use crate::asking::Asking;
+#[cfg(feature = "client")]
+use crate::client::Client;
 use crate::error::RemoteError;
 use crate::judge::{self, Judge};
-use crate::server::{Abilities, Prefix, Server, Verdict};
+use crate::server::{Abilities, Prefix, Scored, Server, Verdict};
 use crate::template::ChatMessage;
+use crate::transport::Transport;
 
 /// Rounds in a row after which a member that misses them leaves.
 const MAX_MISSES: usize = 3;
@@ -74,22 +77,23 @@ struct Conversation {
 
 impl Conversation {
     /// Returns the whole prefix as the server reads it, fetching what is missing.
-    fn whole(&mut self, server: &Server, deadline: Deadline) -> Result<Prefix, RemoteError> {
-        let (mut prefix, from) = match self.prefix.take() {
+    async fn whole(
+        &mut self,
+        server: &Server,
+        asking: Asking<'_, impl Transport>,
+    ) -> Result<Prefix, RemoteError> {
+        let (mut prefix, from) = match self.prefix.clone() {
             Some(conversation) => conversation,
-            None => (server.prefix(&self.messages, deadline)?, 0),
+            None => (server.prefix(&self.messages, asking).await?, 0),
         };
-        for (text, ids) in &mut self.kept[from..] {
+        for (text, ids) in &self.kept[from.min(self.kept.len())..] {
             match &mut prefix {
                 Prefix::Text(prefix) => prefix.push_str(text),
                 Prefix::Ids(_) if text.is_empty() => {}
-                Prefix::Ids(prefix) => {
-                    let ids = match ids.take() {
-                        Some(ids) => ids,
-                        None => server.ids_of(text, deadline)?,
-                    };
-                    prefix.extend(ids);
-                }
+                Prefix::Ids(prefix) => match ids {
+                    Some(ids) => prefix.extend(ids),
+                    None => prefix.extend(server.ids_of(text, asking).await?),
+                },
             }
         }
         self.prefix = Some((prefix.clone(), self.kept.len()));
@@ -105,10 +109,15 @@ impl Conversation {
 ///
 /// Moves fail either for this round, in which the member abstains, or for good
 /// ([`RemoteError::passes`]). The third missed round in a row is for good.
-#[derive(Debug)]
+///
+/// A copy shares the server, but no state: a caller that drops a move goes on with the copy from
+/// before it.
+#[derive(Debug, Clone)]
 pub struct Remote {
     name: String,
     server: Arc<Server>,
+    #[cfg(feature = "client")]
+    pub(crate) client: Client,
     judge: Judge,
     drawing: Drawing,
     /// Whether drafting is left to others.
@@ -133,6 +142,8 @@ impl Remote {
         Self {
             name: name.to_owned(),
             server: Arc::new(server),
+            #[cfg(feature = "client")]
+            client: Client::new(),
             judge: Judge::default(),
             drawing: Drawing::greedy(),
             only_judges: false,
@@ -224,68 +235,81 @@ impl Remote {
         self.prompt_tokens
     }
 
-    /// Drafts a segment of at most `limit` tokens.
+    /// Fetches the conversation as the server reads it, which the first move does otherwise. A
+    /// failure is left to that move.
+    pub async fn read_by(&mut self, transport: &impl Transport) {
+        if self.server.abilities() != Abilities::JudgesOnly {
+            let asking = self.server.asking(transport);
+            // The first move reports what this one failed by.
+            let _ = self.conversation.whole(&self.server, asking).await;
+        }
+    }
+
+    /// Drafts a segment of at most `limit` tokens, by requests of `transport`.
     ///
     /// # Errors
     /// [`RemoteError`].
-    pub async fn draft(&mut self, limit: usize) -> Result<Drafted, RemoteError> {
+    pub async fn draft_by(
+        &mut self,
+        transport: &impl Transport,
+        limit: usize,
+    ) -> Result<Drafted, RemoteError> {
         // A round without any draft starts again; missing it again counts once.
         if self.scored.is_empty() {
             self.missing = false;
         }
-        let (server, mut conversation, drawing) = (
-            Arc::clone(&self.server),
-            self.conversation.clone(),
-            self.drawing,
-        );
-        let seed = drawing.seed.wrapping_add(self.round.wrapping_mul(7919));
-        let drafted = on_thread(&self.server, move || {
-            let deadline = server.deadline();
-            let prefix = conversation.whole(&server, deadline)?;
-            let drafted = server.draft(&prefix, limit, &drawing, seed, deadline)?;
-            Ok((conversation, drafted))
-        });
-        let (conversation, drafted) = self.count_miss(drafted.await)?;
-        self.conversation = conversation;
+        let drafted = self.drafted(transport, limit).await;
+        let drafted = self.count_miss(drafted)?;
         if self.round == 0 {
             self.prompt_tokens = drafted.prefix_tokens;
         }
         Ok(drafted)
     }
 
-    /// Scores every candidate, `[candidates]`; with `score_end`, also whether a candidate that ends
-    /// the answer should. Returns an empty row if there are more candidates than letters.
+    async fn drafted(
+        &mut self,
+        transport: &impl Transport,
+        limit: usize,
+    ) -> Result<Drafted, RemoteError> {
+        let seed = self
+            .drawing
+            .seed
+            .wrapping_add(self.round.wrapping_mul(7919));
+        let asking = self.server.asking(transport);
+        let prefix = self.conversation.whole(&self.server, asking).await?;
+        let drawing = &self.drawing;
+        self.server
+            .draft(&prefix, limit, drawing, seed, asking)
+            .await
+    }
+
+    /// Scores every candidate, `[candidates]`, by requests of `transport`; with `score_end`, also
+    /// whether a candidate that ends the answer should. Returns an empty row if there are more
+    /// candidates than letters.
     ///
     /// # Errors
     /// [`RemoteError`]; [`RemoteError::Silent`] if a judge names no letter.
-    pub async fn verify(
+    pub async fn verify_by(
         &mut self,
+        transport: &impl Transport,
         candidates: &[Candidate],
         score_end: bool,
     ) -> Result<Vec<Verified>, RemoteError> {
-        let texts: Vec<String> = candidates.iter().map(|c| c.text.clone()).collect();
-        self.scored = texts.iter().map(|text| (text.clone(), None)).collect();
+        self.scored = candidates
+            .iter()
+            .map(|one| (one.text.clone(), None))
+            .collect();
         match self.server.abilities() {
             Abilities::DraftsOnly => Ok(Vec::new()),
-            Abilities::JudgesOnly => self.choose_best(candidates).await,
+            Abilities::JudgesOnly => self.choose_best(transport, candidates).await,
             Abilities::DraftsAndScores => {
-                let ends: Vec<bool> = candidates.iter().map(|c| c.ended && score_end).collect();
-                let (server, mut conversation) =
-                    (Arc::clone(&self.server), self.conversation.clone());
-                let told = on_thread(&self.server, move || {
-                    let deadline = server.deadline();
-                    let prefix = conversation.whole(&server, deadline)?;
-                    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-                    let told = server.score(&prefix, &texts, &ends, deadline)?;
-                    Ok((conversation, told))
-                });
-                let (conversation, told) = self.count_miss(told.await)?;
-                self.conversation = conversation;
+                let told = self.scores_of(transport, candidates, score_end).await;
+                let told = self.count_miss(told)?;
                 let mut row = Vec::with_capacity(told.len());
                 for (told, (_, ids)) in told.into_iter().zip(&mut self.scored) {
                     row.push(Verified {
                         score: Score::of_logprobs(&told.logprobs),
-                        tokens: told.ids.as_ref().map_or(told.logprobs.len(), Vec::len),
+                        tokens: told.tokens,
                     });
                     *ids = told.ids;
                 }
@@ -294,9 +318,26 @@ impl Remote {
         }
     }
 
+    async fn scores_of(
+        &mut self,
+        transport: &impl Transport,
+        candidates: &[Candidate],
+        score_end: bool,
+    ) -> Result<Vec<Scored>, RemoteError> {
+        let texts: Vec<&str> = candidates.iter().map(|one| one.text.as_str()).collect();
+        let ends: Vec<bool> = candidates
+            .iter()
+            .map(|one| one.ended && score_end)
+            .collect();
+        let asking = self.server.asking(transport);
+        let prefix = self.conversation.whole(&self.server, asking).await?;
+        self.server.score(&prefix, &texts, &ends, asking).await
+    }
+
     /// Names the best candidate twice, in two orders; equal candidates are shown once.
     async fn choose_best(
         &mut self,
+        transport: &impl Transport,
         candidates: &[Candidate],
     ) -> Result<Vec<Verified>, RemoteError> {
         let mut kinds: Vec<&Candidate> = Vec::with_capacity(candidates.len());
@@ -310,7 +351,7 @@ impl Remote {
         }
         let shares = match kinds.len() {
             1 => Some(vec![1.0]),
-            _ => self.shares_of(&kinds).await?,
+            _ => self.shares_of(transport, &kinds).await?,
         };
         let preference = |kind: usize, shares: &[f64]| Verified {
             score: Score {
@@ -326,23 +367,21 @@ impl Remote {
         Ok(shares.map_or_else(Vec::new, row))
     }
 
-    async fn shares_of(&mut self, kinds: &[&Candidate]) -> Result<Option<Vec<f64>>, RemoteError> {
+    async fn shares_of(
+        &mut self,
+        transport: &impl Transport,
+        kinds: &[&Candidate],
+    ) -> Result<Option<Vec<f64>>, RemoteError> {
         let seed = self.drawing.seed.wrapping_add(self.round);
         let orders = judge::orders(kinds.len(), seed);
         let (messages, answer) = (&self.conversation.messages, self.conversation.answer());
-        let asked: Vec<String> = orders
-            .iter()
-            .map(|order| judge::ballot(messages, &answer, kinds, order))
-            .collect();
-        let (server, count) = (Arc::clone(&self.server), kinds.len());
-        let named = on_thread(&self.server, move || {
-            let deadline = server.deadline();
-            let asked = asked
-                .iter()
-                .map(|asked| server.choose(asked, count, deadline));
-            asked.collect::<Result<Vec<_>, _>>()
+        let asking = self.server.asking(transport);
+        let named = orders.iter().map(async |order| {
+            let asked = judge::ballot(messages, &answer, kinds, order);
+            self.server.choose(&asked, kinds.len(), asking).await
         });
-        let said = self.count_miss(named.await)?;
+        let named = try_join_all(named).await;
+        let said = self.count_miss(named)?;
         let named: Vec<_> = said.iter().map(|said| said.letter()).collect();
         let shares = self.judge.hear(&orders, &named);
         let silence = said.iter().find_map(|said| match said {
@@ -358,8 +397,7 @@ impl Remote {
         }
     }
 
-    /// Appends a candidate of the last [`verify`](Self::verify) to the answer, whether it was
-    /// scored or not.
+    /// Appends a candidate of the last verification to the answer, whether it was scored or not.
     pub fn keep(&mut self, winner: usize) {
         if winner < self.scored.len() {
             self.conversation.kept.push(self.scored.swap_remove(winner));
@@ -369,6 +407,12 @@ impl Remote {
         if !std::mem::take(&mut self.missing) {
             self.missed = 0;
         }
+    }
+
+    /// Appends a segment to the answer that was accepted earlier.
+    pub fn take(&mut self, text: &str) {
+        self.scored = vec![(text.to_owned(), None)];
+        self.keep(0);
     }
 
     /// Drops the conversation.
@@ -396,16 +440,4 @@ impl Remote {
             last: Box::new(error),
         })
     }
-}
-
-/// Runs `work` on its own thread. If the future is dropped, the thread ends by its deadline and its
-/// result is discarded.
-async fn on_thread<T: Send + 'static>(
-    server: &Server,
-    work: impl FnOnce() -> Result<T, RemoteError> + Send + 'static,
-) -> Result<T, RemoteError> {
-    let (sender, receiver) = oneshot::channel();
-    std::thread::spawn(move || sender.send(work()));
-    let gone = |_| Err(server.nonsense("it could not be read"));
-    receiver.await.unwrap_or_else(gone)
 }

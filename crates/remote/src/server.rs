@@ -1,5 +1,4 @@
-//! A server: detection of its abilities, and the moves in its protocol. Everything blocks;
-//! [`crate::Remote`] calls it from a thread.
+//! A server: detection of its abilities, and the moves in its protocol, over any [`Transport`].
 
 mod judging;
 mod reading;
@@ -8,21 +7,20 @@ mod scoring;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::address::Address;
-use crate::client::{Client, Deadline};
+use crate::asking::Asking;
 use crate::error::RemoteError;
 use crate::key::Key;
 use crate::member::{Drafted, Drawing};
 use crate::template::{ChatMessage, Template};
-use crate::wire::{Choice, Completion, Model, Models};
+use crate::transport::Transport;
+use crate::wire::{Choice, Completion, Facts, Model, Models};
 
 pub(crate) use judging::Verdict;
 
-/// Question that shows whether a model can judge; the page asks the same (`knowsLetters` in
-/// `web/src/worker/remote/judge.ts`).
+/// Question that shows whether a model can judge.
 const TRIAL_QUESTION: &str =
     "Which is a fruit?\n\nA: an apple\nB: a stone\n\nReply with A or B and nothing else.";
 
@@ -61,6 +59,10 @@ pub struct Options {
     pub template: Option<Template>,
     /// How long a round waits.
     pub patience: Duration,
+    /// How long [`Server::connect`] waits, if that is longer: a server may load its model first.
+    pub joining: Duration,
+    /// Whether it only judges, whatever the server can do.
+    pub only_judges: bool,
 }
 
 impl Default for Options {
@@ -69,6 +71,30 @@ impl Default for Options {
             key: None,
             template: None,
             patience: Duration::from_secs(20),
+            joining: Duration::ZERO,
+            only_judges: false,
+        }
+    }
+}
+
+/// Reason why a server's abilities are limited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lack {
+    /// No template renders its conversations.
+    Template,
+    /// It has no completions.
+    Completions,
+    /// It reports no log-probabilities of given texts.
+    Logprobs,
+}
+
+impl Lack {
+    /// Part of a sentence about the server.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Template => "it does not tell its chat template: give one to have it draft",
+            Self::Completions => "it continues no text",
+            Self::Logprobs => "it gives no log-probabilities of a text back",
         }
     }
 }
@@ -80,6 +106,8 @@ enum Kind {
     LlamaCpp,
     /// `conclave serve`: an ensemble, or one of its members.
     Conclave,
+    /// A browser's own language model, which a page presents as a server that only chats.
+    Browser,
     Plain,
 }
 
@@ -109,6 +137,8 @@ pub(crate) enum Prefix {
 pub(crate) struct Scored {
     /// Log-probability of each token, in nats.
     pub logprobs: Vec<f64>,
+    /// Number of the text's tokens, without those that close a turn.
+    pub tokens: usize,
     /// Ids of the text, where the server works with ids.
     pub ids: Option<Vec<u32>>,
 }
@@ -116,12 +146,14 @@ pub(crate) struct Scored {
 /// Server of the OpenAI interface, and one of its models.
 #[derive(Debug)]
 pub struct Server {
-    client: Client,
     address: Address,
+    key: Option<Key>,
     kind: Kind,
     scores: Scores,
     abilities: Abilities,
+    lack: Option<Lack>,
     model: String,
+    facts: Facts,
     template: Option<Template>,
     /// End of a turn: as ids where the server works with ids, else as text. Empty if unknown.
     end: Vec<u32>,
@@ -136,24 +168,40 @@ pub struct Server {
 }
 
 impl Server {
-    /// Finds out what a server can do, without sending anything of a conversation.
+    /// Finds out what a server can do, without sending anything of a conversation. Blocks.
     ///
     /// # Errors
     /// [`RemoteError`] if it can't be reached, refuses, lacks the model, or can neither draft nor
     /// judge.
+    #[cfg(feature = "client")]
     pub fn connect(address: Address, options: Options) -> Result<Self, RemoteError> {
+        let client = crate::client::Client::new();
+        pollster::block_on(Self::connect_by(&client, address, options))
+    }
+
+    /// Finds out what a server can do, by requests of `transport`.
+    ///
+    /// # Errors
+    /// [`RemoteError`] if it can't be reached, refuses, lacks the model, or can neither draft nor
+    /// judge.
+    pub async fn connect_by(
+        transport: &impl Transport,
+        address: Address,
+        options: Options,
+    ) -> Result<Self, RemoteError> {
         if options.key.is_some() && !address.is_private() {
             return Err(RemoteError::Key(
                 "it would cross a network in the clear: use https, or an address of this machine",
             ));
         }
-        let client = Client::new(address.clone(), options.key);
         let mut server = Self {
-            client,
             kind: Kind::Plain,
+            key: options.key,
             scores: Scores::None,
             abilities: Abilities::JudgesOnly,
+            lack: None,
             model: address.model().to_owned(),
+            facts: Facts::default(),
             address,
             template: options.template,
             end: Vec::new(),
@@ -163,7 +211,11 @@ impl Server {
             reasons: AtomicBool::new(false),
             own_temperature: AtomicBool::new(false),
         };
-        server.detect()?;
+        let asking = Asking::within(transport, options.patience.max(options.joining));
+        server.find_model(asking).await?;
+        if options.only_judges || !server.finds_drafts(asking).await? {
+            server.find_verdicts(asking).await?;
+        }
         Ok(server)
     }
 
@@ -172,83 +224,117 @@ impl Server {
         self.abilities
     }
 
+    /// Reason why they are limited, if they are.
+    pub fn lack(&self) -> Option<Lack> {
+        self.lack
+    }
+
     /// Name of the model.
     pub fn model(&self) -> &str {
         &self.model
     }
 
+    /// Facts of the model, as its server reports them.
+    pub fn facts(&self) -> Facts {
+        self.facts
+    }
+
     /// Host and port.
     pub fn host(&self) -> String {
-        self.client.host()
+        self.address.host().to_owned()
     }
 
-    pub(crate) fn deadline(&self) -> Deadline {
-        Deadline::after(self.patience)
+    pub(crate) fn address(&self) -> &Address {
+        &self.address
     }
 
-    pub(crate) fn nonsense(&self, why: &str) -> RemoteError {
-        self.client.nonsense(why)
+    pub(crate) fn key(&self) -> Option<&Key> {
+        self.key.as_ref()
     }
 
-    fn detect(&mut self) -> Result<(), RemoteError> {
-        let deadline = self.deadline();
-        self.find_model(deadline)?;
-        if self.kind == Kind::Plain && self.ids_of("a", deadline).is_ok_and(|ids| !ids.is_empty()) {
+    /// Requests of one move.
+    pub(crate) fn asking<'a, T: Transport>(&self, transport: &'a T) -> Asking<'a, T> {
+        Asking::within(transport, self.patience)
+    }
+
+    /// Returns whether it drafts, and finds how it scores.
+    async fn finds_drafts(
+        &mut self,
+        asking: Asking<'_, impl Transport>,
+    ) -> Result<bool, RemoteError> {
+        if self.kind == Kind::Plain
+            && self
+                .ids_of("a", asking)
+                .await
+                .is_ok_and(|ids| !ids.is_empty())
+        {
             self.kind = Kind::Vllm;
         }
         // Whether a prompt can be rendered shows whether it can draft.
         let asked = [said("user", "Well?")];
-        let prefix = self.prefix(&asked, deadline);
+        let prefix = self.prefix(&asked, asking).await;
         if self.kind == Kind::Vllm && prefix.is_err() {
             self.kind = Kind::Plain;
         }
         let prefix = match (prefix, &self.template) {
-            (Ok(prefix), _) => Some(prefix),
-            (Err(_), Some(template)) => Some(Prefix::Text(template.render(&asked)?)),
-            (Err(error), None) if error.passes() => return Err(error),
-            (Err(_), None) => None,
-        };
-        if let Some(prefix) = prefix {
-            match self.draft(&prefix, 1, &Drawing::greedy(), 0, deadline) {
-                Ok(_) => {
-                    self.scores = self.way_to_score(&prefix, deadline);
-                    (self.end, self.mark) = self.closing(deadline).unwrap_or_default();
-                    self.abilities = match self.scores {
-                        Scores::None => Abilities::DraftsOnly,
-                        _ => Abilities::DraftsAndScores,
-                    };
-                    return Ok(());
-                }
-                Err(error) if error.passes() || matches!(error, RemoteError::Denied { .. }) => {
-                    return Err(error);
-                }
-                Err(_) => {}
+            (Ok(prefix), _) => prefix,
+            (Err(_), Some(template)) => Prefix::Text(template.render(&asked)?),
+            (Err(error), None) if error.passes() || error == RemoteError::Stopped => {
+                return Err(error);
             }
-        }
-        let useless = |why| RemoteError::Useless {
-            host: self.host(),
-            why,
+            (Err(_), None) => {
+                self.lack = Some(Lack::Template);
+                return Ok(false);
+            }
         };
-        match self.choose(TRIAL_QUESTION, 2, deadline) {
+        match self.draft(&prefix, 1, &Drawing::greedy(), 0, asking).await {
+            Ok(_) => {}
+            Err(RemoteError::Refused { .. } | RemoteError::Nonsense { .. }) => {
+                self.lack = Some(Lack::Completions);
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        }
+        self.scores = self.way_to_score(&prefix, asking).await?;
+        (self.end, self.mark) = self.closing(asking).await.unwrap_or_default();
+        (self.abilities, self.lack) = match self.scores {
+            Scores::None => (Abilities::DraftsOnly, Some(Lack::Logprobs)),
+            _ => (Abilities::DraftsAndScores, None),
+        };
+        Ok(true)
+    }
+
+    /// Checks that it names a letter where it is asked for one.
+    async fn find_verdicts(&self, asking: Asking<'_, impl Transport>) -> Result<(), RemoteError> {
+        let useless = |why: &str| RemoteError::Useless {
+            host: self.host(),
+            why: match self.lack {
+                Some(lack) => format!("{}; {why}", lack.reason()),
+                None => why.to_owned(),
+            },
+        };
+        match self.choose(TRIAL_QUESTION, 2, asking).await {
             Ok(Verdict::Letter(_)) => Ok(()),
             // It would abstain in every round.
-            Ok(Verdict::Silence(why)) => Err(useless(why.to_owned())),
+            Ok(Verdict::Silence(why)) => Err(useless(why)),
             Err(RemoteError::Refused { why, .. } | RemoteError::Nonsense { why, .. }) => {
-                Err(useless(format!(
-                    "{why}; check the address, which usually ends with /v1, and the model's name \
-                    after the #"
-                )))
+                Err(RemoteError::Useless {
+                    host: self.host(),
+                    why: format!(
+                        "{why}; check the address, which usually ends with /v1, and the model's \
+                         name"
+                    ),
+                })
             }
             Err(error) => Err(error),
         }
     }
 
     /// Finds the model in the server's list, and the kind of server.
-    fn find_model(&mut self, deadline: Deadline) -> Result<(), RemoteError> {
-        let listed = self
-            .client
-            .get(&format!("{}/models", self.address.base()), deadline);
-        let mut models: Models = match listed.and_then(|listed| self.read(listed)) {
+    async fn find_model(&mut self, asking: Asking<'_, impl Transport>) -> Result<(), RemoteError> {
+        let host = self.host();
+        let unknown = |known| RemoteError::Model { host, known };
+        let mut models: Models = match self.get("models", asking).await {
             Ok(models) => models,
             // Some servers do not list models.
             Err(RemoteError::Refused { .. } | RemoteError::Nonsense { .. })
@@ -256,6 +342,7 @@ impl Server {
             {
                 return Ok(());
             }
+            Err(RemoteError::Refused { .. }) => return Err(unknown(String::new())),
             Err(error) => return Err(error),
         };
         // Names are displayed: control characters could drive a terminal.
@@ -283,33 +370,33 @@ impl Server {
                 .copied()
                 .collect::<Vec<_>>()
                 .join(", ");
-            return Err(RemoteError::Refused {
-                host: self.host(),
-                status: 404,
-                why: format!("name one of its models after a #: {known}"),
-            });
+            return Err(unknown(known));
         };
         self.model.clone_from(&found.id);
+        self.facts = found.facts();
         match owner(found).as_str() {
             "llamacpp" => self.kind = Kind::LlamaCpp,
             "conclave" => self.kind = Kind::Conclave,
+            "browser" => self.kind = Kind::Browser,
             _ => {}
         }
         Ok(())
     }
 
     /// Continues `prefix` by at most `limit` tokens.
-    pub(crate) fn draft(
+    pub(crate) async fn draft(
         &self,
         prefix: &Prefix,
         limit: usize,
         drawing: &Drawing,
         seed: u64,
-        deadline: Deadline,
+        asking: Asking<'_, impl Transport>,
     ) -> Result<Drafted, RemoteError> {
         let mut body = json!({"model": self.model, "prompt": prompt(prefix), "max_tokens": limit,
             "temperature": drawing.temperature, "top_p": drawing.top_p,
             "seed": seed & 0x7fff_ffff});
+        // Their defaults differ from the ensemble's; servers that don't know these options may
+        // refuse them.
         let own = match self.kind {
             // Older versions of vLLM refuse 0 for "any number of tokens".
             Kind::Vllm => {
@@ -320,14 +407,17 @@ impl Server {
                 json!({"top_k": drawing.top_k, "min_p": 0.0, "repeat_penalty": 1.0,
                     "cache_prompt": true})
             }
-            Kind::Conclave | Kind::Plain => json!({}),
+            Kind::Conclave | Kind::Browser | Kind::Plain => json!({}),
         };
         merge(&mut body, own);
-        let completion = self.complete(&body, deadline)?;
+        // A model may go on after a mark that its server does not know as an end.
+        if matches!(prefix, Prefix::Text(_)) && !self.mark.is_empty() {
+            merge(&mut body, json!({"stop": [self.mark]}));
+        }
+        let completion = self.complete(&body, asking).await?;
         let usage = completion.usage.as_ref();
-        let (tokens, prefix_tokens) = usage.map_or((limit, 0), |usage| {
-            (usage.completion_tokens, usage.prompt_tokens)
-        });
+        let used = usage.map(|usage| usage.completion_tokens);
+        let prefix_tokens = usage.map_or(0, |usage| usage.prompt_tokens);
         let [choice] = self.choices(completion)?;
         let ended = choice.finish_reason.as_deref() == Some("stop");
         let mut text = choice.text;
@@ -339,44 +429,29 @@ impl Server {
         {
             return Err(self.nonsense("it drafts more tokens than it was asked for"));
         }
-        if !ended {
-            // An incomplete character at the end is sent as U+FFFD.
-            text.truncate(text.trim_end_matches('\u{fffd}').len());
-        }
+        // An incomplete character at the end is sent as U+FFFD, and left to the next round.
+        text.truncate(text.trim_end_matches('\u{fffd}').len());
+        // The server counts the token that ends an answer.
+        let tokens = used.map_or(limit, |used| used.min(limit).saturating_sub(ended.into()));
         Ok(Drafted {
             text,
             ended,
-            tokens: tokens.min(limit),
+            tokens,
             prefix_tokens,
         })
     }
 
-    fn complete(&self, body: &Value, deadline: Deadline) -> Result<Completion, RemoteError> {
-        let url = format!("{}/completions", self.address.base());
-        let completion = self.client.post(&url, body, deadline)?;
-        self.read(completion)
+    async fn complete(
+        &self,
+        body: &Value,
+        asking: Asking<'_, impl Transport>,
+    ) -> Result<Completion, RemoteError> {
+        self.post("completions", body, asking).await
     }
 
     fn choices(&self, completion: Completion) -> Result<[Choice; 1], RemoteError> {
         let choices = completion.choices.try_into();
         choices.map_err(|_| self.nonsense("not one choice"))
-    }
-
-    /// Posts to a path outside of the OpenAI interface.
-    fn post_beside<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        body: &Value,
-        deadline: Deadline,
-    ) -> Result<T, RemoteError> {
-        let url = format!("{}/{path}", self.address.root());
-        let answer = self.client.post(&url, body, deadline)?;
-        self.read(answer)
-    }
-
-    fn read<T: DeserializeOwned>(&self, answer: Value) -> Result<T, RemoteError> {
-        let read = serde_json::from_value(answer);
-        read.map_err(|_| self.nonsense("it has an unexpected shape"))
     }
 }
 

@@ -1,17 +1,17 @@
 //! A chat template given by the user, for servers that render none.
 
-use minijinja::syntax::SyntaxConfig;
-use minijinja::value::Value;
-use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::RemoteError;
+#[cfg(feature = "jinja")]
+use crate::jinja::Jinja;
 
-/// Maximum interpreter steps per prompt.
-const STEPS: u64 = 2_000_000;
+/// Places of a turn's role and text in its format.
+const ROLE: &str = "{role}";
+const CONTENT: &str = "{content}";
 
 /// Message of a conversation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ChatMessage {
     /// `system`, `user` or `assistant`.
     pub role: String,
@@ -19,56 +19,39 @@ pub struct ChatMessage {
     pub content: String,
 }
 
-/// Chat template in Jinja, as published with models.
+/// Chat template: in Jinja, or the format of one turn.
 #[derive(Debug, Clone)]
-pub struct Template {
-    environment: Environment<'static>,
-    /// End of an assistant's turn; empty if unknown.
-    closing: String,
+pub struct Template(Written);
+
+#[derive(Debug, Clone)]
+enum Written {
+    #[cfg(feature = "jinja")]
+    Jinja(Box<Jinja>),
+    /// Format before and after a turn's text.
+    Turns { before: String, after: String },
 }
 
 impl Template {
-    /// Parses a template.
+    /// Parses a template in Jinja, as published with models.
     ///
     /// # Errors
     /// [`RemoteError::Template`] if it is not Jinja or can't render a question.
+    #[cfg(feature = "jinja")]
     pub fn new(source: &str) -> Result<Self, RemoteError> {
-        let failed = |error: Error| RemoteError::Template(error.to_string());
-        let mut environment = Environment::new();
-        environment.set_undefined_behavior(UndefinedBehavior::Lenient);
-        // As transformers configures Jinja. Only delimiters can be invalid, and these are Jinja's
-        // own.
-        let mut syntax = SyntaxConfig::builder();
-        syntax.trim_blocks(true).lstrip_blocks(true);
-        environment.set_syntax(syntax.build().unwrap_or_default());
-        environment.set_fuel(Some(STEPS));
-        environment
-            .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-        environment.add_function("raise_exception", |why: String| -> Result<Value, Error> {
-            Err(Error::new(ErrorKind::InvalidOperation, why))
-        });
-        environment
-            .add_template_owned("chat", source.to_owned())
-            .map_err(failed)?;
-        let mut template = Self {
-            environment,
-            closing: String::new(),
+        let jinja = Jinja::new(source)?;
+        Ok(Self(Written::Jinja(Box::new(jinja))))
+    }
+
+    /// Reads the format of a turn, such as `<|im_start|>{role}\n{content}<|im_end|>\n`.
+    ///
+    /// # Errors
+    /// [`RemoteError::Template`] if it has no `{content}`.
+    pub fn turns(format: &str) -> Result<Self, RemoteError> {
+        let Some((before, after)) = format.split_once(CONTENT) else {
+            return Err(RemoteError::Template(format!("a turn has no {CONTENT}")));
         };
-        let said = |role: &str, content: &str| ChatMessage {
-            role: role.to_owned(),
-            content: content.to_owned(),
-        };
-        template.render(&[said("user", "Well?")])?;
-        let turns = [
-            said("user", "Well?"),
-            said("assistant", "Yes."),
-            said("user", "Then?"),
-        ];
-        // A template that rejects three turns does not show how the second ends.
-        if let Ok(text) = template.write(&turns, false) {
-            template.closing = closing(&text, "Yes.", "Then?").to_owned();
-        }
-        Ok(template)
+        let (before, after) = (before.to_owned(), after.to_owned());
+        Ok(Self(Written::Turns { before, after }))
     }
 
     /// Renders the prompt, up to where the answer begins.
@@ -76,30 +59,27 @@ impl Template {
     /// # Errors
     /// [`RemoteError::Template`].
     pub fn render(&self, messages: &[ChatMessage]) -> Result<String, RemoteError> {
-        self.write(messages, true)
+        match &self.0 {
+            #[cfg(feature = "jinja")]
+            Written::Jinja(jinja) => jinja.render(messages),
+            Written::Turns { before, after } => {
+                let turn = |said: &ChatMessage| {
+                    let opening = before.replace(ROLE, &said.role);
+                    format!("{opening}{}{after}", said.content)
+                };
+                let turns: String = messages.iter().map(turn).collect();
+                Ok(turns + &before.replace(ROLE, "assistant"))
+            }
+        }
     }
 
     /// End of an assistant's turn, such as `<|im_end|>`; empty if unknown.
     pub fn closing(&self) -> &str {
-        &self.closing
-    }
-
-    fn write(&self, messages: &[ChatMessage], open: bool) -> Result<String, RemoteError> {
-        let message = |said: &ChatMessage| {
-            let (role, content) = (said.role.as_str(), said.content.as_str());
-            Value::from_pairs([
-                ("role", Value::from(role)),
-                ("content", Value::from(content)),
-            ])
-        };
-        let values = Value::from_pairs([
-            ("messages", messages.iter().map(message).collect()),
-            ("add_generation_prompt", Value::from(open)),
-            ("enable_thinking", Value::from(false)),
-        ]);
-        let template = self.environment.get_template("chat");
-        let rendered = template.and_then(|template| template.render(values));
-        rendered.map_err(|error| RemoteError::Template(error.to_string()))
+        match &self.0 {
+            #[cfg(feature = "jinja")]
+            Written::Jinja(jinja) => jinja.closing(),
+            Written::Turns { after, .. } => after.trim(),
+        }
     }
 }
 
@@ -120,6 +100,36 @@ pub(crate) fn closing<'a>(text: &'a str, said: &str, next: &str) -> &'a str {
 mod tests {
     use super::*;
 
+    fn asked(content: &str) -> [ChatMessage; 1] {
+        let (role, content) = ("user".to_owned(), content.to_owned());
+        [ChatMessage { role, content }]
+    }
+
+    #[test]
+    fn a_turns_format_renders_a_conversation() {
+        let template = Template::turns("<{role}>{content} </s>").unwrap();
+        let prompt = template.render(&asked("What is {content}?")).unwrap();
+        assert_eq!(prompt, "<user>What is {content}? </s><assistant>");
+        assert_eq!(template.closing(), "</s>");
+        let error = Template::turns("no place for it").unwrap_err();
+        assert!(matches!(error, RemoteError::Template(_)), "{error}");
+    }
+
+    #[test]
+    fn the_mark_between_two_turns_closes_the_first() {
+        assert_eq!(
+            closing("[INST] a [/INST] Yes.</s>[INST] Then?", "Yes.", "Then?"),
+            "</s>"
+        );
+        assert_eq!(closing("Q: a\nA: Yes.\n\nQ: Then?", "Yes.", "Then?"), "Q:");
+        assert_eq!(closing("nothing of it", "Yes.", "Then?"), "");
+    }
+}
+
+#[cfg(all(test, feature = "jinja"))]
+mod of_jinja {
+    use super::*;
+
     const CHATML: &str = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + \
         '\n' + message['content'].strip() + '<|im_end|>' + '\n' }}{% endfor %}\
         {% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
@@ -136,12 +146,6 @@ mod tests {
             "<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n"
         );
         assert_eq!(template.closing(), "<|im_end|>");
-        assert_eq!(
-            closing("[INST] a [/INST] Yes.</s>[INST] Then?", "Yes.", "Then?"),
-            "</s>"
-        );
-        assert_eq!(closing("Q: a\nA: Yes.\n\nQ: Then?", "Yes.", "Then?"), "Q:");
-        assert_eq!(closing("nothing of it", "Yes.", "Then?"), "");
     }
 
     #[test]

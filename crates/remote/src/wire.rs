@@ -8,6 +8,36 @@ pub(crate) struct Model {
     pub id: String,
     #[serde(default)]
     pub owned_by: Option<String>,
+    /// vLLM's context.
+    #[serde(default)]
+    max_model_len: Value,
+    /// llama.cpp's facts.
+    #[serde(default)]
+    meta: Value,
+}
+
+/// Facts of a model, as its server reports them; 0 where it reports none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Context in tokens.
+    pub context: u64,
+    /// Number of parameters.
+    pub parameters: u64,
+    /// Tokens of the vocabulary.
+    pub vocabulary: u64,
+}
+
+impl Model {
+    /// Facts in whichever form the server reports them.
+    pub fn facts(&self) -> Facts {
+        let meta = |name: &str| self.meta.get(name).and_then(Value::as_u64);
+        let context = self.max_model_len.as_u64().or(meta("n_ctx"));
+        Facts {
+            context: context.unwrap_or(0),
+            parameters: meta("n_params").unwrap_or(0),
+            vocabulary: meta("n_vocab").unwrap_or(0),
+        }
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -135,49 +165,119 @@ pub(crate) fn logprob_beside(told: &Value, id: u32) -> Option<f64> {
     logprob(beside.iter().find(is)?.get("logprob")?)
 }
 
-/// Log-probabilities of the tokens after the first `from` characters of an echoed text of `to`, by
-/// text offsets. A token across the boundary counts as after it.
-pub(crate) fn logprobs_of_echo(told: &Value, from: usize, to: usize) -> Option<Vec<f64>> {
-    let list = |name: &str| told.get(name)?.as_array();
-    let (logprobs, offsets) = (list("token_logprobs")?, list("text_offset")?);
-    if logprobs.len() != offsets.len() {
-        return None;
-    }
-    let offsets: Option<Vec<usize>> = offsets
-        .iter()
-        .map(|offset| usize::try_from(offset.as_u64()?).ok())
-        .collect();
-    let offsets = offsets.filter(|offsets| offsets.is_sorted())?;
-    // Some servers count offsets from where the prompt begins in a longer text.
-    let begin = *offsets.first()?;
-    let mut found = Vec::new();
-    for (at, &offset) in offsets.iter().enumerate() {
-        let ends = offsets.get(at + 1).map_or(to, |next| next - begin);
-        if ends > from && offset - begin < to {
-            found.push(logprob(&logprobs[at])?);
-        }
-    }
-    (!found.is_empty()).then_some(found)
+/// Log-probability of the token that a text ends with, whichever it is.
+pub(crate) fn logprob_of_end(told: &Value) -> Option<f64> {
+    logprob(told.get("content")?.get(0)?.get("logprob")?)
 }
 
-/// Extracts the server's error message, shortened.
-pub(crate) fn complaint(body: &[u8]) -> String {
+/// Maximum characters between a token and the one before it: servers may strip its white space, or
+/// it follows parts of characters.
+const GAP: usize = 16;
+
+/// Log-probabilities of the tokens after the first `from` bytes of an echoed `prompt`, up to byte
+/// `to`; a token across the seam counts as after it. Then that of the first token after `to` within
+/// the prompt, if any.
+///
+/// Tokens are found by their texts: the offsets that servers report count a first token that is in
+/// no prompt, and each part of a character as a whole one.
+pub(crate) fn logprobs_of_echo(
+    told: &Value,
+    prompt: &str,
+    from: usize,
+    to: usize,
+) -> Option<(Vec<f64>, Option<f64>)> {
+    let list = |name: &str| told.get(name)?.as_array();
+    let (logprobs, tokens) = (list("token_logprobs")?, list("tokens")?);
+    if logprobs.len() != tokens.len() {
+        return None;
+    }
+    let texts: Option<Vec<&str>> = tokens.iter().map(Value::as_str).collect();
+    let places = places(&texts?, prompt);
+    if places.last()?.1 < to {
+        return None;
+    }
+    let (mut own, mut end) = (Vec::new(), None);
+    for (&(begins, over), told) in places.iter().zip(logprobs) {
+        if over > from && begins < to {
+            own.push(logprob(told)?);
+        } else if begins >= to && begins < prompt.len() && end.is_none() {
+            end = Some(logprob(told)?);
+        }
+    }
+    Some((own, end))
+}
+
+/// First byte of each token in the prompt, and the byte after its last. A token that is not found
+/// lies between its neighbours.
+fn places(tokens: &[&str], prompt: &str) -> Vec<(usize, usize)> {
+    let mut at = 0;
+    let mut found = Vec::with_capacity(tokens.len());
+    for token in tokens {
+        let rest = &prompt[at..];
+        let ahead = rest.find(token).filter(|_| !token.is_empty());
+        match ahead.filter(|&ahead| rest[..ahead].chars().nth(GAP).is_none()) {
+            Some(ahead) => {
+                found.push((at + ahead, Some(at + ahead + token.len())));
+                at += ahead + token.len();
+            }
+            None => found.push((at, None)),
+        }
+    }
+    // From the last on: the next token that was found begins where one that was not is over.
+    let mut next = at;
+    for (begins, over) in found.iter_mut().rev() {
+        match over {
+            Some(_) => next = *begins,
+            None => *over = Some(next),
+        }
+    }
+    let both = |(begins, over): (usize, Option<usize>)| (begins, over.unwrap_or(begins));
+    found.into_iter().map(both).collect()
+}
+
+/// Longest complaint that is repeated, in characters.
+const MAX_COMPLAINT: usize = 200;
+
+/// Extracts the server's error message as one short line, without the key that some repeat.
+pub(crate) fn complaint(body: &[u8], key: Option<&str>) -> String {
     let value: Option<Value> = serde_json::from_slice(body).ok();
     let message = value.as_ref().and_then(|value| {
         let error = value.get("error").unwrap_or(value);
         let message = error.get("message").or_else(|| error.get("detail"));
         message.unwrap_or(error).as_str()
     });
-    let text = match message {
+    let mut text = match message {
         Some(message) => message.to_owned(),
         None => String::from_utf8_lossy(body).into_owned(),
     };
-    let plain: String = text.chars().filter(|c| !c.is_control()).take(200).collect();
-    if plain.is_empty() {
+    if let Some(key) = key {
+        text = text.replace(key, "…");
+    }
+    let plain = text.replace(is_unseen, " ");
+    let words: Vec<&str> = plain.split_whitespace().collect();
+    let line: String = words.join(" ").chars().take(MAX_COMPLAINT).collect();
+    if line.is_empty() {
         "it says nothing".to_owned()
     } else {
-        plain
+        line
     }
+}
+
+/// Whether a character could drive a terminal, or hide or reorder what stands beside it.
+fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+/// Whether a server's complaint is about the length of the conversation.
+pub(crate) fn is_too_long(complaint: &str) -> bool {
+    let plain = complaint.to_lowercase();
+    let longest = plain.split_once("maximum").is_some_and(|(_, rest)| {
+        let near: String = rest.chars().take(26).collect();
+        near.contains("length")
+    });
+    longest || plain.contains("context") || plain.contains("too long")
 }
 
 #[cfg(test)]
@@ -231,51 +331,162 @@ mod tests {
         assert_eq!(logprob_beside(&Value::Null, 7), None);
     }
 
+    const PROMPT: &str = "<s>Hi 👋<a>";
+
+    /// Log-probabilities of a candidate, and of the token that ends it, after [`PROMPT`].
+    fn echoed(
+        tokens: &[&str],
+        logprobs: &Value,
+        text: &str,
+        end: &str,
+    ) -> Option<(Vec<f64>, Option<f64>)> {
+        let told = json!({"tokens": tokens, "token_logprobs": logprobs});
+        let from = PROMPT.len();
+        let whole = format!("{PROMPT}{text}{end}");
+        logprobs_of_echo(&told, &whole, from, from + text.len())
+    }
+
     #[test]
-    fn text_offsets_part_the_candidate_from_the_prefix() {
-        // "Why? | It is" and one more sampled token.
-        let told = json!({
-            "tokens": ["Why", "? ", "It", " is", " so"],
-            "token_logprobs": [null, -9.0, -1.0, -2.0, -3.0],
-            "text_offset": [0, 3, 5, 7, 10],
-        });
-        assert_eq!(logprobs_of_echo(&told, 5, 10), Some(vec![-1.0, -2.0]));
+    fn tokens_behind_the_prefix_are_the_candidates_and_those_drawn_after_it_not() {
+        let tokens = ["<s>", "Hi", " 👋", "<a>", " one", " two", " three"];
+        let told = json!([null, -1, -1, -1, -0.25, -0.5, -9]);
+        let wanted = Some((vec![-0.25, -0.5], None));
+        assert_eq!(echoed(&tokens, &told, " one two", ""), wanted);
+        let unlikely = json!([null, -1, -1, -1, null, -9999.0, -9]);
+        let wanted = Some((vec![IMPOSSIBLE, IMPOSSIBLE], None));
+        assert_eq!(echoed(&tokens, &unlikely, " one two", ""), wanted);
+        let across = ["<s>", "Hi", " 👋<a> on", "e", "x"];
+        let told = json!([null, -1, -0.75, -0.25, -9]);
+        let wanted = Some((vec![-0.75, -0.25], None));
         assert_eq!(
-            logprobs_of_echo(&told, 4, 10),
-            Some(vec![-9.0, -1.0, -2.0]),
-            "one across the seam"
+            echoed(&across, &told, " one", ""),
+            wanted,
+            "across the seam"
         );
-        let unlikely = json!({"token_logprobs": [-1.0, null, -9999.0], "text_offset": [0, 3, 5]});
+    }
+
+    #[test]
+    fn what_closes_a_turn_counts_with_its_first_token() {
+        let tokens = ["<s>", "Hi", " 👋", "<a>", " one", "</", "s>", "x"];
+        let told = json!([null, -1, -1, -1, -0.25, -0.5, -9, -9]);
+        let wanted = Some((vec![-0.25], Some(-0.5)));
+        assert_eq!(echoed(&tokens, &told, " one", "</s>"), wanted);
+        let tokens = ["<s>", "Hi", " 👋", "<a>", "</", "s>", "x"];
+        let told = json!([null, -1, -1, -1, -0.5, -9, -9]);
         assert_eq!(
-            logprobs_of_echo(&unlikely, 3, 9),
-            Some(vec![IMPOSSIBLE, IMPOSSIBLE])
+            echoed(&tokens, &told, "", "</s>"),
+            Some((vec![], Some(-0.5)))
         );
-        assert_eq!(logprobs_of_echo(&told, 13, 10), None);
+    }
+
+    #[test]
+    fn an_added_first_token_and_parts_of_characters_move_nothing() {
+        let wanted = Some((vec![-0.25], None));
+        let added = ["<bos>", "<s>", "Hi", " 👋", "<a>", " one", "x"];
+        let told = json!([null, -1, -1, -1, -1, -0.25, -9]);
+        assert_eq!(echoed(&added, &told, " one", ""), wanted);
+        // Parts of a character have no text of their own; some servers strip white space.
+        let halves = [
+            "<s>",
+            "Hi",
+            " \u{fffd}",
+            "\u{fffd}",
+            "\u{fffd}",
+            "<a>",
+            "one",
+            "x",
+        ];
+        let told = json!([null, -1, -1, -1, -1, -1, -0.25, -9]);
+        assert_eq!(echoed(&halves, &told, " one", ""), wanted);
+        let emoji = [
+            "<s>",
+            "Hi",
+            " \u{fffd}",
+            "\u{fffd}",
+            "<a>",
+            " \u{fffd}",
+            "\u{fffd}",
+            "!",
+            "x",
+        ];
+        let told = json!([null, -1, -1, -1, -1, -0.25, -0.5, -0.75, -9]);
+        let wanted = Some((vec![-0.25, -0.5, -0.75], None));
+        assert_eq!(echoed(&emoji, &told, " 👋!", ""), wanted);
+    }
+
+    #[test]
+    fn an_answer_without_an_echo_is_none() {
+        let told = json!({"tokens": ["<s>", "Hi", " 👋", "<a>", " one"], "token_logprobs": [-1]});
         for wrong in [
             json!({}),
-            json!({"token_logprobs": [-1.0], "text_offset": []}),
-            json!({"token_logprobs": [-1.0, -1.0], "text_offset": [4, 1]}),
-            json!({"token_logprobs": [5.0], "text_offset": [0]}),
-            json!({"token_logprobs": ["x"], "text_offset": [0]}),
+            Value::Null,
+            told,
+            json!({"tokens": ["x"], "token_logprobs": [-1]}),
+            json!({"tokens": [], "token_logprobs": []}),
+            json!({"tokens": ["<s>Hi 👋<a> one"], "token_logprobs": [5.0]}),
+            json!({"tokens": ["<s>Hi 👋<a> one"], "token_logprobs": ["-1"]}),
+            json!({"tokens": [7], "token_logprobs": [-1]}),
         ] {
-            assert_eq!(logprobs_of_echo(&wrong, 0, 3), None, "{wrong}");
+            let whole = format!("{PROMPT} one");
+            let found = logprobs_of_echo(&wrong, &whole, PROMPT.len(), whole.len());
+            assert_eq!(found, None, "{wrong}");
         }
     }
 
     #[test]
-    fn complaints_are_short_and_plain() {
+    fn a_model_is_known_by_what_its_server_reports() {
+        let facts = |value| serde_json::from_value::<Model>(value).unwrap().facts();
+        let llama = json!({"id": "m", "meta": {"n_ctx": 512, "n_params": 9, "n_vocab": 7}});
+        let wanted = Facts {
+            context: 512,
+            parameters: 9,
+            vocabulary: 7,
+        };
+        assert_eq!(facts(llama), wanted);
+        assert_eq!(facts(json!({"id": "m", "max_model_len": 8})).context, 8);
+        let odd = json!({"id": "m", "max_model_len": "8", "meta": []});
+        assert_eq!(facts(odd), Facts::default());
+    }
+
+    #[test]
+    fn a_refusal_for_length_is_told_from_others() {
+        for long in [
+            "This model's maximum context length is 512 tokens.",
+            "the maximum prompt length is 100",
+            "the request exceeds the available context size",
+            "Input is TOO LONG",
+        ] {
+            assert!(is_too_long(long), "{long}");
+        }
+        for other in [
+            "no such model",
+            "maximum load is reached: the length of the queue is 9",
+        ] {
+            assert!(!is_too_long(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn complaints_are_short_and_plain_and_without_the_key() {
+        let said = |body: &[u8]| complaint(body, Some("sk-secret"));
         assert_eq!(
-            complaint(br#"{"error": {"message": "no such model"}}"#),
+            said(br#"{"error": {"message": "no such model"}}"#),
             "no such model"
         );
+        assert_eq!(said(br#"{"object": "error", "message": "bad"}"#), "bad");
+        assert_eq!(said(br#"{"detail": "Not Found"}"#), "Not Found");
+        assert_eq!(said(b""), "it says nothing");
+        assert_eq!(said(&vec![b'x'; 5000]).len(), MAX_COMPLAINT);
         assert_eq!(
-            complaint(br#"{"object": "error", "message": "bad"}"#),
-            "bad"
+            said("<h1>\u{7}Bad\n\u{202e}</h1>".as_bytes()),
+            "<h1> Bad </h1>"
         );
-        assert_eq!(complaint(br#"{"detail": "Not Found"}"#), "Not Found");
-        assert_eq!(complaint(b""), "it says nothing");
-        assert_eq!(complaint(&vec![b'x'; 5000]).len(), 200);
-        assert_eq!(complaint(b"<h1>\x07Bad\n</h1>"), "<h1>Bad</h1>");
+        assert_eq!(said(b"what is sk-secret?"), "what is …?");
+        let cut = [&[b'x'; MAX_COMPLAINT - 3][..], b"sk-secret"].concat();
+        assert!(
+            !said(&cut).contains("sk"),
+            "it is found before the line is cut"
+        );
     }
 
     #[test]

@@ -39,7 +39,8 @@ impl MoveError {
     /// Kind of failure for the rounds.
     pub fn failure(&self) -> Failure {
         match self {
-            Self::Local(MemberError::Model(ModelError::ContextFull { .. })) => Failure::ContextFull,
+            Self::Local(MemberError::Model(ModelError::ContextFull { .. }))
+            | Self::Remote(RemoteError::TooLong { .. }) => Failure::ContextFull,
             Self::Local(MemberError::Model(ModelError::Gpu(_))) => Failure::Device,
             _ => Failure::Other,
         }

@@ -267,6 +267,7 @@ impl Link {
                 key,
                 template: template.map(Template::new).transpose()?,
                 patience: Duration::from_secs_f32(members.patience),
+                ..Options::default()
             },
         })
     }

@@ -1,5 +1,5 @@
 //! Conclave's JavaScript interface; it converts types and errors and does nothing else. The page
-//! fetches it as three modules, each of one feature, so that a visit downloads what it uses:
+//! fetches it as four modules, each of one feature, so that a visit downloads what it uses:
 //!
 //! - `fused`: the engine of every visit. `web/src/worker/round.ts` drives the rounds by `Engine`,
 //!   `Member` and `Rounds`. `ModelFiles` is the page's object through which a model's files are
@@ -7,6 +7,7 @@
 //! - `burn`: the open core, an `Engine` whose members run on burn.
 //! - `grammar`: the tokens that a member may draw next where an answer is to be a JSON document of
 //!   a schema.
+//! - `remote`: members behind servers, and the browser's own language model as a judge.
 //!
 //! ```js
 //! const engine = await Engine.create("webgpu");
@@ -22,9 +23,9 @@
 #[cfg(all(
     target_family = "wasm",
     feature = "fused",
-    any(feature = "burn", feature = "grammar")
+    any(feature = "burn", feature = "grammar", feature = "remote")
 ))]
-compile_error!("a module has one of the features `fused`, `burn` and `grammar`");
+compile_error!("a module has one of the features `fused`, `burn`, `grammar` and `remote`");
 
 #[cfg(all(target_family = "wasm", feature = "burn"))]
 mod burn;
@@ -42,6 +43,8 @@ mod grammar;
 mod load;
 #[cfg(feature = "member")]
 mod member;
+#[cfg(all(target_family = "wasm", feature = "remote"))]
+mod remote;
 #[cfg(all(target_family = "wasm", feature = "fused"))]
 mod rounds;
 #[cfg(all(test, feature = "member"))]

@@ -17,6 +17,7 @@ pub fn run(workspace: &Workspace, port: u16, open: bool) -> Result<()> {
     // Served as here, the page is isolated and requests no other module.
     wasm::build(workspace, &toolchain, Module::SHARED)?;
     wasm::build(workspace, &toolchain, Module::GRAMMAR)?;
+    wasm::build(workspace, &toolchain, Module::REMOTE)?;
     page(workspace)?;
     let html = std::fs::read_to_string(workspace.page().join("index.html"))
         .context("the build of web/ made no web/dist/index.html")?;

@@ -64,15 +64,18 @@ enum Chore {
     Setup,
 
     /// Build the wasm modules for the browser: the engine into web/pkg, the same for memory that
-    /// workers share into web/pkg-shared, the grammars into web/pkg-grammar, the open core into
-    /// web/pkg-burn
+    /// workers share into web/pkg-shared, the grammars into web/pkg-grammar, members behind servers
+    /// into web/pkg-remote, the open core into web/pkg-burn
     ///
     /// Compiles conclave-wasm, one feature a module, for wasm32 in release mode (for shared memory
     /// with the standard library, whose source rustup fetches), makes their JavaScript and
     /// TypeScript bindings (NAME.js, NAME.d.ts, NAME_bg.wasm; of the engine
     /// NAME_relaxed_bg.wasm, which has relaxed SIMD) and refuses a module in which every call from
     /// JavaScript would run the static constructors again.
-    Wasm,
+    Wasm {
+        /// Build only the module of this folder, such as `pkg-remote`
+        folder: Option<String>,
+    },
 
     /// Make what is published: the page's folder, which any file host can serve, from any sub-path,
     /// or the package
@@ -207,9 +210,10 @@ fn run(chore: Chore) -> anyhow::Result<ExitCode> {
     let workspace = Workspace::find()?;
     match chore {
         Chore::Setup => setup::everything(&workspace)?,
-        Chore::Wasm => {
+        Chore::Wasm { folder } => {
+            let modules = wasm::Module::of_folder(folder.as_deref())?;
             let toolchain = toolchain::Toolchain::ready(&workspace)?;
-            for module in wasm::Module::ALL {
+            for module in modules {
                 wasm::build(&workspace, &toolchain, module)?;
             }
         }

@@ -56,7 +56,7 @@ pub enum Part {
     Shaders,
     /// TypeScript: type check and unit tests
     Web,
-    /// The page in Chromium
+    /// The page in Chromium, and its members behind servers in Node
     Browser,
     /// The crates packed, and built and asked in an empty project; the package in every kind of
     /// project of examples/, built and opened in Chromium. A whole run leaves it out
@@ -178,6 +178,7 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
         let built = suite.step("wasm build", module(Module::FUSED))
             && suite.step("wasm build for shared memory", module(Module::SHARED))
             && suite.step("wasm build of the grammars", module(Module::GRAMMAR))
+            && suite.step("wasm build of remote members", module(Module::REMOTE))
             && suite.step("wasm build of the open core", module(Module::BURN))
             && suite.step("page build", || demo::page(workspace));
         if built && wants(&[Part::Packages]) {
@@ -185,6 +186,7 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
         }
         let unbuilt = "not run, there is no page to test";
         for (part, name, script) in [
+            (Part::Browser, "remote members, in Node", "test:remote"),
             (Part::Browser, "browser tests", "test:browser"),
             (Part::Packages, "package in examples", "test:packages"),
             (Part::Browsers, "Firefox and WebKit", "test:browsers"),

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, UNIX_EPOCH};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use wasm_bindgen_cli_support::Bindgen;
 
 use crate::module::{check_constructors, without_and_with_relaxed_simd};
@@ -69,7 +69,39 @@ impl Module {
         relaxed: false,
     };
 
-    pub const ALL: [Self; 4] = [Self::FUSED, Self::SHARED, Self::GRAMMAR, Self::BURN];
+    /// Members behind servers, fetched when the first is added.
+    pub const REMOTE: Self = Self {
+        feature: "remote",
+        profile: "remote",
+        name: "conclave_remote",
+        folder: "pkg-remote",
+        shared: false,
+        relaxed: false,
+    };
+
+    pub const ALL: [Self; 5] = [
+        Self::FUSED,
+        Self::SHARED,
+        Self::GRAMMAR,
+        Self::REMOTE,
+        Self::BURN,
+    ];
+
+    /// Modules whose bindings are in this folder of `web`; all for none.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn of_folder(folder: Option<&str>) -> Result<Vec<Self>> {
+        let is_in = |module: &Self| folder.is_none_or(|folder| module.folder == folder);
+        let modules: Vec<Self> = Self::ALL.into_iter().filter(is_in).collect();
+        let known = || Self::ALL.map(|module| module.folder).join(", ");
+        ensure!(
+            !modules.is_empty(),
+            "no module is of that folder: {}",
+            known()
+        );
+        Ok(modules)
+    }
 
     /// Wasm files of the bindings: the one for every browser, and the one with relaxed SIMD if any.
     pub fn files(self, workspace: &Workspace) -> Vec<PathBuf> {

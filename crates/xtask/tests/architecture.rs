@@ -106,7 +106,7 @@ fn linked(feature: &str) -> BTreeSet<String> {
 #[test]
 fn only_the_open_core_has_burn_in_it() {
     let burn = |crates: &BTreeSet<String>| crates.iter().any(|name| name.starts_with("burn"));
-    let [fused, grammar, open] = ["fused", "grammar", "burn"].map(linked);
+    let [fused, grammar, remote, open] = ["fused", "grammar", "remote", "burn"].map(linked);
     assert!(
         fused.contains("conclave-kernels") && !burn(&fused),
         "{fused:?}"
@@ -114,6 +114,10 @@ fn only_the_open_core_has_burn_in_it() {
     assert!(
         grammar.contains("llguidance") && !burn(&grammar),
         "{grammar:?}"
+    );
+    assert!(
+        remote.contains("conclave-remote") && !remote.contains("ureq") && !burn(&remote),
+        "{remote:?}"
     );
     assert!(open.contains("conclave-burn") && burn(&open), "{open:?}");
 }

@@ -8,13 +8,14 @@ import { takesRelaxedSimd } from "../protocol/relaxed-simd.ts";
 import { places, toys } from "./places.ts";
 
 const files = (assets?: string | URL): string[] => {
-  const { engine, openCore, grammar } = places(assets);
+  const { engine, openCore, grammar, remote } = places(assets);
   return [
     engine.worker,
     engine.wasm,
     openCore.worker,
     openCore.wasm,
     grammar,
+    remote,
     ...toys(assets).map(({ url }) => url!),
   ];
 };
@@ -26,6 +27,7 @@ const names = [
   "open-core.js",
   "open-core.wasm",
   "grammar.wasm",
+  "remote.wasm",
   "members/ada.gguf",
   "members/quill.gguf",
   "members/juno.gguf",

@@ -18,6 +18,7 @@ const beside: Record<string, () => URL> = {
   "open-core.js": () => new URL("./open-core.js", import.meta.url),
   "open-core.wasm": () => new URL("./open-core.wasm", import.meta.url),
   "grammar.wasm": () => new URL("./grammar.wasm", import.meta.url),
+  "remote.wasm": () => new URL("./remote.wasm", import.meta.url),
   "members/ada.gguf": () => new URL("./members/ada.gguf", import.meta.url),
   "members/quill.gguf": () => new URL("./members/quill.gguf", import.meta.url),
   "members/juno.gguf": () => new URL("./members/juno.gguf", import.meta.url),
@@ -32,7 +33,7 @@ function addressOf(file: string, assets: string | URL | undefined): string {
   return new URL(file, base).href;
 }
 
-/** Addresses of the engine build for this page, the open core, and the grammar module. */
+/** Addresses of the engine build for this page, and of the modules fetched on demand. */
 export function places(assets?: string | URL): Places {
   const place = (name: string, wasm = name) => ({
     worker: addressOf(`${name}.js`, assets),
@@ -43,6 +44,7 @@ export function places(assets?: string | URL): Places {
     engine: place(engine, takesRelaxedSimd() ? `${engine}-relaxed` : engine),
     openCore: place("open-core"),
     grammar: addressOf("grammar.wasm", assets),
+    remote: addressOf("remote.wasm", assets),
   };
 }
 

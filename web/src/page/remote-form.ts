@@ -25,7 +25,7 @@ export class RemoteForm {
     autocomplete: "off",
     autocapitalize: "off",
     spellcheck: "false",
-    placeholder: "the server's first",
+    placeholder: "the server's only one",
   });
   readonly #key = el("input", {
     id: "remote-key",

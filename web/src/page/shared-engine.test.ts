@@ -110,6 +110,7 @@ test("a tab that comes in mid-load hears how far it is, and stops it for itself 
       engine: { worker: "w", wasm: "w" },
       openCore: { worker: "w", wasm: "w" },
       grammar: "https://host/g",
+      remote: "https://host/r",
     },
   });
   const add = { type: "add", source: ada, contextTokens: 512 };

@@ -343,3 +343,46 @@ export interface Vocabulary {
   document(schema: string): Constraint & { free(): void };
   free(): void;
 }
+
+/** Response to a request, or the reason why there is none. `retryAfter` in ms. */
+export type Sent =
+  | { status: number; retryAfter?: number | undefined; body: Uint8Array }
+  | { failed: "late" | "stopped" | "large" | "passing"; why?: string };
+
+/** Sends the requests of one move; a rejection stops the move. */
+export interface Wire {
+  /** GET without a `body`, else POST of JSON; within `ms`, and of at most `mostBytes`. */
+  send(
+    url: string,
+    body: string | undefined,
+    authorization: string | undefined,
+    ms: number,
+    mostBytes: number,
+  ): Promise<Sent>;
+  pause(ms: number): Promise<void>;
+}
+
+/**
+ * The module of members behind servers (feature `remote` of crates/wasm), fetched when the first is
+ * added. Structured values are JSON. Its errors are named Remote, ContextFull, Settings or
+ * Reference.
+ */
+export interface RemoteModule {
+  default(input: { module_or_path: WebAssembly.Module }): Promise<unknown>;
+  RemoteMember: { connect(options: string, wire: Wire): Promise<RemoteConversation> };
+}
+
+/** A server's model in a conversation. A move is undefined if the member abstains. */
+export interface RemoteConversation {
+  about(): string;
+  begin(messages: string, sampling: string, onlyJudges: boolean): void;
+  /** Has the server render the conversation, which the first move does otherwise. */
+  read(wire: Wire): Promise<void>;
+  draft(tokens: number, wire: Wire): Promise<string | undefined>;
+  verify(candidates: string, scoreEnd: boolean, wire: Wire): Promise<string | undefined>;
+  keep(winner: number): void;
+  /** Appends a segment that was accepted earlier. */
+  take(text: string): void;
+  release(): void;
+  free(): void;
+}

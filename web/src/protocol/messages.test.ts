@@ -105,7 +105,12 @@ const round = {
 };
 
 const place = { worker: "https://host/engine.js", wasm: "https://host/engine.wasm" };
-const places = { engine: place, openCore: place, grammar: "https://host/grammar.wasm" };
+const places = {
+  engine: place,
+  openCore: place,
+  grammar: "https://host/grammar.wasm",
+  remote: "https://host/remote.wasm",
+};
 
 test("requests pass as they are", () => {
   assert.deepEqual(parseRequest(ask), ask);

@@ -102,7 +102,7 @@ const source = exact({
    * this machine. Questions and answers are sent there.
    */
   remote: optional(text),
-  /** The server's name for it; the server's first model by default. */
+  /** The server's name for it; may be left out if the server has one model. */
   model: optional(text),
   /** The server's key: held in memory and only sent to that server. */
   key: optional(text),
@@ -218,8 +218,8 @@ const request = variant({
   open: shape({
     id: number,
     backend: oneOf("auto", "webgpu", "cpu"),
-    /** `grammar`: the module that constrains answers. */
-    places: shape({ engine: place, openCore: place, grammar: text }),
+    /** `grammar`: the module that constrains answers; `remote`: that of members elsewhere. */
+    places: shape({ engine: place, openCore: place, grammar: text, remote: text }),
     hub: optional(text),
     /** Limit on the members' threads on the CPU. */
     threads: optional(whole(1, 1024)),

@@ -11,6 +11,7 @@ import type {
   Failure,
   ModuleMember,
   GrammarModule,
+  RemoteModule,
   Message,
   ModelAbout,
   OnReading,
@@ -308,6 +309,37 @@ export function scriptedGrammar(journal: string[]): GrammarModule {
       free(): void {
         journal.push(`no vocabulary of ${this.#vocabulary} any more`);
       }
+    },
+  };
+}
+
+/** A module of members behind servers: each only judges, and likes the first candidate. */
+export function scriptedRemote(journal: string[]): RemoteModule {
+  return {
+    default: async () => undefined,
+    RemoteMember: {
+      connect: async (options) => {
+        const { name } = JSON.parse(options) as { name: string };
+        journal.push(`${name} connected`);
+        const found = { context: 512, parameters: 0, vocabulary: 0 };
+        return {
+          about: () => JSON.stringify({ model: "m", can: "judges only", note: "", ...found }),
+          begin: () => void journal.push(`${name} begin`),
+          read: async () => undefined,
+          draft: async () => undefined,
+          verify: async (candidates) => {
+            if (name === "Broken") unreachable();
+            const all = JSON.parse(candidates) as unknown[];
+            return JSON.stringify(
+              all.map((_, place) => ({ preference: 1 / (1 + place), tokens: 0 })),
+            );
+          },
+          keep: (winner) => void journal.push(`${name} keep ${winner}`),
+          take: (text) => void journal.push(`${name} take ${JSON.stringify(text)}`),
+          release: () => undefined,
+          free: () => void journal.push(`${name} freed`),
+        };
+      },
     },
   };
 }

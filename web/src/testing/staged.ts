@@ -28,11 +28,13 @@ import {
   ranges,
   rules,
   scriptedGrammar,
+  scriptedRemote,
   ScriptedMember,
   ScriptedRounds,
   type Script,
 } from "./scripted.ts";
 import { Service } from "../worker/service.ts";
+import type { StartRemote } from "../worker/remote/remote-module.ts";
 import { MemoryShelf, type Shelf } from "../store/shelf.ts";
 import { Prompts } from "../store/prompts.ts";
 import { Store } from "../store/store.ts";
@@ -85,6 +87,8 @@ export interface Surroundings {
   fetching?: () => Promise<void>;
   /** Whether workers are unable to start workers. */
   workerless?: boolean;
+  /** Starts the module of members behind servers, in place of a scripted one. */
+  startRemote?: StartRemote;
   /** Whether the page is isolated, so that the engine's memory is shared. */
   shared?: boolean;
 }
@@ -101,6 +105,7 @@ export function stage(
     fetching,
     workerless = false,
     shared = false,
+    startRemote,
     prompts = new MemoryShelf(),
   }: Surroundings = {},
 ): Stage {
@@ -254,7 +259,7 @@ export function stage(
     await fetching?.();
     return compiled;
   };
-  const fetchGrammar = async (address: string): Promise<WebAssembly.Module> => {
+  const fetchOnDemand = async (address: string): Promise<WebAssembly.Module> => {
     journal.push(`fetch ${new URL(address).pathname.split("/").at(-1)}`);
     await fetching?.();
     return compiled;
@@ -262,8 +267,10 @@ export function stage(
   const service = new Service({
     startModule: () => startModule("fused"),
     fetchOpenCore,
-    fetchGrammar,
+    fetchGrammar: fetchOnDemand,
     startGrammar,
+    fetchRemote: fetchOnDemand,
+    startRemote: startRemote ?? (async () => scriptedRemote(journal)),
     startThread: workerless ? undefined : startThread,
     cores,
     openStore,

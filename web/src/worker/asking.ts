@@ -24,7 +24,7 @@ import type { ConclaveEvent, Request, RoundCounters, StopReason } from "../proto
 import type { Gate } from "./gate.ts";
 import type { KeptPrompts } from "./kept-prompts.ts";
 import { diagnosed } from "./lost-device.ts";
-import { Judge } from "./remote/judge.ts";
+import { RemoteMember } from "./remote/remote-member.ts";
 import { rounds } from "./round.ts";
 import { nextTask, settled, together, type Failed } from "./together.ts";
 
@@ -228,7 +228,7 @@ async function replay(
 ): Promise<void> {
   for (const { text } of accepted) {
     if (signal.aborted) return;
-    if (member instanceof Judge) {
+    if (member instanceof RemoteMember) {
       member.take(text);
       continue;
     }

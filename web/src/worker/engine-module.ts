@@ -1,4 +1,4 @@
-/** Fetches and starts the wasm modules: one per core, and the grammars'. */
+/** Fetches and starts the wasm modules: one per core, the grammars' and that of remote members. */
 import type { Core, CoreModule } from "../protocol/engine.ts";
 import { Download, EngineFailure } from "../protocol/errors.ts";
 
@@ -12,10 +12,12 @@ export interface StartedModule<M extends CoreModule = CoreModule> {
 /** Called with the bytes of a module loaded so far; `total` is 0 while unknown. */
 export type OnFetched = (loaded: number, total: number) => void;
 
-const names: Record<Core | "grammar", string> = {
+/** Names of the modules in this code, and in messages. */
+const names: Record<Core | "grammar" | "remote", string> = {
   fused: "The engine",
   burn: "The open core",
   grammar: "What holds answers to a form",
+  remote: "What asks members elsewhere",
 };
 
 /** Starts a module in this thread; on `memory`, which another worker has, if given. */
@@ -33,7 +35,7 @@ export async function startModule<M extends CoreModule>(
 
 /** Fetches and compiles the module at this address. Throws Download if there is none. */
 export async function compileModule(
-  name: Core | "grammar",
+  name: keyof typeof names,
   address: string,
   onFetched?: OnFetched,
 ): Promise<WebAssembly.Module> {

@@ -4,8 +4,9 @@
  */
 import * as glue from "engine-glue";
 import * as grammar from "grammar-glue";
+import * as remote from "remote-glue";
 import type { Gpu } from "../protocol/backend.ts";
-import type { EngineModule, GrammarModule } from "../protocol/engine.ts";
+import type { EngineModule, GrammarModule, RemoteModule } from "../protocol/engine.ts";
 import { startWorker } from "../protocol/start-worker.ts";
 import { openLocks } from "../store/locks.ts";
 import { openShelf } from "../store/shelf.ts";
@@ -16,6 +17,7 @@ import { startGrammar } from "./grammars.ts";
 import { parseHelperStart } from "./helpers.ts";
 import { MemberHost } from "./member-host.ts";
 import { RememberedChoices } from "./remembered-choices.ts";
+import { startRemote } from "./remote/remote-module.ts";
 import { Service } from "./service.ts";
 import { listenForTraps, Traps } from "./traps.ts";
 
@@ -56,6 +58,8 @@ const parts: Record<string, () => (data: unknown) => Promise<void>> = {
       fetchOpenCore: (address, onFetched) => compileModule("burn", address, onFetched),
       fetchGrammar: (address) => compileModule("grammar", address),
       startGrammar: startGrammar(grammar as GrammarModule),
+      fetchRemote: (address) => compileModule("remote", address),
+      startRemote: startRemote(remote as RemoteModule),
       startThread: hasWorkers ? (address) => startWorker(address, "conclave member") : undefined,
       cores: scope.navigator.hardwareConcurrency || 1,
       traps,

@@ -5,3 +5,4 @@
 declare module "engine-glue";
 declare module "grammar-glue";
 declare module "open-core-glue";
+declare module "remote-glue";

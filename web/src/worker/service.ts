@@ -46,8 +46,9 @@ import {
 import { pickedFiles, untilAborted, type ModelFiles } from "../protocol/model-files.ts";
 import { unlessAborted } from "../protocol/unless-aborted.ts";
 import { OpenCore, type FetchCore } from "./open-core.ts";
-import { BuiltInJudge } from "./remote/built-in.ts";
+import { connectBuiltIn } from "./remote/built-in.ts";
 import { RemoteMember } from "./remote/remote-member.ts";
+import { Remotes, type FetchRemote, type StartRemote } from "./remote/remote-module.ts";
 import type { Prompts } from "../store/prompts.ts";
 import type { Store } from "../store/store.ts";
 import { answerAboutModels } from "./stored-models.ts";
@@ -71,6 +72,9 @@ export interface Surroundings {
   /** Fetches the grammars' module, for threads to start it; starts it in this thread. */
   fetchGrammar: (address: string) => Promise<WebAssembly.Module>;
   startGrammar: StartGrammar;
+  /** Fetches the module of members behind servers; starts it in this thread. */
+  fetchRemote: FetchRemote;
+  startRemote: StartRemote;
   /** Starts a worker for members; absent without nested workers. */
   startThread?: StartThread | undefined;
   /** Number of threads that this machine runs at once. */
@@ -107,6 +111,7 @@ export class Service {
   #core: Core | undefined;
   readonly #grammars: Grammars;
   readonly #forms: Forms;
+  readonly #remotes: Remotes;
   /** Threads of members on the CPU; undefined if members live in this thread. */
   #threads: MemberThreads | undefined;
   /** The threads, once a backend is chosen, which is before the engine is open. */
@@ -126,6 +131,7 @@ export class Service {
     this.#around = around;
     this.#grammars = new Grammars(around.startGrammar);
     this.#forms = new Forms(around.fetchGrammar, this.#grammars);
+    this.#remotes = new Remotes(around.fetchRemote, around.startRemote);
     this.#store = around.openStore(undefined);
   }
 
@@ -253,6 +259,7 @@ export class Service {
     this.#core = core;
     this.#prompts = keepPrompts ? new KeptPrompts(this.#around.prompts) : undefined;
     this.#forms.address = places.grammar;
+    this.#remotes.address = places.remote;
     // First, since members are fetched through it while the engine opens.
     this.#store = this.#around.openStore(hub);
     // The module is fetched in parallel with the search for an adapter and the opening of the
@@ -379,9 +386,10 @@ export class Service {
   /** Probes a server, or the browser's own model, and adds a member for it. */
   async #addElsewhere(request: RequestOf<"add">, signal: AbortSignal): Promise<void> {
     const { source, builtIn } = request;
+    const module = await this.#remotes.module(signal);
     const member = builtIn
-      ? await BuiltInJudge.connect(source, builtIn, signal)
-      : await RemoteMember.connect(source, signal);
+      ? await connectBuiltIn(source, builtIn, module, signal)
+      : await RemoteMember.connect(source, module, signal);
     await unlessAborted(this.#opening ?? Promise.resolve(), signal);
     // An abort takes effect at once, even while an answer uses the engine.
     await unlessAborted(

@@ -5,9 +5,11 @@ use std::sync::atomic::Ordering;
 use serde_json::{Value, json};
 
 use super::{Kind, Server, merge, said};
-use crate::client::Deadline;
+use crate::asking::Asking;
 use crate::error::RemoteError;
 use crate::judge::{self, LETTERS};
+use crate::transport::Transport;
+use crate::wire::Completion;
 
 /// Tokens of a verdict: a letter, perhaps with some words around it.
 const VERDICT_TOKENS: usize = 16;
@@ -42,11 +44,11 @@ impl Verdict {
 
 impl Server {
     /// Asks a question whose answer is one of the first `count` letters.
-    pub(crate) fn choose(
+    pub(crate) async fn choose(
         &self,
         asked: &str,
         count: usize,
-        deadline: Deadline,
+        asking: Asking<'_, impl Transport>,
     ) -> Result<Verdict, RemoteError> {
         let letters = &LETTERS[..count.min(LETTERS.len())];
         let letters: Vec<String> = letters.iter().map(|&l| char::from(l).to_string()).collect();
@@ -62,12 +64,13 @@ impl Server {
             Kind::Vllm => {
                 json!({"structured_outputs": {"choice": letters}, "chat_template_kwargs": thinking})
             }
+            Kind::Browser => json!({"structured_outputs": {"choice": letters}}),
             Kind::Conclave | Kind::Plain => json!({}),
         };
         merge(&mut body, own);
         loop {
-            let (completion, tokens) = self.limited(&body, deadline)?;
-            let [choice] = self.choices(self.read(completion)?)?;
+            let (completion, tokens) = self.limited(&body, asking).await?;
+            let [choice] = self.choices(completion)?;
             let cut = choice.finish_reason.as_deref() == Some("length");
             let content = choice.message.and_then(|message| message.content);
             let content = content.unwrap_or_default();
@@ -88,10 +91,13 @@ impl Server {
 
     /// Asks for a chat's short answer, limited by the name that the server knows, and at the
     /// server's own temperature if it allows no other. Returns the limit, too.
-    fn limited(&self, body: &Value, deadline: Deadline) -> Result<(Value, usize), RemoteError> {
+    async fn limited(
+        &self,
+        body: &Value,
+        asking: Asking<'_, impl Transport>,
+    ) -> Result<(Completion, usize), RemoteError> {
         const NAMES: [&str; 2] = ["max_tokens", "max_completion_tokens"];
         const TEMPERATURE: &str = "temperature";
-        let url = format!("{}/chat/completions", self.address.base());
         let known = self.later_limit.load(Ordering::Relaxed);
         let (mut later, mut own) = (known, self.own_temperature.load(Ordering::Relaxed));
         loop {
@@ -106,7 +112,7 @@ impl Server {
             if own && let Some(fields) = body.as_object_mut() {
                 fields.remove(TEMPERATURE);
             }
-            match self.client.post(&url, &body, deadline) {
+            match self.post("chat/completions", &body, asking).await {
                 Err(RemoteError::Refused { why, .. }) if later == known && why.contains(name) => {
                     later = !later;
                 }

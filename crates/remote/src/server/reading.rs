@@ -3,17 +3,18 @@
 use serde_json::{Value, json};
 
 use super::{Kind, Prefix, Server, said};
-use crate::client::Deadline;
+use crate::asking::Asking;
 use crate::error::RemoteError;
 use crate::template::{ChatMessage, closing};
+use crate::transport::Transport;
 use crate::wire::{Pieces, Rendered, Tokens};
 
 impl Server {
     /// Renders the conversation up to where the answer begins.
-    pub(crate) fn prefix(
+    pub(crate) async fn prefix(
         &self,
         messages: &[ChatMessage],
-        deadline: Deadline,
+        asking: Asking<'_, impl Transport>,
     ) -> Result<Prefix, RemoteError> {
         let thinking = json!({"enable_thinking": false});
         match self.kind {
@@ -21,13 +22,13 @@ impl Server {
                 let body = json!({"model": self.model, "messages": messages,
                     "add_generation_prompt": true, "add_special_tokens": false,
                     "chat_template_kwargs": thinking});
-                let tokens: Tokens = self.post_beside("tokenize", &body, deadline)?;
+                let tokens: Tokens = self.post_beside("tokenize", &body, asking).await?;
                 Ok(Prefix::Ids(tokens.tokens))
             }
             Kind::LlamaCpp => {
-                let prompt = self.rendered(messages, deadline)?;
+                let prompt = self.rendered(messages, asking).await?;
                 let body = json!({"content": prompt, "add_special": true, "parse_special": true});
-                let mut ids = self.tokens(&body, deadline)?;
+                let mut ids = self.tokens(&body, asking).await?;
                 // The beginning-of-sequence token may also be in the template.
                 if let [first, second, ..] = ids[..]
                     && first == second
@@ -36,64 +37,72 @@ impl Server {
                 }
                 Ok(Prefix::Ids(ids))
             }
-            Kind::Conclave | Kind::Plain => match &self.template {
+            Kind::Conclave | Kind::Browser | Kind::Plain => match &self.template {
                 Some(template) => Ok(Prefix::Text(template.render(messages)?)),
-                None if self.kind == Kind::Conclave => {
-                    Ok(Prefix::Text(self.rendered(messages, deadline)?))
-                }
-                None => Err(self.nonsense("it has no way to render a conversation")),
+                None => Ok(Prefix::Text(self.rendered(messages, asking).await?)),
             },
         }
     }
 
-    /// Renders the conversation as text on the server: llama.cpp's and Conclave's.
-    fn rendered(
+    /// Renders the conversation as text on the server, as llama.cpp's and Conclave's can.
+    async fn rendered(
         &self,
         messages: &[ChatMessage],
-        deadline: Deadline,
+        asking: Asking<'_, impl Transport>,
     ) -> Result<String, RemoteError> {
         let body = json!({"model": self.model, "messages": messages,
             "chat_template_kwargs": {"enable_thinking": false}});
-        let rendered: Rendered = self.post_beside("apply-template", &body, deadline)?;
+        let rendered: Rendered = self.post_beside("apply-template", &body, asking).await?;
         Ok(rendered.prompt)
     }
 
     /// Tokenises a text without special tokens.
-    pub(crate) fn ids_of(&self, text: &str, deadline: Deadline) -> Result<Vec<u32>, RemoteError> {
+    pub(crate) async fn ids_of(
+        &self,
+        text: &str,
+        asking: Asking<'_, impl Transport>,
+    ) -> Result<Vec<u32>, RemoteError> {
         let body = match self.kind {
             Kind::LlamaCpp => {
                 json!({"content": text, "add_special": false, "parse_special": false})
             }
             _ => json!({"model": self.model, "prompt": text, "add_special_tokens": false}),
         };
-        self.tokens(&body, deadline)
+        self.tokens(&body, asking).await
     }
 
     /// Tokenises a text, and tells whether a llama.cpp grammar can name its tokens: it fails on a
     /// token that is part of a character.
-    pub(super) fn nameable(
+    pub(super) async fn nameable(
         &self,
         text: &str,
-        deadline: Deadline,
+        asking: Asking<'_, impl Transport>,
     ) -> Result<(Vec<u32>, bool), RemoteError> {
         if self.kind != Kind::LlamaCpp {
-            return Ok((self.ids_of(text, deadline)?, true));
+            return Ok((self.ids_of(text, asking).await?, true));
         }
         let body = json!({"content": text, "add_special": false, "parse_special": false,
             "with_pieces": true});
-        let pieces: Pieces = self.post_beside("tokenize", &body, deadline)?;
+        let pieces: Pieces = self.post_beside("tokenize", &body, asking).await?;
         let whole = pieces.tokens.iter().all(|token| token.piece.is_string());
         Ok((pieces.tokens.iter().map(|token| token.id).collect(), whole))
     }
 
-    fn tokens(&self, body: &Value, deadline: Deadline) -> Result<Vec<u32>, RemoteError> {
-        let tokens: Tokens = self.post_beside("tokenize", body, deadline)?;
+    async fn tokens(
+        &self,
+        body: &Value,
+        asking: Asking<'_, impl Transport>,
+    ) -> Result<Vec<u32>, RemoteError> {
+        let tokens: Tokens = self.post_beside("tokenize", body, asking).await?;
         Ok(tokens.tokens)
     }
 
     /// End of an assistant's turn: where the server works with ids, the first id if it is a control
     /// token; else the text.
-    pub(super) fn closing(&self, deadline: Deadline) -> Result<(Vec<u32>, String), RemoteError> {
+    pub(super) async fn closing(
+        &self,
+        asking: Asking<'_, impl Transport>,
+    ) -> Result<(Vec<u32>, String), RemoteError> {
         let turns = [
             said("user", "Well?"),
             said("assistant", "Yes."),
@@ -106,30 +115,29 @@ impl Server {
                         "add_special_tokens": false,
                         "chat_template_kwargs": {"enable_thinking": false}})
                 };
-                let mut said = self.tokens(&body(&turns[..1], true), deadline)?;
-                said.extend(self.ids_of("Yes.", deadline)?);
-                let whole = self.tokens(&body(&turns[..2], false), deadline)?;
+                let mut said = self.tokens(&body(&turns[..1], true), asking).await?;
+                said.extend(self.ids_of("Yes.", asking).await?);
+                let whole = self.tokens(&body(&turns[..2], false), asking).await?;
                 let rest = whole.strip_prefix(&said[..]).unwrap_or_default();
                 Ok((rest.first().copied().into_iter().collect(), String::new()))
             }
             Kind::LlamaCpp => {
-                let prompt = self.rendered(&turns, deadline)?;
+                let prompt = self.rendered(&turns, asking).await?;
                 let mark = closing(&prompt, "Yes.", "Then?");
                 let body = json!({"content": mark, "add_special": false, "parse_special": true});
                 // A mark of several tokens is not a control token of the model, and the server ends
                 // at none of them.
-                let ids = self.tokens(&body, deadline)?;
+                let ids = self.tokens(&body, asking).await?;
                 let end = if ids.len() == 1 { ids } else { Vec::new() };
                 Ok((end, String::new()))
             }
-            Kind::Conclave | Kind::Plain => {
+            Kind::Conclave | Kind::Browser | Kind::Plain => {
                 let mark = match &self.template {
                     Some(template) => template.closing().to_owned(),
-                    None if self.kind == Kind::Conclave => {
-                        let prompt = self.rendered(&turns, deadline)?;
+                    None => {
+                        let prompt = self.rendered(&turns, asking).await?;
                         closing(&prompt, "Yes.", "Then?").to_owned()
                     }
-                    None => String::new(),
                 };
                 Ok((Vec::new(), mark))
             }

@@ -8,6 +8,7 @@ mod forms;
 mod judging;
 mod liberal;
 mod many;
+mod member;
 mod records;
 mod responses;
 mod stage;

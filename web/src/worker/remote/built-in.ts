@@ -1,112 +1,97 @@
 /**
  * The browser's own language model as a judge by letters: it lives in the page, and is reached
- * through a port.
+ * through a port. To the module of remote members it is a server that only chats.
  */
 import { parseSaid, type Asked } from "../../protocol/built-in.ts";
-import { ContextFull, fromRecord, RemoteFailure } from "../../protocol/errors.ts";
+import type { RemoteModule, Sent, Wire } from "../../protocol/engine.ts";
+import { ContextFull, fromRecord } from "../../protocol/errors.ts";
 import type { MemberSource, Request } from "../../protocol/messages.ts";
-import { usualTimeout } from "../../protocol/remote.ts";
 import { unlessAborted } from "../../protocol/unless-aborted.ts";
-import { Judge, joining, knowsLetters, type Elsewhere } from "./judge.ts";
-import { letterIn, letters, type NameLetter } from "./letters.ts";
-import { Late, type Limit } from "./server.ts";
+import { pause } from "../../store/retry.ts";
+import { RemoteMember } from "./remote-member.ts";
 
 type BuiltInLine = NonNullable<Extract<Request, { type: "add" }>["builtIn"]>;
 
-export class BuiltInJudge extends Judge {
-  readonly #line: Line;
-
-  private constructor(known: Elsewhere, line: Line, nameLetter: NameLetter) {
-    super(known, nameLetter);
-    this.#line = line;
-  }
-
-  /** Makes a member of the browser's model. Throws Remote if it names no letters. */
-  static async connect(
-    { name, timeout = usualTimeout }: MemberSource,
-    { port, context }: BuiltInLine,
-    signal: AbortSignal,
-  ): Promise<BuiltInJudge> {
-    const line = new Line(port, name);
-    const nameLetter: NameLetter = async (question, n, limit) =>
-      letterIn(await line.ask(question, [...letters.slice(0, n)], limit), n);
-    try {
-      if (!(await knowsLetters(nameLetter, joining(timeout, signal))))
-        throw new RemoteFailure(
-          `The browser's language model names no letter where ${name} is asked for one. ` +
-            "Take another member.",
-        );
-    } catch (error) {
-      line.close();
-      throw error;
-    }
-    const remote = { host: "", model: "LanguageModel", can: "judges only", note: "" } as const;
-    return new BuiltInJudge(
-      { name, remote, context, parameters: 0, vocabulary: 0, timeoutMs: timeout },
-      line,
-      nameLetter,
-    );
-  }
-
-  override free(): void {
-    super.free();
-    this.#line.close();
-  }
+/** The part of a request for a chat that is used here. */
+interface Chat {
+  messages: { content: string }[];
+  structured_outputs: { choice: string[] };
 }
+
+/** Makes a member of the browser's model. Throws Remote if it names no letters. */
+export async function connectBuiltIn(
+  source: MemberSource,
+  { port, context }: BuiltInLine,
+  module: RemoteModule,
+  signal: AbortSignal,
+): Promise<RemoteMember> {
+  const line = new Line(port);
+  const elsewhere = {
+    host: "",
+    base: "http://localhost/v1",
+    place: "The browser's language model",
+    context,
+    wire: (signal: AbortSignal) => line.wire(signal),
+    close: () => port.close(),
+  };
+  return RemoteMember.at(elsewhere, { ...source, judge: true }, module, signal);
+}
+
+const json = (value: unknown, status = 200): Sent => ({
+  status,
+  body: new TextEncoder().encode(JSON.stringify(value)),
+});
 
 /** The requesting end of the port. */
 class Line {
   readonly #port: MessagePort;
-  readonly #name: string;
-  readonly #waiting = new Map<
-    number,
-    { resolve: (text: string) => void; reject: (error: unknown) => void }
-  >();
+  readonly #waiting = new Map<number, (sent: Sent) => void>();
   #next = 0;
 
-  constructor(port: MessagePort, name: string) {
+  constructor(port: MessagePort) {
     this.#port = port;
-    this.#name = name;
     port.onmessage = ({ data }) => {
       const said = parseSaid(data);
-      const waiting = this.#waiting.get(said.id);
-      if (said.type === "said") return waiting?.resolve(said.text);
+      const answered = this.#waiting.get(said.id);
+      if (said.type === "said")
+        return answered?.(json({ choices: [{ message: { content: said.text } }] }));
       const error = fromRecord(said.error);
-      // An immediate failure may not recur: it counts as late.
-      waiting?.reject(
-        error instanceof ContextFull ? error : new Late(`${error.message} Go on without ${name}.`),
+      answered?.(
+        error instanceof ContextFull
+          ? json({ error: { message: "too long for its context" } }, 400)
+          : { failed: "passing", why: error.message.replace(/\.$/, "") },
       );
     };
   }
 
-  /**
-   * Its answer, constrained to one of these letters. Throws Late, ContextFull, or the signal's
-   * reason.
-   */
-  async ask(question: string, letters: string[], { until, signal }: Limit): Promise<string> {
+  /** Answers the requests of one move as a server would. */
+  wire(signal: AbortSignal): Wire {
+    return {
+      send: async (_url, body, _authorization, ms) =>
+        body === undefined
+          ? json({ data: [{ id: "LanguageModel", owned_by: "browser" }] })
+          : this.#ask(JSON.parse(body) as Chat, AbortSignal.timeout(Math.ceil(ms)), signal),
+      pause: (ms) => pause(ms, signal),
+    };
+  }
+
+  /** Its answer, constrained to one of the letters. */
+  async #ask(
+    { messages, structured_outputs }: Chat,
+    time: AbortSignal,
+    signal: AbortSignal,
+  ): Promise<Sent> {
     const id = this.#next++;
-    const time = AbortSignal.timeout(Math.max(0, Math.ceil(until - performance.now())));
-    const answer = new Promise<string>((resolve, reject) =>
-      this.#waiting.set(id, { resolve, reject }),
-    );
+    const answer = new Promise<Sent>((resolve) => this.#waiting.set(id, resolve));
+    const [question, letters] = [messages[0]?.content ?? "", structured_outputs.choice];
     this.#port.postMessage({ type: "ask", id, question, letters } satisfies Asked);
     try {
-      return await unlessAborted(answer, signal ? AbortSignal.any([signal, time]) : time);
-    } catch (error) {
+      return await unlessAborted(answer, AbortSignal.any([signal, time]));
+    } catch {
       this.#port.postMessage({ type: "stop", id } satisfies Asked);
-      signal?.throwIfAborted();
-      if (time.aborted)
-        throw new Late(
-          `The browser's language model did not answer ${this.#name} in time. ` +
-            "Give it a longer `timeout`.",
-        );
-      throw error;
+      return { failed: signal.aborted ? "stopped" : "late" };
     } finally {
       this.#waiting.delete(id);
     }
-  }
-
-  close(): void {
-    this.#port.close();
   }
 }

@@ -1,261 +1,275 @@
 /**
- * A member on an OpenAI-compatible server: it drafts and scores by requests, or only judges by
- * letters.
+ * A member on an OpenAI-compatible server, or the browser's own language model: it drafts and scores
+ * by requests, or only judges by letters. Its protocol is in a wasm module of its own
+ * (crates/remote); this is the module's member as the rounds know members.
  */
-import { optional, shape, text, whole } from "../../protocol/check.ts";
 import type {
   Begun,
   Candidate,
+  Counters,
   Draft,
   Form,
+  Member,
   Message,
+  ModelAbout,
   OnReading,
+  RemoteAbout,
+  RemoteConversation,
+  RemoteModule,
   Sampling,
   Settings,
+  Thought,
   VerifiedScore,
+  Wire,
 } from "../../protocol/engine.ts";
-import { BadSettings, RemoteFailure } from "../../protocol/errors.ts";
+import { BadSettings, ContextFull, RemoteFailure, typed } from "../../protocol/errors.ts";
 import type { MemberSource } from "../../protocol/messages.ts";
 import { remoteAddress, usualTimeout } from "../../protocol/remote.ts";
-import { byChat } from "./chat.ts";
-import { joining, Judge } from "./judge.ts";
-import { checked, choicesOf, echoed, endingBy, forced, forcing, scoresEnd } from "./logprobs.ts";
-import { echoing, probe, type Found } from "./probe.ts";
-import { pieces } from "./prompts.ts";
-import { Server, type Limit } from "./server.ts";
+import { unlessAborted } from "../../protocol/unless-aborted.ts";
+import { requests } from "./requests.ts";
 
-const drafted = shape({ text, finish_reason: optional((data) => data) });
-const used = shape({ usage: optional(shape({ completion_tokens: optional(whole(0, 2 ** 31)) })) });
+/** Facts that a server reports of itself; numbers are 0 where it reports none. */
+interface Found extends Omit<RemoteAbout, "host"> {
+  context: number;
+  parameters: number;
+  vocabulary: number;
+}
 
-/** Maximum characters of a draft: per token, and extra for a token that is a line of spaces. */
-const [token, slack] = [32, 256];
+/** A server, and how it is asked. `host` is empty for the browser's own model. */
+export interface Elsewhere {
+  host: string;
+  base: string;
+  /** Its name in messages, if not the host. */
+  place?: string;
+  /** Size of its context in tokens, if it does not report that. */
+  context?: number;
+  wire: (signal: AbortSignal) => Wire;
+  /** Called when the member is freed, or there is none. */
+  close?: () => void;
+}
 
-export class RemoteMember extends Judge {
-  readonly #server: Server;
+export class RemoteMember implements Member {
+  readonly name: string;
+  readonly remote: RemoteAbout;
   readonly #found: Found;
-  readonly #timeoutMs: number;
+  readonly #conversation: RemoteConversation;
+  readonly #elsewhere: Elsewhere;
+  readonly #spent: Counters = { prefix: 0, prefillTokens: 0, draftTokens: 0, verifyTokens: 0 };
   /**
    * Whether the answer has a form. The server's tokens can't be constrained to a form from here, so
    * that the member's drafts could break the document.
    */
   #formed = false;
-  /** The conversation as rendered for the server, while the others read theirs. */
-  #prompt: Promise<string> | undefined;
+  /** Ends the requests of the present conversation. */
+  #over = new AbortController();
+  /** The conversation's rendering by the server, while the others read theirs. */
+  #reading: Promise<void> = Promise.resolve();
+  /** Candidates verified last, with their tokens. */
+  #verified: { text: string; tokens: number }[] = [];
 
-  private constructor(name: string, server: Server, found: Found, timeoutMs: number) {
-    const remote = { host: server.host, model: found.model, can: found.can, note: found.note };
-    super({ ...found, name, remote, timeoutMs }, byChat(server, found));
-    this.#server = server;
-    this.#found = found;
-    this.#timeoutMs = timeoutMs;
+  private constructor(name: string, elsewhere: Elsewhere, at: RemoteConversation) {
+    const { host, context = 0 } = elsewhere;
+    this.#found = JSON.parse(at.about()) as Found;
+    this.#found.context ||= context;
+    const { model, can, note } = this.#found;
+    this.name = name;
+    this.remote = { host, model, can, note };
+    this.#conversation = at;
+    this.#elsewhere = elsewhere;
   }
 
   /**
-   * Probes a server, and makes a member of it. Throws Reference for its address, Remote for its
-   * responses.
+   * Probes a server, and makes a member of it. Throws Reference for its address, Settings for
+   * others of its options, Remote for its responses.
    */
-  static async connect(source: MemberSource, signal: AbortSignal): Promise<RemoteMember> {
-    const { name, remote = "", model, key, turn, judge, timeout = usualTimeout } = source;
-    if (source.ref !== undefined || source.files !== undefined || source.url !== undefined)
+  static async connect(
+    source: MemberSource,
+    module: RemoteModule,
+    signal: AbortSignal,
+  ): Promise<RemoteMember> {
+    const { name, remote = "", ref, files, url } = source;
+    if (ref !== undefined || files !== undefined || url !== undefined)
       throw new BadSettings(`${name} is remote and has no files here. Leave out either.`);
-    if (turn !== undefined && !turn.includes("{content}"))
-      throw new BadSettings(
-        `The turn of ${name} has no {content}. ` +
-          'Write a whole turn, as in "<|im_start|>{role}\\n{content}<|im_end|>\\n".',
+    const { host, href } = remoteAddress(remote);
+    return RemoteMember.at({ host, base: href, wire: requests }, source, module, signal);
+  }
+
+  /** As `connect`, with a server that is asked in any way. */
+  static async at(
+    elsewhere: Elsewhere,
+    { name, model, key, turn, judge, timeout = usualTimeout }: MemberSource,
+    { RemoteMember: joins }: RemoteModule,
+    signal: AbortSignal,
+  ): Promise<RemoteMember> {
+    const { base, place, wire } = elsewhere;
+    const options = { name, base, model, key, turn, judge, timeout, place };
+    try {
+      const connected = await joins.connect(JSON.stringify(options), wire(signal));
+      return new RemoteMember(name, elsewhere, connected);
+    } catch (error) {
+      elsewhere.close?.();
+      signal.throwIfAborted();
+      throw failure(error);
+    }
+  }
+
+  get onlyJudges(): boolean {
+    return this.#formed || this.remote.can === "judges only";
+  }
+
+  about(): ModelAbout {
+    const { context, parameters, vocabulary } = this.#found;
+    return {
+      name: this.name,
+      architecture: "",
+      parameters,
+      quantisation: "",
+      bytes: 0,
+      context,
+      vocabulary,
+      layers: 0,
+      hidden: 0,
+      template: true,
+      formats: [],
+      memory: { weights: 0, kv: 0, scratch: 0 },
+    };
+  }
+
+  /**
+   * Estimates the tokens of a conversation at some four characters each, without a request. Throws
+   * ContextFull if they do not fit the member's context.
+   */
+  async measure(messages: Message[]): Promise<number> {
+    const tokens = Math.ceil(
+      messages.reduce((sum, { content }) => sum + content.length + 16, 0) / 4,
+    );
+    const { context } = this.#found;
+    const where = this.remote.host === "" ? "" : ` at ${this.remote.host}`;
+    if (context > 0 && tokens >= context)
+      throw new ContextFull(
+        `Some ${tokens} tokens do not fit the ${context} that ${this.name} has room for` +
+          `${where}. Ask less, or begin a new conversation.`,
       );
-    const server = new Server({ address: remoteAddress(remote), key, name });
-    const found = await probe(server, { model, turn, judge }, joining(timeout, signal));
-    return new RemoteMember(name, server, found, timeout);
+    return tokens;
   }
 
-  override get onlyJudges(): boolean {
-    return this.#formed || !this.#found.renderer;
-  }
+  /** No key: system prompts are not kept here, since the member's own server may cache them. */
+  systemKey(): undefined {}
 
-  /** If the server refuses the conversation, the first draft reports it. */
-  override async begin(
+  async giveSystem(): Promise<undefined> {}
+
+  takePrefix(): void {}
+
+  /**
+   * Begins a conversation without waiting for a server. If the server refuses the conversation, the
+   * first draft reports it.
+   */
+  async begin(
     messages: Message[],
     sampling: Sampling,
     stream: number,
     _onReading?: OnReading,
     form?: Form,
   ): Promise<Begun> {
+    this.release();
     this.#formed = form !== undefined;
-    this.#prompt = this.#found.renderer?.render(messages, {
-      until: performance.now() + this.#timeoutMs,
-    });
-    this.#prompt?.catch(() => undefined);
-    return super.begin(messages, sampling, stream);
+    const drawing = { ...sampling, seed: sampling.seed + 1_000_003 * stream };
+    this.#conversation.begin(JSON.stringify(messages), JSON.stringify(drawing), this.#formed);
+    this.#reading = this.#conversation
+      .read(this.#elsewhere.wire(this.#over.signal))
+      .catch(() => undefined);
+    const prefix = await this.measure(messages);
+    this.#spent.prefix = prefix;
+    this.#spent.prefillTokens += prefix;
+    return { prefix, run: prefix, stopped: false };
+  }
+
+  /** Its thoughts stay on its server. */
+  async think(): Promise<Thought> {
+    return { text: "", tokens: 0, stopped: false };
   }
 
   /** Undefined if it only judges, or abstains. */
-  override async draft(
+  async draft(
     maxTokens: number,
     _branch?: number,
     _novel?: boolean,
     signal?: AbortSignal,
   ): Promise<Draft | undefined> {
     if (this.onlyJudges) return undefined;
-    this.roundAnew();
-    return this.inTime(signal, async (limit) => {
-      const { temperature, topP, topK, seed } = this.sampling;
-      const { kind, renderer } = this.#found;
-      const body = {
-        prompt: await this.#prefix(limit),
-        max_tokens: maxTokens,
-        temperature,
-        top_p: topP,
-        seed: (seed + this.round) % 2 ** 31,
-        // Its defaults differ from the ensemble's; servers that don't know these options may refuse
-        // them.
-        ...(kind === "llama.cpp"
-          ? { top_k: topK, min_p: 0 }
-          : kind === "vLLM"
-            ? { top_k: topK || -1, min_p: 0, repetition_penalty: 1 }
-            : {}),
-        ...(renderer?.end ? { stop: [renderer.end] } : {}),
-      };
-      const answer = await this.#complete(body, limit);
-      const [choice] = choicesOf(answer, 1, this.#server.host);
-      const { text, finish_reason: why } = checked(
-        () => drafted(choice, "choice"),
-        this.#server.host,
-      );
-      // All members have to read it: a draft without limit would fill their contexts.
-      if (text.length > maxTokens * token + slack)
-        throw new RemoteFailure(
-          `${this.#server.host} drafted more tokens than ${this.name} was asked for. ` +
-            "Remove its member, or let it only judge.",
-        );
-      const tokens = Math.min(
-        maxTokens,
-        checked(() => used(answer, "answer"), this.#server.host).usage?.completion_tokens ??
-          maxTokens,
-      );
-      this.spent.draftTokens += tokens;
-      const ended = why === "stop";
-      // The server counts the token that ends an answer, and half a character at the end is left to
-      // the next round.
-      return {
-        text: text.replace(/\ufffd+$/, ""),
-        ended,
-        tokens: Math.max(0, tokens - Number(ended)),
-      };
-    });
-  }
-
-  override release(): void {
-    this.#prompt = undefined;
-    super.release();
-  }
-
-  protected override async score(
-    candidates: readonly Candidate[],
-    settings: Settings,
-    limit: Limit,
-  ): Promise<VerifiedScore[] | undefined> {
-    const { can, scores } = this.#found;
-    if (can === "drafts only") return undefined;
-    if (can === "judges only") return super.score(candidates, settings, limit);
-    return scores === "echo"
-      ? this.#echo(candidates, settings, limit)
-      : this.#force(candidates, settings, limit);
-  }
-
-  /**
-   * The conversation as rendered for the server, followed by the answer so far. The conversation is
-   * rendered again if that failed before.
-   */
-  async #prefix(limit: Limit): Promise<string> {
-    const { renderer } = this.#found;
-    if (!renderer) throw new RemoteFailure(`${this.name} only judges.`);
-    this.#prompt = (this.#prompt ?? Promise.reject(new Error("released"))).catch(() =>
-      renderer.render(this.messages, limit),
+    const draft = await this.#move<Draft>(signal, (wire) =>
+      this.#conversation.draft(maxTokens, wire),
     );
-    return (await this.#prompt) + this.answer;
+    this.#spent.draftTokens += draft?.tokens ?? 0;
+    return draft;
   }
 
-  #complete(body: object, limit: Limit): Promise<unknown> {
-    const { model, renderer, kind } = this.#found;
-    // A whole prompt already has its first token.
-    return this.#server.ask(
-      "completions",
-      {
-        model,
-        ...body,
-        ...(renderer?.whole && kind === "vLLM" ? { add_special_tokens: false } : {}),
-      },
-      limit,
-    );
-  }
-
-  /**
-   * All candidates in one request, which returns them with the log-probabilities of their tokens.
-   */
-  async #echo(
-    candidates: readonly Candidate[],
+  /** Empty if it reports no scores, or abstains. */
+  async verify(
+    candidates: Candidate[],
     { scoreEnd }: Settings,
-    limit: Limit,
+    signal?: AbortSignal,
   ): Promise<VerifiedScore[]> {
-    const prefix = await this.#prefix(limit);
-    const { host } = this.#server;
-    const ends = candidates.map((candidate) =>
-      scoresEnd(candidate, scoreEnd) ? this.#found.renderer?.end || "\n" : "",
+    const asked = JSON.stringify(candidates.map(({ text, ended }) => ({ text, ended })));
+    const row = await this.#move<VerifiedScore[]>(signal, (wire) =>
+      this.#conversation.verify(asked, scoreEnd, wire),
     );
-    const prompt = candidates.map(({ text }, place) => prefix + text + ends[place]!);
-    const answer = await this.#complete({ prompt, ...echoing(this.#found.kind) }, limit);
-    return choicesOf(answer, candidates.length, host).map((choice, place) =>
-      echoed(choice, prefix, candidates[place]!.text, ends[place]!, host),
-    );
+    this.#verified = candidates.map(({ text }, place) => ({
+      text,
+      tokens: row?.[place]?.tokens ?? Math.ceil(text.length / 4),
+    }));
+    for (const { tokens } of row ?? []) this.#spent.verifyTokens += tokens;
+    return row ?? [];
   }
 
-  /**
-   * Each candidate in its own request, which can write nothing else; in parallel. Undefined if a
-   * token is part of a character: no grammar can name it, and the server fails on it.
-   */
-  async #force(
-    candidates: readonly Candidate[],
-    { scoreEnd }: Settings,
-    limit: Limit,
-  ): Promise<VerifiedScore[] | undefined> {
-    const prompt = await this.#prefix(limit);
-    const { host } = this.#server;
-    const tokensOf = async (text: string): Promise<{ id: number; piece: unknown }[]> => {
-      if (text === "") return [];
-      const there = await this.#server.ask(
-        "tokenize",
-        { content: text, add_special: false, parse_special: false, with_pieces: true },
-        limit,
-        true,
-      );
-      return checked(() => pieces(there, "answer"), host).tokens;
-    };
-    const force = async (candidate: Candidate, tokens: number[]): Promise<VerifiedScore> => {
-      const ends = scoresEnd(candidate, scoreEnd);
-      const ending = ends ? endingBy(this.#found.endToken) : {};
-      const answer = await this.#complete(
-        {
-          prompt,
-          max_tokens: tokens.length + 1,
-          temperature: 0,
-          logprobs: 1,
-          grammar: forcing(tokens),
-          ...ending,
-        },
-        limit,
-      );
-      return forced(choicesOf(answer, 1, host)[0]!, tokens, ends, host);
-    };
-    const all = await Promise.all(candidates.map(({ text }) => tokensOf(text)));
-    if (all.some((tokens) => tokens.some(({ piece }) => typeof piece !== "string")))
-      return undefined;
-    return Promise.all(
-      candidates.map((candidate, place) =>
-        force(
-          candidate,
-          all[place]!.map(({ id }) => id),
-        ),
-      ),
-    );
+  async keep(winner: number): Promise<void> {
+    this.#conversation.keep(winner);
+    this.#spent.prefix += this.#verified[winner]?.tokens ?? 0;
+  }
+
+  /** Appends a segment that was accepted earlier. */
+  take(text: string): void {
+    this.#conversation.take(text);
+    this.#spent.prefix += Math.ceil(text.length / 4);
+  }
+
+  counters(): Counters {
+    return { ...this.#spent };
+  }
+
+  release(): void {
+    this.#over.abort();
+    this.#over = new AbortController();
+    this.#conversation.release();
+    this.#spent.prefix = 0;
+  }
+
+  free(): void {
+    this.release();
+    this.#conversation.free();
+    this.#elsewhere.close?.();
+  }
+
+  /** Result of a move; undefined if it is stopped, or the member abstains. */
+  async #move<T>(
+    signal: AbortSignal | undefined,
+    make: (wire: Wire) => Promise<string | undefined>,
+  ): Promise<T | undefined> {
+    const over = this.#over.signal;
+    const stop = signal ? AbortSignal.any([signal, over]) : over;
+    try {
+      await unlessAborted(this.#reading, stop);
+      const made = await make(this.#elsewhere.wire(stop));
+      return made === undefined ? undefined : (JSON.parse(made) as T);
+    } catch (error) {
+      if (stop.aborted) return undefined;
+      throw failure(error);
+    }
   }
 }
+
+/** The module's error; a trap of it is no fault of the engine. */
+const failure = (error: unknown): Error =>
+  error instanceof WebAssembly.RuntimeError
+    ? new RemoteFailure(`What asks servers broke down (${error.message}). Reload the page.`)
+    : typed(error);

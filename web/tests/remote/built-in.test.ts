@@ -4,12 +4,18 @@
  */
 import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
-import { Conclave } from "../../library/conclave.ts";
-import { typed, type ConclaveError } from "../../protocol/errors.ts";
-import type { ConclaveEvent, LeftEvent, Progress, RoundEvent } from "../../protocol/messages.ts";
-import type { Script } from "../../testing/scripted.ts";
-import { collect, file, hello, open, stage } from "../../testing/staged.ts";
-import { StandInModel } from "../../testing/stand-in-model.ts";
+import { Conclave } from "../../src/library/conclave.ts";
+import { typed, type ConclaveError } from "../../src/protocol/errors.ts";
+import type {
+  ConclaveEvent,
+  LeftEvent,
+  Progress,
+  RoundEvent,
+} from "../../src/protocol/messages.ts";
+import type { Script } from "../../src/testing/scripted.ts";
+import { collect, file, hello, open, stage } from "../../src/testing/staged.ts";
+import { StandInModel } from "../../src/testing/stand-in-model.ts";
+import { startRemote } from "./module.ts";
 
 const drafts = (text: string): Script => ({ drafts: [{ text, ended: false }], taste: () => 1 });
 const two = { One: drafts(" one"), Two: drafts(" two") };
@@ -34,7 +40,7 @@ async function judged(
   timeout = 2000,
 ): Promise<{ model: StandInModel; conclave: Conclave }> {
   page(model);
-  const { conclave } = await open(two);
+  const { conclave } = await open(two, undefined, { startRemote });
   await conclave.add({ name: "Own", builtIn: true, timeout });
   return { model, conclave };
 }
@@ -117,7 +123,7 @@ test("a late stand-in abstains, is stopped, and leaves with its third late round
   );
   const [left] = leftIn(events);
   assert.deepEqual([left!.member, left!.error.kind], ["Own", "Remote"]);
-  assert.match(left!.error.message, /late in 3 rounds.*did not answer Own in time/);
+  assert.match(left!.error.message, /missed 3 rounds in a row.*did not answer Own in time/);
   await settled();
   assert.deepEqual([model.stopped, model.open], [6, 1]);
   model.says = (_, letters) => letters[0]!;
@@ -162,7 +168,7 @@ test("a stop waits for no stand-in, and ends what it was asked", async () => {
 test("what has to be downloaded waits for a press, and tells how far it is", async () => {
   const model = new StandInModel();
   model.available = "downloadable";
-  const { conclave } = await open(two);
+  const { conclave } = await open(two, undefined, { startRemote });
   page(model, false);
   const error = await failure(conclave.add({ name: "Own", builtIn: true }));
   assert.equal(error.kind, "Remote");
@@ -191,7 +197,7 @@ test("what has to be downloaded waits for a press, and tells how far it is", asy
 });
 
 test("a page without the model, refused it, or whose model names no letter is told", async () => {
-  const { conclave } = await open(two);
+  const { conclave } = await open(two, undefined, { startRemote });
   const add = (): Promise<ConclaveError> => failure(conclave.add({ name: "Own", builtIn: true }));
   page();
   assert.match((await add()).message, /has no language model of its own/);
@@ -215,8 +221,8 @@ test("a page without the model, refused it, or whose model names no letter is to
 test("an engine in the place of a failed one asks the stand-in on a line of its own", async () => {
   const model = new StandInModel();
   page(model);
-  const first = stage(two);
-  const second = stage(two);
+  const first = stage(two, undefined, { startRemote });
+  const second = stage(two, undefined, { startRemote });
   const ports = [first.port, second.port];
   const conclave = await Conclave.open({ backend: "cpu" }, () => ports.shift()!);
   for (const name of ["One", "Two"]) await conclave.add({ name, files: [file] });

@@ -4,13 +4,14 @@
  */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import type { ConclaveEvent, LeftEvent, RoundEvent } from "../../protocol/messages.ts";
-import { runRecord } from "../../page/run-record.ts";
-import { OpenAiServer, type Abilities } from "../../testing/openai-server.ts";
-import { rules, type Script } from "../../testing/scripted.ts";
-import { collect, hello, open, type Stage } from "../../testing/staged.ts";
-import type { Conclave } from "../../library/conclave.ts";
-import { typed } from "../../protocol/errors.ts";
+import type { ConclaveEvent, LeftEvent, RoundEvent } from "../../src/protocol/messages.ts";
+import { runRecord } from "../../src/page/run-record.ts";
+import { OpenAiServer, type Abilities } from "../../src/testing/openai-server.ts";
+import { rules, type Script } from "../../src/testing/scripted.ts";
+import { collect, hello, open, type Stage } from "../../src/testing/staged.ts";
+import type { Conclave } from "../../src/library/conclave.ts";
+import { typed } from "../../src/protocol/errors.ts";
+import { startRemote } from "./module.ts";
 
 const key = "sk-very-secret-0123456789";
 const opened: OpenAiServer[] = [];
@@ -27,7 +28,7 @@ async function company(
   const server = await new OpenAiServer(can).open();
   opened.push(server);
   server.writes = { text: " far", ends: false };
-  const made = await open(scripts);
+  const made = await open(scripts, undefined, { startRemote });
   await made.conclave.add({
     name: "Far",
     remote: server.address,
