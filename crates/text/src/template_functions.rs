@@ -89,38 +89,6 @@ pub(crate) fn add(environment: &mut Environment<'static>) {
             },
         );
     }
-    // What is undefined has no items.
-    for (name, filter, none) in [
-        (
-            "first",
-            Value::from_function(filters::first),
-            Value::UNDEFINED,
-        ),
-        (
-            "last",
-            Value::from_function(filters::last),
-            Value::UNDEFINED,
-        ),
-        (
-            "items",
-            Value::from_function(filters::items),
-            Value::from(Vec::<Value>::new()),
-        ),
-    ] {
-        environment.add_filter(
-            name,
-            move |state: &mut State<'_, '_>, value: Value| match value.is_undefined() {
-                true => Ok(none.clone()),
-                false => filter.call(state, &[value]),
-            },
-        );
-    }
-    environment.add_test("callable", |value: Value| {
-        // A macro is a dictionary to the interpreter.
-        let caller = value.get_attr("caller");
-        matches!(value.kind(), ValueKind::Undefined | ValueKind::Plain)
-            || caller.is_ok_and(|caller| caller.kind() == ValueKind::Bool)
-    });
     let sort = Value::from_function(filters::dictsort);
     environment.add_filter(
         "dictsort",

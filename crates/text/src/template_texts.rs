@@ -1,4 +1,5 @@
-//! Filters of texts in chat templates: `e`, `striptags`, `urlencode`, and Python's `%`.
+//! Filters and tests that few chat templates use: `e`, `striptags`, `urlencode`, `callable`, items of
+//! what is undefined, and the rest of Python's `%`.
 
 use std::fmt::Write;
 
@@ -17,15 +18,15 @@ const ENTITIES: [(&str, &str); 5] = [
 ];
 
 pub(crate) fn add(environment: &mut Environment<'static>) {
+    // No published template needs these, and the page's engine is to be small.
+    if cfg!(target_family = "wasm") {
+        return;
+    }
     for name in ["e", "escape"] {
         environment.add_filter(name, |value: Value| match value.is_safe() {
             true => value,
             false => escaped(&value),
         });
-    }
-    // No published template calls the others, and the page's engine is to be small.
-    if cfg!(target_family = "wasm") {
-        return;
     }
     environment.add_filter("forceescape", |value: Value| escaped(&value));
     environment.add_filter("striptags", |value: Value| {
@@ -50,6 +51,38 @@ pub(crate) fn add(environment: &mut Environment<'static>) {
             }
         }
         Ok::<_, Error>(encoded)
+    });
+    // What is undefined has no items.
+    for (name, filter, none) in [
+        (
+            "first",
+            Value::from_function(filters::first),
+            Value::UNDEFINED,
+        ),
+        (
+            "last",
+            Value::from_function(filters::last),
+            Value::UNDEFINED,
+        ),
+        (
+            "items",
+            Value::from_function(filters::items),
+            Value::from(Vec::<Value>::new()),
+        ),
+    ] {
+        environment.add_filter(
+            name,
+            move |state: &mut State<'_, '_>, value: Value| match value.is_undefined() {
+                true => Ok(none.clone()),
+                false => filter.call(state, &[value]),
+            },
+        );
+    }
+    environment.add_test("callable", |value: Value| {
+        // A macro is a dictionary to the interpreter.
+        let caller = value.get_attr("caller");
+        matches!(value.kind(), ValueKind::Undefined | ValueKind::Plain)
+            || caller.is_ok_and(|caller| caller.kind() == ValueKind::Bool)
     });
 }
 
@@ -83,6 +116,10 @@ pub(crate) fn format(
     format: &Value,
     args: Rest<ValueOrKwargs>,
 ) -> Result<Value, Error> {
+    // As above, no published template needs more.
+    if cfg!(target_family = "wasm") {
+        return filters::format(state, format, args);
+    }
     let mut args = args.into_values();
     let mut values = args.iter_mut();
     let mut plain = String::new();
