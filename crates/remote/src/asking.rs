@@ -170,8 +170,16 @@ impl Server {
             })
         };
         match status {
-            200..=299 => read_json(&response.body)
-                .map_err(|_| Setback::Final(self.nonsense("it is no JSON"))),
+            200..=299 => {
+                let read = read_json(&response.body);
+                let answer: Value =
+                    read.map_err(|_| Setback::Final(self.nonsense("it is no JSON")))?;
+                // Some proxies answer so for a server that failed.
+                match answer.get("error").is_some_and(|error| !error.is_null()) {
+                    true => Err(refused(self.complaint(response))),
+                    false => Ok(answer),
+                }
+            }
             300..=399 => Err(refused(
                 "it sends elsewhere, which is not followed: name the address that it sends to"
                     .to_owned(),
@@ -187,13 +195,17 @@ impl Server {
                 response.retry_after,
             )),
             _ => {
-                let why = complaint(&response.body, self.key().map(Key::secret));
+                let why = self.complaint(response);
                 match status == 400 && is_too_long(&why) {
                     true => Err(Setback::Final(RemoteError::TooLong { host: self.host() })),
                     false => Err(refused(why)),
                 }
             }
         }
+    }
+
+    fn complaint(&self, response: &Response) -> String {
+        complaint(&response.body, self.key().map(Key::secret))
     }
 
     fn late(&self, whole: Duration) -> RemoteError {

@@ -1,6 +1,6 @@
 //! Responses of servers: only the fields used, with every number checked.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 #[derive(Debug, Deserialize)]
@@ -80,8 +80,30 @@ pub(crate) struct Choice {
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Message {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "joined")]
     pub content: Option<String>,
+}
+
+/// Part of a message: text, or something else.
+#[derive(Deserialize)]
+struct Part {
+    #[serde(default)]
+    text: String,
+}
+
+/// Text, or parts of it, which some servers send.
+fn joined<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Content {
+        Text(String),
+        Parts(Vec<Part>),
+    }
+    let content: Option<Content> = Option::deserialize(from)?;
+    Ok(content.map(|content| match content {
+        Content::Text(text) => text,
+        Content::Parts(parts) => parts.into_iter().map(|part| part.text).collect(),
+    }))
 }
 
 #[derive(Debug, Deserialize)]
@@ -487,6 +509,18 @@ mod tests {
             !said(&cut).contains("sk"),
             "it is found before the line is cut"
         );
+    }
+
+    #[test]
+    fn a_message_is_text_or_parts_of_it() {
+        let content = |content: Value| {
+            let message: Message = serde_json::from_value(json!({ "content": content })).unwrap();
+            message.content
+        };
+        let parts = json!([{"type": "text", "text": "A"}, {"type": "image"}, {"text": "."}]);
+        assert_eq!(content(parts).as_deref(), Some("A."));
+        assert_eq!(content(json!("A.")).as_deref(), Some("A."));
+        assert_eq!(content(Value::Null), None);
     }
 
     #[test]

@@ -199,6 +199,10 @@ fn a_failure_is_for_a_round_or_for_good() {
         (Ok(answer(302, &json!({}))), "sends elsewhere"),
         (Ok(answer(401, &json!({}))), "refuses the key"),
         (Ok(answer(200, &json!({"choices": []}))), "not one choice"),
+        (
+            Ok(answer(200, &json!({"error": {"message": "upstream died"}}))),
+            "upstream died",
+        ),
     ] {
         let error = draft(outcome);
         assert!(
