@@ -211,7 +211,10 @@ fn close_within(schema: &mut Map<String, Value>, strict: bool) {
         None => schema.get_mut("items").into_iter().collect(),
     };
     for value in &mut within {
-        let names_fields = value.get("properties").is_some_and(Value::is_object);
+        let named = value.get("properties").and_then(Value::as_object);
+        let needed = value.get("minProperties").and_then(Value::as_u64);
+        // One that needs more fields than it names stays open.
+        let names_fields = named.is_some_and(|named| needed <= Some(named.len() as u64));
         match value.as_object_mut() {
             Some(_) if names_fields => close(value, strict),
             Some(fields) => close_within(fields, strict),
