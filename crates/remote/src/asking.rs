@@ -60,42 +60,45 @@ enum Setback {
 }
 
 impl Server {
-    /// Sends a GET request.
-    pub(crate) async fn get<D: DeserializeOwned, T: Transport>(
+    /// Sends a GET request to a path of the OpenAI interface.
+    pub(crate) async fn get<D: DeserializeOwned>(
         &self,
         path: &str,
-        asking: Asking<'_, T>,
+        asking: Asking<'_, impl Transport>,
     ) -> Result<D, RemoteError> {
-        let url = format!("{}/{path}", self.address().base());
-        let answer = self.ask(&url, None, asking).await?;
-        self.read(answer)
+        self.read(self.address().base(), path, None, asking).await
     }
 
     /// Posts JSON to a path of the OpenAI interface.
-    pub(crate) async fn post<D: DeserializeOwned, T: Transport>(
+    pub(crate) async fn post<D: DeserializeOwned>(
         &self,
         path: &str,
         body: &Value,
-        asking: Asking<'_, T>,
+        asking: Asking<'_, impl Transport>,
     ) -> Result<D, RemoteError> {
-        let url = format!("{}/{path}", self.address().base());
-        let answer = self.ask(&url, Some(body), asking).await?;
-        self.read(answer)
+        let base = self.address().base();
+        self.read(base, path, Some(body), asking).await
     }
 
     /// Posts to a path outside of the OpenAI interface.
-    pub(crate) async fn post_beside<D: DeserializeOwned, T: Transport>(
+    pub(crate) async fn post_beside<D: DeserializeOwned>(
         &self,
         path: &str,
         body: &Value,
-        asking: Asking<'_, T>,
+        asking: Asking<'_, impl Transport>,
     ) -> Result<D, RemoteError> {
-        let url = format!("{}/{path}", self.address().root());
-        let answer = self.ask(&url, Some(body), asking).await?;
-        self.read(answer)
+        let root = self.address().root();
+        self.read(root, path, Some(body), asking).await
     }
 
-    fn read<D: DeserializeOwned>(&self, answer: Value) -> Result<D, RemoteError> {
+    async fn read<D: DeserializeOwned>(
+        &self,
+        below: &str,
+        path: &str,
+        body: Option<&Value>,
+        asking: Asking<'_, impl Transport>,
+    ) -> Result<D, RemoteError> {
+        let answer = self.ask(&format!("{below}/{path}"), body, asking).await?;
         let read = serde_json::from_value(answer);
         read.map_err(|_| self.nonsense("it has an unexpected shape"))
     }
