@@ -145,7 +145,10 @@ const cratesIn = (...names) =>
 const distributions = {
   tool: { crates: cratesIn("tool"), npm: /^$/ },
   // The Markdown parser and the typesetter are the dependencies that its scripts contain.
-  package: { crates: cratesIn("engine", "open core", "grammars", "remote members"), npm: /\/(?:@lezer\/|temml$)/ },
+  package: {
+    crates: cratesIn("engine", "open core", "grammars", "remote members"),
+    npm: /\/(?:@lezer\/|temml$)/,
+  },
 };
 
 /** The texts of all or of one distribution, each once, after the names of those that have it. */

@@ -363,8 +363,8 @@ export interface Wire {
 }
 
 /**
- * The module of members behind servers (feature `remote` of crates/wasm), fetched when the first is
- * added. Structured values are JSON. Its errors are named Remote, ContextFull, Settings or
+ * The module of remote members (feature `remote` of crates/wasm), fetched when the first is added.
+ * Structured values are JSON. Its errors are named Remote, ContextFull, Settings or
  * Reference.
  */
 export interface RemoteModule {

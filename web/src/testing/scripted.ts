@@ -313,7 +313,7 @@ export function scriptedGrammar(journal: string[]): GrammarModule {
   };
 }
 
-/** A module of members behind servers: each only judges, and likes the first candidate. */
+/** A module of remote members, each of which only judges, and likes the first candidate. */
 export function scriptedRemote(journal: string[]): RemoteModule {
   return {
     default: async () => undefined,

@@ -33,6 +33,16 @@ export async function startModule<M extends CoreModule>(
   return { module, memory, compiled };
 }
 
+/** Starts a compiled module that needs nothing else in this thread, by its script. */
+export const startBy =
+  <M extends { default(input: { module_or_path: WebAssembly.Module }): Promise<unknown> }>(
+    glue: M,
+  ) =>
+  async (compiled: WebAssembly.Module): Promise<M> => {
+    await glue.default({ module_or_path: compiled });
+    return glue;
+  };
+
 /** Fetches and compiles the module at this address. Throws Download if there is none. */
 export async function compileModule(
   name: keyof typeof names,

@@ -12,12 +12,10 @@ import { openLocks } from "../store/locks.ts";
 import { openShelf } from "../store/shelf.ts";
 import { Prompts } from "../store/prompts.ts";
 import { Store } from "../store/store.ts";
-import { compileModule, startModule } from "./engine-module.ts";
-import { startGrammar } from "./grammars.ts";
+import { compileModule, startBy, startModule } from "./engine-module.ts";
 import { parseHelperStart } from "./helpers.ts";
 import { MemberHost } from "./member-host.ts";
 import { RememberedChoices } from "./remembered-choices.ts";
-import { startRemote } from "./remote/remote-module.ts";
 import { Service } from "./service.ts";
 import { listenForTraps, Traps } from "./traps.ts";
 
@@ -57,9 +55,9 @@ const parts: Record<string, () => (data: unknown) => Promise<void>> = {
       startModule: async (address) => startModule(engine, await compileModule("fused", address)),
       fetchOpenCore: (address, onFetched) => compileModule("burn", address, onFetched),
       fetchGrammar: (address) => compileModule("grammar", address),
-      startGrammar: startGrammar(grammar as GrammarModule),
+      startGrammar: startBy(grammar as GrammarModule),
       fetchRemote: (address) => compileModule("remote", address),
-      startRemote: startRemote(remote as RemoteModule),
+      startRemote: startBy(remote as RemoteModule),
       startThread: hasWorkers ? (address) => startWorker(address, "conclave member") : undefined,
       cores: scope.navigator.hardwareConcurrency || 1,
       traps,
@@ -70,7 +68,7 @@ const parts: Record<string, () => (data: unknown) => Promise<void>> = {
     const host = new MemberHost(
       (compiled) => startModule(engine, compiled),
       (reply) => scope.postMessage(reply),
-      startGrammar(grammar as GrammarModule),
+      startBy(grammar as GrammarModule),
       traps,
       hasWorkers ? (address) => startWorker(address, "conclave helper") : undefined,
     );

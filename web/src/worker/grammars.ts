@@ -29,14 +29,6 @@ import { BadSettings, EngineFailure } from "../protocol/errors.ts";
 /** Starts the compiled module in this thread. */
 export type StartGrammar = (compiled: WebAssembly.Module) => Promise<GrammarModule>;
 
-/** Starts the grammar module by its script. */
-export const startGrammar =
-  (glue: GrammarModule): StartGrammar =>
-  async (compiled) => {
-    await glue.default({ module_or_path: compiled });
-    return glue;
-  };
-
 export class Grammars {
   readonly #start: StartGrammar;
   #started: Promise<GrammarModule> | undefined;

@@ -5,8 +5,7 @@
 import * as grammar from "grammar-glue";
 import * as glue from "open-core-glue";
 import type { BurnModule, GrammarModule } from "../protocol/engine.ts";
-import { startModule } from "./engine-module.ts";
-import { startGrammar } from "./grammars.ts";
+import { startBy, startModule } from "./engine-module.ts";
 import { MemberHost } from "./member-host.ts";
 import { listenForTraps, Traps } from "./traps.ts";
 
@@ -21,7 +20,7 @@ const traps = new Traps();
 const host = new MemberHost(
   (compiled) => startModule(glue as BurnModule, compiled),
   (reply) => scope.postMessage(reply),
-  startGrammar(grammar as GrammarModule),
+  startBy(grammar as GrammarModule),
   traps,
 );
 

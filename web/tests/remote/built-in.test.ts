@@ -6,15 +6,11 @@ import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
 import { Conclave } from "../../src/library/conclave.ts";
 import { typed, type ConclaveError } from "../../src/protocol/errors.ts";
-import type {
-  ConclaveEvent,
-  LeftEvent,
-  Progress,
-  RoundEvent,
-} from "../../src/protocol/messages.ts";
+import type { Progress } from "../../src/protocol/messages.ts";
 import type { Script } from "../../src/testing/scripted.ts";
-import { collect, file, hello, open, stage } from "../../src/testing/staged.ts";
+import { file, open, stage } from "../../src/testing/staged.ts";
 import { StandInModel } from "../../src/testing/stand-in-model.ts";
+import { answer, leftIn, roundsOf } from "./answers.ts";
 import { startRemote } from "./module.ts";
 
 const drafts = (text: string): Script => ({ drafts: [{ text, ended: false }], taste: () => 1 });
@@ -45,15 +41,6 @@ async function judged(
   return { model, conclave };
 }
 
-const answer = (
-  conclave: Conclave,
-  maxRounds: number,
-  more: object = {},
-): Promise<ConclaveEvent[]> => collect(conclave.ask(hello, { settings: { maxRounds }, ...more }));
-const roundsOf = (events: ConclaveEvent[]): RoundEvent[] =>
-  events.filter((event) => event.type === "round");
-const leftIn = (events: ConclaveEvent[]): LeftEvent[] =>
-  events.filter((event) => event.type === "left");
 const failure = (adding: Promise<unknown>): Promise<ConclaveError> =>
   adding.then(() => assert.fail("it was added"), typed);
 /** Waits until all messages have crossed. */

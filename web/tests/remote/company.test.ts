@@ -4,13 +4,14 @@
  */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import type { ConclaveEvent, LeftEvent, RoundEvent } from "../../src/protocol/messages.ts";
+import type { ConclaveEvent } from "../../src/protocol/messages.ts";
 import { runRecord } from "../../src/page/run-record.ts";
 import { OpenAiServer, type Abilities } from "../../src/testing/openai-server.ts";
 import { rules, type Script } from "../../src/testing/scripted.ts";
 import { collect, hello, open, type Stage } from "../../src/testing/staged.ts";
 import type { Conclave } from "../../src/library/conclave.ts";
 import { typed } from "../../src/protocol/errors.ts";
+import { answer, leftIn, roundsOf } from "./answers.ts";
 import { startRemote } from "./module.ts";
 
 const key = "sk-very-secret-0123456789";
@@ -39,15 +40,6 @@ async function company(
   return { ...made, server };
 }
 
-const answer = (
-  conclave: Conclave,
-  maxRounds: number,
-  more: object = {},
-): Promise<ConclaveEvent[]> => collect(conclave.ask(hello, { settings: { maxRounds }, ...more }));
-const roundsOf = (events: ConclaveEvent[]): RoundEvent[] =>
-  events.filter((event) => event.type === "round");
-const leftIn = (events: ConclaveEvent[]): LeftEvent[] =>
-  events.filter((event) => event.type === "left");
 const whole = (events: ConclaveEvent[]): string =>
   roundsOf(events)
     .map(({ text }) => text)

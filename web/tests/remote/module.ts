@@ -1,4 +1,4 @@
-/** The module of members behind servers, as built, in Node. */
+/** The module of remote members, as built, in Node. */
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import type { RemoteModule } from "../../src/protocol/engine.ts";

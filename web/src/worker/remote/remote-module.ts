@@ -1,6 +1,6 @@
 /**
- * The module of members behind servers, which has their protocol (crates/remote). It is fetched and
- * started in this thread when the first is added.
+ * The module of remote members, which has their protocol (crates/remote). It is fetched and started
+ * in this thread when the first is added.
  */
 import type { RemoteModule } from "../../protocol/engine.ts";
 import { unlessAborted } from "../../protocol/unless-aborted.ts";
@@ -10,14 +10,6 @@ import { notOpen } from "../engine-module.ts";
 export type FetchRemote = (address: string) => Promise<WebAssembly.Module>;
 /** Starts the compiled module in this thread. */
 export type StartRemote = (compiled: WebAssembly.Module) => Promise<RemoteModule>;
-
-/** Starts the module by its script. */
-export const startRemote =
-  (glue: RemoteModule): StartRemote =>
-  async (compiled) => {
-    await glue.default({ module_or_path: compiled });
-    return glue;
-  };
 
 export class Remotes {
   readonly #fetch: FetchRemote;
