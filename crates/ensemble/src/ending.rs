@@ -197,7 +197,7 @@ mod tests {
             assert_eq!(certain(&letters, &stop).replace('|', ""), answer);
         }
         assert_eq!(certain(&["a\n\n<call>"], &["\n\n"]), "a| stop");
-        // What a mark might have been is text.
+        // The beginning of a mark is text where no mark comes of it.
         assert_eq!(certain(&["a <", "ca"], &["<"]), "a ||");
         assert_eq!(certain(&["a <ca", "ll]"], &["c"]), "a |<| stop");
     }

@@ -56,7 +56,7 @@ impl Scripted {
             "apply-template" if self.llama => {
                 answer(200, &json!({"prompt": "Well?<s>Yes.<e>Then?<s>"}))
             }
-            // Of each text one token, of "é" two halves.
+            // Each text is one token, except "é", which is two half characters.
             "tokenize" if self.llama => {
                 let text = body["content"].as_str().unwrap_or_default();
                 let pieces = body["with_pieces"] == true;

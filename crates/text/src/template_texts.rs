@@ -52,7 +52,7 @@ pub(crate) fn add(environment: &mut Environment<'static>) {
         }
         Ok::<_, Error>(encoded)
     });
-    // What is undefined has no items.
+    // An undefined value has no items.
     for (name, filter, none) in [
         (
             "first",

@@ -266,7 +266,7 @@ pub struct Members {
     pub keys: Option<PathBuf>,
     /// Chat template that replaces that of the member NAME: a file of Jinja, or a model's JSON file
     /// with a `chat_template`. The option can be repeated. Without NAME= it applies to the only
-    /// member, or to those members behind servers that have no template.
+    /// member, or to the remote members without a template of their own.
     #[arg(long = "template", value_name = "[NAME=]FILE")]
     pub templates: Vec<String>,
     /// Seconds that a round waits for a member behind a server; a late one abstains, and leaves

@@ -7,7 +7,7 @@
 //! - `burn`: the open core, an `Engine` whose members run on burn.
 //! - `grammar`: the tokens that a member may draw next where an answer is to be a JSON document of
 //!   a schema.
-//! - `remote`: members behind servers, and the browser's own language model as a judge.
+//! - `remote`: remote members, and the browser's own language model as a judge.
 //!
 //! ```js
 //! const engine = await Engine.create("webgpu");

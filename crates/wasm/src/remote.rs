@@ -1,4 +1,4 @@
-//! Members behind servers: the protocol of `conclave-remote` over the page's requests. The page
+//! Remote members: the protocol of `conclave-remote` over the page's requests. The page
 //! fetches this module for the first such member, and for the browser's own language model, which
 //! it presents as a server that only chats. Errors have the names of the page's, and say what a
 //! visitor can do.
@@ -79,7 +79,7 @@ impl Held {
     }
 }
 
-/// Member behind a server; texts of structured values are JSON.
+/// Remote member. Structured values cross as JSON texts.
 #[wasm_bindgen]
 #[derive(Debug)]
 pub struct RemoteMember {

@@ -64,8 +64,8 @@ enum Chore {
     Setup,
 
     /// Build the wasm modules for the browser: the engine into web/pkg, the same for memory that
-    /// workers share into web/pkg-shared, the grammars into web/pkg-grammar, members behind servers
-    /// into web/pkg-remote, the open core into web/pkg-burn
+    /// workers share into web/pkg-shared, the grammars into web/pkg-grammar, remote members into
+    /// web/pkg-remote, the open core into web/pkg-burn
     ///
     /// Compiles conclave-wasm, one feature a module, for wasm32 in release mode (for shared memory
     /// with the standard library, whose source rustup fetches), makes their JavaScript and

@@ -56,7 +56,7 @@ pub enum Part {
     Shaders,
     /// TypeScript: type check and unit tests
     Web,
-    /// The page in Chromium, and its members behind servers in Node
+    /// The page in Chromium, and its remote members in Node
     Browser,
     /// The crates packed, and built and asked in an empty project; the package in every kind of
     /// project of examples/, built and opened in Chromium. A whole run leaves it out

@@ -69,7 +69,7 @@ impl Module {
         relaxed: false,
     };
 
-    /// Members behind servers, fetched when the first is added.
+    /// Remote members, fetched when the first is added.
     pub const REMOTE: Self = Self {
         feature: "remote",
         profile: "remote",
