@@ -1,7 +1,8 @@
 //! Candidates of one round apart from their scores: drafters, agreement, discounts, and each
 //! verifier's factor in the vote.
 
-use crate::{Candidate, Score, Settings, agreement, repetition::Said, score};
+use crate::repetition::{LONG, RUN, Said};
+use crate::{Candidate, Score, Settings, agreement, score};
 
 /// Smallest surprise in nats that counts for a member at its own finished answer, and the surprise
 /// that counts for an unfinished one (see [`Settings::confidence`]).
@@ -40,9 +41,11 @@ pub(crate) struct Ballot {
     /// [`Settings::discount`].
     early: Vec<bool>,
     discounted: Vec<bool>,
-    /// First candidate of the strongest drafter whose candidate does not end the answer; `None`
-    /// before any text has been accepted.
+    /// First candidate of the strongest drafter whose candidate does not end the answer.
     continued: Option<usize>,
+    /// Whether each candidate continues the answer although a clearly stronger drafter's first
+    /// candidate does so too, `[candidates]`.
+    weaker: Vec<bool>,
     /// Factor of each verifier's weight for confidence, `[active]`; empty without
     /// [`Settings::confidence`].
     voices: Vec<f64>,
@@ -88,9 +91,16 @@ impl Ballot {
         if settings.discounts() {
             let early = |&(strength, ended): &(f64, bool)| ended && ALIKE * strength <= going_on;
             ballot.early = drafted.iter().map(early).collect();
-            ballot.continued = continued.filter(|_| said.begun());
-            ballot.discounted = candidates.iter().map(|one| said.has(one)).collect();
+            let weaker = |j: usize| drafted[j].0 < ALIKE * going_on;
+            ballot.weaker = all.clone().map(|j| weaker(j) && !drafted[j].1).collect();
+            ballot.continued = continued;
+            ballot.discounted = candidates.iter().map(|one| said.has(one, RUN)).collect();
             ballot.repeats = !candidates.is_empty() && !ballot.discounted.contains(&false);
+            if !ballot.repeats && all.clone().any(weaker) {
+                for j in all.filter(|&j| !drafted[j].1 && !weaker(j)) {
+                    ballot.discounted[j] = said.has(&candidates[j], LONG);
+                }
+            }
         }
         ballot
     }
@@ -111,7 +121,7 @@ impl Ballot {
         let own = |j: usize, drafter: usize| scores[drafter].get(j).map(Score::surprise);
         // A member that goes in a circle has no say in how to leave it, one that abstains or has no
         // log-probabilities has none at all.
-        let continued = self.continued.filter(|&at| !self.discounted[at]);
+        let continued = self.leading().filter(|_| self.begun);
         let objected = |j: usize| {
             let more = |at: usize| own(j, self.drafters[at]) > own(at, self.drafters[at]);
             continued.is_some_and(more)
@@ -176,15 +186,19 @@ impl Ballot {
         known.then(|| agreement::agreed(shares, &self.agreement))
     }
 
-    /// Clears the totals of second candidates that the other verifiers do not support: of drafter
-    /// d, second s and first f, Σ_{i≠d} w_i·ŝ_is ≤ SUPPORT·Σ_{i≠d} w_i·ŝ_if. Its
-    /// drafter found the first likelier where they part, so that only evidence of others can turn
-    /// it. Without this, a second wins by being short and likely after any question, as "Yes" is.
+    /// Clears the totals of candidates that the verifiers other than their drafter d do not prefer
+    /// to a rival: of candidate j and its rival r, Σ_{i≠d} w_i·ŝ_ij ≤ f·Σ_{i≠d} w_i·ŝ_ir.
+    ///
+    /// - A second candidate's rival is its drafter's first, with f = SUPPORT: the drafter found the
+    ///   first likelier where they part, so that only evidence of others can turn it. Without
+    ///   this, a second wins by being short and likely after any question, as "Yes" is.
+    /// - Where the strongest drafter's first candidate continues the answer, it is the rival of
+    ///   each weaker member's that continues too, with f = 1: a member's liking for its own way
+    ///   to say something does not decide who leads a long answer.
     ///
     /// `shares`: `[verifiers][candidates]`; `weights`: `[verifiers]`.
     pub fn clear_unsupported(&self, totals: &mut [f64], shares: &[Vec<f64>], weights: &[f64]) {
-        for second in (0..self.drafters.len()).filter(|&j| self.is_second(j)) {
-            let (first, drafter) = (second - 1, self.drafters[second]);
+        for (j, &drafter) in self.drafters.iter().enumerate() {
             let liked = |candidate: usize| -> f64 {
                 let others = shares.iter().zip(weights).enumerate();
                 let others =
@@ -193,10 +207,19 @@ impl Ballot {
                     .map(|(_, (row, weight))| weight * row[candidate])
                     .sum()
             };
-            if liked(second) <= SUPPORT * liked(first) {
-                totals[second] = 0.0;
+            let first = self.is_second(j).then(|| (j - 1, SUPPORT));
+            let weaker = self.weaker.get(j) == Some(&true);
+            let leading = self.leading().filter(|_| weaker).map(|at| (at, 1.0));
+            let mut rivals = first.into_iter().chain(leading);
+            if rivals.any(|(rival, factor)| liked(j) <= factor * liked(rival)) {
+                totals[j] = 0.0;
             }
         }
+    }
+
+    /// [`Ballot::continued`], unless it only repeats.
+    fn leading(&self) -> Option<usize> {
+        self.continued.filter(|&at| !self.discounted[at])
     }
 
     /// Multiplies the totals of discounted candidates by `factor`.

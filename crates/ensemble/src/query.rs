@@ -6,7 +6,7 @@ use crate::{
     ballot::{ALIKE, Ballot},
     exit::Quality,
     feedback,
-    repetition::Said,
+    repetition::{RUN, Said},
     score, select,
     vote::Vote,
 };
@@ -199,7 +199,7 @@ impl Query {
     /// Whether `candidate`, of the strongest member, may become the answer without a vote: it has
     /// text, ends the answer, and does not only repeat.
     pub fn may_end(&self, candidate: &Candidate) -> bool {
-        candidate.ended && !candidate.text.is_empty() && !self.said.has(candidate)
+        candidate.ended && !candidate.text.is_empty() && !self.said.has(candidate, RUN)
     }
 
     /// Whether a member with this score of its own candidate is sure of it ([`Settings::alone`]).
@@ -449,7 +449,7 @@ impl Query {
     /// Whether this candidate only repeats the conversation, the answer or itself (see
     /// [`mod@crate::repetition`]); false without [`Settings::discount`].
     pub fn repeats(&self, candidate: &Candidate) -> bool {
-        self.settings.discounts() && self.said.has(candidate)
+        self.settings.discounts() && self.said.has(candidate, RUN)
     }
 
     /// Whether the answer goes in a circle: each of these candidates only repeats and does not end

@@ -8,7 +8,9 @@
 //! - it opens and ends the answer with the words of an earlier turn, or
 //! - it has eight words or more, and more than half of its runs of four words occur in the answer
 //!   before it, or earlier in itself; runs of the question must have occurred twice, since an
-//!   answer may take over a text (a function's description, say) and then refer to it.
+//!   answer may take over a text (a function's description, say) and then refer to it. Beside
+//!   weaker members the strongest's candidate that goes on is judged by runs of eight words: the
+//!   steps of its calculation repeat shorter ones.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,7 +18,10 @@ use crate::agreement::words;
 use crate::segment::Candidate;
 
 /// Words of a run.
-const RUN: usize = 4;
+pub(crate) const RUN: usize = 4;
+
+/// Words of a run where the strongest member goes on beside weaker ones.
+pub(crate) const LONG: usize = 8;
 
 /// Least words of a candidate that can be recognised as a loop.
 const ENOUGH: usize = 8;
@@ -57,8 +62,8 @@ impl Said {
         self.answer.extend(words(text));
     }
 
-    /// Whether `candidate` only repeats.
-    pub(crate) fn has(&self, candidate: &Candidate) -> bool {
+    /// Whether `candidate` only repeats, by runs of `run` words (at most [`ENOUGH`]).
+    pub(crate) fn has(&self, candidate: &Candidate, run: usize) -> bool {
         let words = words(&candidate.text);
         if self.answer.is_empty() && candidate.ended && self.turns.contains(&words) {
             return !words.is_empty();
@@ -66,18 +71,18 @@ impl Said {
         if words.len() < ENOUGH {
             return false;
         }
-        let asked: HashSet<&[String]> = self.question().windows(RUN).collect();
+        let asked: HashSet<&[String]> = self.question().windows(run).collect();
         let mut times: HashMap<&[String], usize> = HashMap::new();
-        for run in self.answer.windows(RUN) {
-            *times.entry(run).or_default() += 1;
+        for seen in self.answer.windows(run) {
+            *times.entry(seen).or_default() += 1;
         }
         let mut again = 0;
-        for run in words.windows(RUN) {
-            let before = times.entry(run).or_default();
-            again += usize::from(*before > usize::from(asked.contains(run)));
+        for part in words.windows(run) {
+            let before = times.entry(part).or_default();
+            again += usize::from(*before > usize::from(asked.contains(part)));
             *before += 1;
         }
-        2 * again > words.len() + 1 - RUN
+        2 * again > words.len() + 1 - run
     }
 }
 
@@ -103,11 +108,11 @@ mod tests {
             ("The beaver", false, false),
             ("", true, false),
         ] {
-            assert_eq!(said.has(&candidate(text, ended)), again, "{text}");
+            assert_eq!(said.has(&candidate(text, ended), RUN), again, "{text}");
         }
         said.push("Bark. Who eats it?");
         assert!(
-            !said.has(&candidate(" The beaver.", true)),
+            !said.has(&candidate(" The beaver.", true), RUN),
             "it does not open the answer"
         );
     }
@@ -118,7 +123,7 @@ mod tests {
         let mut said = Said::new([asked]);
         let again = candidate(asked, false);
         for repeats in [false, false, true] {
-            assert_eq!(said.has(&again), repeats);
+            assert_eq!(said.has(&again, RUN), repeats);
             said.push(asked);
         }
     }
@@ -127,16 +132,16 @@ mod tests {
     fn a_circle_says_nothing_new() {
         let mut said = Said::default();
         let circle = "a gentle rain, a gentle rain, a gentle rain, a gentle rain";
-        assert!(said.has(&candidate(circle, false)));
+        assert!(said.has(&candidate(circle, false), RUN));
         let verse = candidate(
             " The sun went down over the hill and the birds were still",
             false,
         );
-        assert!(!said.has(&verse));
+        assert!(!said.has(&verse, RUN));
         said.push(&verse.text);
-        assert!(said.has(&verse));
+        assert!(said.has(&verse, RUN));
         assert!(
-            !said.has(&candidate(" The sun went down", false)),
+            !said.has(&candidate(" The sun went down", false), RUN),
             "too short to tell"
         );
     }

@@ -333,3 +333,61 @@ fn a_second_candidate_needs_the_support_of_others() {
     let shares = query.normalise(&[row, vec![]]).unwrap();
     assert_eq!(query.select(&shares).unwrap().winner, 0);
 }
+
+#[test]
+fn a_weaker_members_draft_that_goes_on_needs_the_others() {
+    let trial = |strengths: [f64; 3], ends: bool, rows: [[f64; 3]; 3]| {
+        let mut query = Query::new(3, calm()).unwrap();
+        query.trust(&strengths, &[true; 3]).unwrap();
+        let candidates = [
+            candidate("A beaver", ends),
+            candidate("The animal", false),
+            candidate("It is", false),
+        ];
+        query.drafted(&[0, 1, 2], &candidates).unwrap();
+        let scores = rows.map(|row| row.map(surprising).to_vec());
+        let shares = query.normalise(&scores).unwrap();
+        query.select(&shares).unwrap()
+    };
+    // The first dislikes all but its own; the others hold theirs for nearly as likely.
+    let rows = [[1.0, 5.0, 9.0], [2.0, 1.8, 2.0], [2.1, 4.0, 2.0]];
+    let unlike = [1.0, 1.0, 2.0];
+    let selection = trial(unlike, false, rows);
+    assert_eq!(
+        (selection.winner, selection.totals[0], selection.totals[1]),
+        (2, 0.0, 0.0)
+    );
+    // Equal members, and one whose draft ends, have no such rival.
+    assert_eq!(trial([1.0; 3], false, rows).winner, 0);
+    assert!(trial(unlike, true, rows).totals[0] > 0.0);
+    // The others prefer it to the strongest's.
+    let mut preferred = rows;
+    preferred[2][0] = 1.9;
+    assert_eq!(trial(unlike, false, preferred).winner, 0);
+}
+
+#[test]
+fn steps_that_share_words_are_no_circle_of_the_strongest() {
+    let said = "Subtract the cost of the bagels from the cost of the bread. So we subtract.";
+    let total = |text: &str, strengths: [f64; 2]| {
+        let mut query = Query::new(2, calm()).unwrap();
+        query.trust(&strengths, &[true; 2]).unwrap();
+        query.ask(["What does it cost?"]);
+        query.stop(&candidate(said, false));
+        let candidates = [candidate(text, false), candidate("Bread is", false)];
+        query.drafted(&[0, 1], &candidates).unwrap();
+        let scores = [[2.0, 2.0]; 2].map(|row| row.map(surprising).to_vec());
+        let shares = query.normalise(&scores).unwrap();
+        query.select(&shares).unwrap().totals[0]
+    };
+    let step = "The cost of the bagels from the cost of milk is 6";
+    let circle = "Subtract the cost of the bagels from the cost of the bread";
+    for (text, strengths, kept) in [
+        (step, [2.0, 1.0], 0.5),
+        (circle, [2.0, 1.0], 0.25),
+        (step, [1.0, 1.0], 0.25),
+        (step, [1.0, 2.0], 0.0),
+    ] {
+        assert_eq!(total(text, strengths), kept, "{text:?}, {strengths:?}");
+    }
+}
