@@ -30,9 +30,9 @@ import { KeptPrompts } from "./kept-prompts.ts";
 import { readSource } from "../store/load.ts";
 import { Conversations } from "./conversations.ts";
 import { Gate } from "./gate.ts";
-import { FormedMember, Grammars, type StartGrammar } from "./grammars.ts";
-import { soonest } from "./handle-files.ts";
-import { lackOfMemory, loadError, refuseTooLarge } from "./out-of-memory.ts";
+import { FusedLoader } from "./fused-loader.ts";
+import { Grammars, type StartGrammar } from "./grammars.ts";
+import { lackOfMemory } from "./out-of-memory.ts";
 import { diagnosed, lossOf } from "./lost-device.ts";
 import { MemberThreads, type Reserved, type StartThread } from "./member-threads.ts";
 import {
@@ -440,24 +440,8 @@ export class Service {
 
   /** Loader of a core's members. */
   async #home(core: Core, onFetched: OnFetched): Promise<Loader> {
-    if (core === "fused") {
-      const { engine, memory } = this.#opened();
-      return {
-        load: async (name, files, ...how) => {
-          const ranges = await soonest(files);
-          try {
-            if (engine.backend === "cpu") refuseTooLarge(name, ranges, memory);
-            const loading = engine.load(name, ranges, ...how);
-            return new FormedMember(await this.#around.traps.heard(loading), this.#grammars);
-          } catch (thrown) {
-            if (lossOf(engine) !== undefined) throw thrown;
-            throw loadError(thrown, name, ranges, { memory, alone: false });
-          } finally {
-            ranges.close();
-          }
-        },
-      };
-    }
+    if (core === "fused")
+      return new FusedLoader(this.#opened(), this.#around.traps, this.#grammars);
     if (this.#openCore) return this.#openCore.fetched(onFetched);
     throw new EngineFailure(
       "The open core runs in a worker of its own, which this browser does not give to workers. " +
