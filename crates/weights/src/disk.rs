@@ -45,10 +45,7 @@ impl Disk {
         if let [only] = &snapshots[..] {
             path = only;
         }
-        let failed = |error: std::io::Error| SourceError::Read {
-            file: path.display().to_string(),
-            reason: error.to_string(),
-        };
+        let failed = |error: std::io::Error| unreadable(path.display().to_string(), &error);
         let mut found = Vec::new();
         let kind = match (fs::metadata(path), annexed(path)) {
             (Err(_), Some(text)) => {
@@ -129,10 +126,14 @@ impl Disk {
             .unwrap_or_else(|poisoned| poisoned.into_inner());
         opened
             .read(offset, into)
-            .map_err(|error| SourceError::Read {
-                file: listed.name.clone(),
-                reason: error.to_string(),
-            })
+            .map_err(|error| unreadable(listed.name.clone(), &error))
+    }
+}
+
+fn unreadable(file: String, error: &std::io::Error) -> SourceError {
+    SourceError::Read {
+        file,
+        reason: format!("{error}; check that it is still there and may be read"),
     }
 }
 

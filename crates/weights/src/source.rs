@@ -45,11 +45,11 @@ pub enum SourceError {
         needed: u64,
     },
     /// The system failed to read.
-    #[error("cannot read {file}: {reason}; check that it is still there and may be read")]
+    #[error("cannot read {file}: {reason}")]
     Read {
         /// The file's name.
         file: String,
-        /// The system's message.
+        /// The system's message and, where it is known, what to do.
         reason: String,
     },
     /// A folder that holds folders only.

@@ -288,7 +288,11 @@ fn a_folder_that_lacks_something_says_what() {
         open(pictures[..1].to_vec()).unwrap_err(),
         CheckpointError::Gguf { file, error: GgufError::Truncated { .. } } if file == "a.png"
     ));
-    assert!(Disk::open(format!("{FIXTURES}/nowhere")).is_err());
+    let missing = Disk::open(format!("{FIXTURES}/nowhere")).unwrap_err();
+    assert!(
+        missing.to_string().contains("check that it is still there"),
+        "{missing}"
+    );
 }
 
 #[test]
