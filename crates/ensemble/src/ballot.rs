@@ -200,18 +200,15 @@ impl Ballot {
     pub fn clear_unsupported(&self, totals: &mut [f64], shares: &[Vec<f64>], weights: &[f64]) {
         for (j, &drafter) in self.drafters.iter().enumerate() {
             let liked = |candidate: usize| -> f64 {
-                let others = shares.iter().zip(weights).enumerate();
-                let others =
-                    others.filter(|&(verifier, (row, _))| verifier != drafter && !row.is_empty());
-                others
+                let rows = shares.iter().zip(weights).enumerate();
+                rows.filter(|&(verifier, (row, _))| verifier != drafter && !row.is_empty())
                     .map(|(_, (row, weight))| weight * row[candidate])
                     .sum()
             };
-            let first = self.is_second(j).then(|| (j - 1, SUPPORT));
-            let weaker = self.weaker.get(j) == Some(&true);
-            let leading = self.leading().filter(|_| weaker).map(|at| (at, 1.0));
-            let mut rivals = first.into_iter().chain(leading);
-            if rivals.any(|(rival, factor)| liked(j) <= factor * liked(rival)) {
+            let leading = self.leading().filter(|_| self.weaker[j]);
+            if self.is_second(j) && liked(j) <= SUPPORT * liked(j - 1)
+                || leading.is_some_and(|at| liked(j) <= liked(at))
+            {
                 totals[j] = 0.0;
             }
         }
