@@ -38,6 +38,7 @@ mod reply;
 mod responses;
 mod routes;
 mod server;
+mod socket;
 mod streaming;
 mod tools;
 mod turns;

@@ -5,6 +5,7 @@ mod answers;
 mod chosen;
 mod embeddings;
 mod forms;
+mod gone;
 mod judging;
 mod liberal;
 mod many;
