@@ -104,7 +104,7 @@ pub fn charge_method(
 ///
 /// # Errors
 /// As if the interpreter's steps were used up.
-fn charge(state: &mut State<'_, '_>, bytes: usize) -> Result<(), Error> {
+pub fn charge(state: &mut State<'_, '_>, bytes: usize) -> Result<(), Error> {
     let left = state.get_or_insert_extension_with(|| Left(BUDGET));
     left.0 = left.0.checked_sub(bytes).ok_or(ErrorKind::OutOfFuel)?;
     Ok(())
@@ -245,6 +245,16 @@ fn padded(args: &[Value]) -> usize {
         .map(width)
         .fold(0, usize::saturating_add);
     ITEM.saturating_mul(lines).saturating_mul(widest)
+}
+
+/// `text|wordwrap(…)`: each letter may become a line, with any text among the arguments after it.
+pub fn wrapped(text: &str, args: &[Value]) -> usize {
+    let ends = args.iter().map(|value| match value.kind() {
+        ValueKind::Map => object_numbers(value),
+        _ => value.as_str().map_or(0, str::len),
+    });
+    let end = ends.fold(ITEM, usize::saturating_add);
+    text.len().saturating_mul(end)
 }
 
 /// Numbers and lengths of strings among keyword arguments.

@@ -5,8 +5,11 @@
 //! the rendering after too many bytes. Operations whose result is longer than all operands
 //! (`replace`, `join` …) have their own meter, also when called by name.
 
+use std::collections::BTreeMap;
+
 use minijinja::Value;
 use minijinja::machinery::{Span, ast::*};
+use minijinja::value::ValueKind;
 
 use crate::meter::{SHALLOW, WEIGH};
 use crate::template_functions::{PERCENT, TEXT};
@@ -231,10 +234,12 @@ fn expression<'a>(expr: &Expr<'a>) -> Expr<'a> {
         Expr::Tuple(s) => Expr::Tuple(again(s, |t| Tuple {
             items: t.items.iter().map(weighed).collect(),
         })),
-        Expr::Map(s) => Expr::Map(again(s, |m| Map {
+        // No published template needs more, and the page's engine is to be small.
+        Expr::Map(s) if cfg!(target_family = "wasm") => Expr::Map(again(s, |m| Map {
             keys: m.keys.iter().map(weighed).collect(),
             values: m.values.iter().map(weighed).collect(),
         })),
+        Expr::Map(s) => Expr::Map(again(s, distinct)),
     }
 }
 
@@ -291,6 +296,33 @@ fn arguments<'a>(args: &[CallArg<'a>]) -> Vec<CallArg<'a>> {
         CallArg::KwargSplat(expr) => CallArg::KwargSplat(weighed(expr)),
     };
     args.iter().map(argument).collect()
+}
+
+/// Returns a dictionary as Python has it: 1, 1.0 and true are one key, the first, with the last
+/// value.
+fn distinct<'a>(map: &Map<'a>) -> Map<'a> {
+    let number = |key: &Expr<'a>| match key {
+        Expr::Const(s) if s.value.kind() == ValueKind::Bool => Some(f64::from(s.value.is_true())),
+        Expr::Const(s) => f64::try_from(s.value.clone()).ok(),
+        _ => None,
+    };
+    let mut places = BTreeMap::new();
+    let (mut keys, mut values) = (Vec::new(), Vec::new());
+    for (key, value) in map.keys.iter().zip(&map.values) {
+        // Both zeros are one.
+        let bits = number(key).map(|number| (number + 0.0).to_bits());
+        match bits.and_then(|bits| places.insert(bits, keys.len())) {
+            Some(place) => {
+                places.extend(bits.map(|bits| (bits, place)));
+                values[place] = weighed(value);
+            }
+            None => {
+                keys.push(weighed(key));
+                values.push(weighed(value));
+            }
+        }
+    }
+    Map { keys, values }
 }
 
 /// Weighs the whole value of an expression. A short constant needs no meter.

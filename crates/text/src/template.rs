@@ -22,6 +22,7 @@ use crate::metered::metered;
 use crate::prompt::alternating;
 use crate::template_files;
 use crate::template_functions::{self, Refusal};
+use crate::template_python::understood;
 use crate::tools::{are_used, cut_written_out, written_out};
 use crate::{Message, Prompt, TextError, Tokenizer, Tool, ToolCall};
 
@@ -46,6 +47,8 @@ pub struct ChatTemplate {
     /// Tokens that templates refer to by name: `bos_token`, `eos_token` …
     tokens: Vec<(String, String)>,
     thinking: Option<bool>,
+    /// Value of `preserve_thinking`.
+    preserved: Option<bool>,
     tools: Vec<Tool>,
     /// Whether it writes calls in the form of [`ToolCall::written`]; known once asked.
     writes_calls: OnceLock<bool>,
@@ -143,7 +146,7 @@ impl ChatTemplate {
         environment.set_fuel(Some(STEPS));
         environment.set_recursion_limit(RECURSION);
         template_functions::add(&mut environment);
-        let plain = without_generation_tags(&newlines(source));
+        let plain = understood(without_generation_tags(&newlines(source)));
         compile(&plain).map_err(|error| TextError::TemplateSyntax {
             line: error.line().unwrap_or(0),
             reason: match is_of_go(source) {
@@ -155,6 +158,7 @@ impl ChatTemplate {
             environment,
             tokens,
             thinking: None,
+            preserved: None,
             tools: Vec::new(),
             writes_calls: OnceLock::new(),
             own: own.is_some(),
@@ -222,6 +226,12 @@ impl ChatTemplate {
         self.thinking = thinking;
     }
 
+    /// Sets whether the thoughts in earlier answers are kept (`preserve_thinking`, in later Qwen and
+    /// others); with `None`, its template decides.
+    pub fn preserve_thinking(&mut self, preserved: Option<bool>) {
+        self.preserved = preserved;
+    }
+
     /// Sets the functions that answers to the next conversations may call.
     pub fn set_tools(&mut self, tools: &[Tool]) {
         tools.clone_into(&mut self.tools);
@@ -277,6 +287,12 @@ impl ChatTemplate {
         context.extend(tokens.map(|(name, text)| (name.as_str(), Value::from(text.as_str()))));
         if let Some(thinking) = self.thinking {
             context.push(("enable_thinking", Value::from(thinking)));
+        }
+        // Nothing sets it in the page, whose engine is to be small.
+        if let Some(preserved) = self.preserved
+            && cfg!(not(target_family = "wasm"))
+        {
+            context.push(("preserve_thinking", Value::from(preserved)));
         }
         let context = Value::from_pairs(context);
         let (instructions, blocks) = compile(&self.plain).map_err(|error| failure(&error))?;

@@ -1,4 +1,4 @@
-//! Filters and tests that few chat templates use: `e`, `striptags`, `urlencode`, `callable`, items of
+//! Filters and tests that few chat templates use: `e`, `striptags`, `urlencode`, `wordwrap`, `callable`, items of
 //! what is undefined, and the rest of Python's `%`.
 
 use std::fmt::Write;
@@ -6,7 +6,9 @@ use std::fmt::Write;
 use minijinja::value::{Rest, Value, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State, filters};
 
+use crate::meter;
 use crate::template_json::float_text;
+use crate::template_wrap::wordwrap;
 
 /// In the order in which they are written; they are read in the other.
 const ENTITIES: [(&str, &str); 5] = [
@@ -52,6 +54,15 @@ pub(crate) fn add(environment: &mut Environment<'static>) {
         }
         Ok::<_, Error>(encoded)
     });
+    environment.add_filter(
+        "wordwrap",
+        |state: &mut State<'_, '_>, text: String, args: Rest<ValueOrKwargs>| {
+            let args = args.into_values();
+            meter::charge(state, meter::wrapped(&text, &args))?;
+            let args = args.into_iter().map(ValueOrKwargs::from).collect();
+            wordwrap(text, Rest(args))
+        },
+    );
     // An undefined value has no items.
     for (name, filter, none) in [
         (

@@ -6,5 +6,6 @@ mod holds_its_promises;
 mod matches_python;
 mod published_templates;
 mod python_jinja;
+mod python_literals;
 mod survives_damage;
 mod tools;

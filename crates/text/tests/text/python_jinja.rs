@@ -10,13 +10,13 @@ fn metadata() -> Metadata {
     Gguf::parse_whole(gguf).unwrap().metadata().clone()
 }
 
-fn template(source: &str) -> Result<ChatTemplate, TextError> {
+pub(crate) fn template(source: &str) -> Result<ChatTemplate, TextError> {
     let mut metadata = metadata();
     metadata.set("tokenizer.chat_template", Value::String(source.to_owned()));
     ChatTemplate::from_gguf(&metadata, &Tokenizer::from_gguf(&metadata).unwrap())
 }
 
-fn rendered(source: &str) -> Result<String, TextError> {
+pub(crate) fn rendered(source: &str) -> Result<String, TextError> {
     let user = Message::new("user", "Hi");
     let prompt = template(source)?.render(&[user], true)?;
     Ok(prompt.text().to_owned())
