@@ -46,24 +46,35 @@ pub(crate) fn read(options: &mut Options) -> Result<(Task, Option<usize>), ApiEr
 }
 
 fn texts(prompt: Option<Value>) -> Result<Vec<String>, ApiError> {
+    let refused = |message: String| ApiError::option("prompt", message);
+    let empty = |name: &str| {
+        refused(format!(
+            "`{name}` is empty, and there is nothing to continue: members share no token that \
+             begins a text. Send a character at least."
+        ))
+    };
+    let is_list = matches!(prompt, Some(Value::Array(_)));
     let texts = match prompt {
         Some(Value::String(text)) => Some(vec![text]),
+        Some(Value::Array(texts)) if texts.is_empty() => return Err(empty("prompt")),
         Some(Value::Array(texts)) => texts
             .into_iter()
             .map(|text| text.as_str().map(str::to_owned))
             .collect(),
         _ => None,
     };
-    let fits = |texts: &Vec<String>| {
-        (1..=MOST_CHOICES).contains(&texts.len()) && texts.iter().all(|text| !text.is_empty())
-    };
-    texts.filter(fits).ok_or_else(|| {
-        let message = format!(
-            "`prompt` has to be a text, or a list of 1 to {MOST_CHOICES}; none is empty. Members \
-             share no tokens, so that ids mean nothing."
-        );
-        ApiError::option("prompt", message)
-    })
+    let fits = |texts: &Vec<String>| (1..=MOST_CHOICES).contains(&texts.len());
+    let texts = texts.filter(fits).ok_or_else(|| {
+        refused(format!(
+            "`prompt` has to be a text, or a list of 1 to {MOST_CHOICES}. Members share no tokens, \
+             so that ids mean nothing."
+        ))
+    })?;
+    match texts.iter().position(String::is_empty) {
+        None => Ok(texts),
+        Some(place) if is_list => Err(empty(&format!("prompt[{place}]"))),
+        Some(_) => Err(empty("prompt")),
+    }
 }
 
 #[cfg(test)]
@@ -121,5 +132,21 @@ mod tests {
             let error = read_one(body.clone()).expect_err(&body.to_string());
             assert_eq!(error.param.as_deref(), Some(name), "{body}");
         }
+    }
+
+    #[test]
+    fn an_empty_text_is_refused_by_its_place() {
+        for (prompt, place) in [
+            (json!(""), "`prompt` is empty"),
+            (json!([]), "`prompt` is empty"),
+            (json!([""]), "`prompt[0]` is empty"),
+            (json!(["x", ""]), "`prompt[1]` is empty"),
+        ] {
+            let error = read_one(json!({ "prompt": prompt })).expect_err(place);
+            assert_eq!(error.param.as_deref(), Some("prompt"));
+            assert!(error.message.starts_with(place), "{}", error.message);
+        }
+        // White space is a text.
+        assert!(read_one(json!({ "prompt": [" ", "\n"] })).is_ok());
     }
 }
