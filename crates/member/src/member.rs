@@ -224,6 +224,11 @@ impl Member {
         self.template.set_thinking(thinking.enabled());
     }
 
+    /// Sets whether its template keeps the thoughts in earlier answers; `None` for its default.
+    pub fn preserve_thinking(&mut self, preserved: Option<bool>) {
+        self.template.preserve_thinking(preserved);
+    }
+
     /// Sets the functions that answers to the next conversations may call; none at first.
     pub fn set_tools(&mut self, tools: &[Tool]) {
         self.template.set_tools(tools);

@@ -97,6 +97,10 @@ impl TakePart for AnyMember {
         its!(self, member => TakePart::set_thinking(&mut **member, thinking));
     }
 
+    fn preserve_thinking(&mut self, preserved: Option<bool>) {
+        its!(self, member => TakePart::preserve_thinking(&mut **member, preserved));
+    }
+
     fn set_tools(&mut self, tools: &[Tool]) {
         its!(self, member => TakePart::set_tools(&mut **member, tools));
     }

@@ -108,6 +108,9 @@ pub trait TakePart {
     /// Sets whether it thinks aloud before it answers, from the next conversation on.
     fn set_thinking(&mut self, _thinking: Thinking) {}
 
+    /// Sets whether its template keeps the thoughts in earlier answers; `None` for its default.
+    fn preserve_thinking(&mut self, _preserved: Option<bool>) {}
+
     /// Sets the functions that answers to the next conversations may call.
     fn set_tools(&mut self, _tools: &[Tool]) {}
 
@@ -259,6 +262,10 @@ impl TakePart for Member {
 
     fn set_thinking(&mut self, thinking: Thinking) {
         self.set_thinking(thinking);
+    }
+
+    fn preserve_thinking(&mut self, preserved: Option<bool>) {
+        self.preserve_thinking(preserved);
     }
 
     fn set_tools(&mut self, tools: &[Tool]) {

@@ -1,10 +1,10 @@
 //! Requests to `/v1/chat/completions`.
 
-use conclave_member::{Message, Thinking};
+use conclave_member::Message;
 use serde_json::Value;
 
 use crate::error::ApiError;
-use crate::options::{Options, Tokens};
+use crate::options::{Options, Thoughts, Tokens};
 use crate::work::{Chat, Task};
 use crate::{functions, messages};
 
@@ -133,17 +133,19 @@ fn logprobs(options: &mut Options) -> Result<Option<usize>, ApiError> {
     Ok(wanted.then_some(most))
 }
 
-/// Parses a request that only renders a conversation: member, thinking mode and conversation.
+/// Parses a request that only renders a conversation: member, thoughts and conversation. Options
+/// of the answer are ignored: clients render what they send to be answered.
 ///
 /// # Errors
 /// As [`read`]; 404 for an unknown model.
 pub(crate) fn read_to_render(
     body: &[u8],
     models: &[String],
-) -> Result<(Option<usize>, Option<Thinking>, Task), ApiError> {
+) -> Result<(Option<usize>, Thoughts, Task), ApiError> {
     let mut options = Options::read(body)?;
     let (_, member) = options.model(models)?;
-    let thinking = options.thinking()?;
+    let thoughts = options.thoughts()?;
+    options.drop_options_of_answers();
     let tools = functions::read(&mut options, None)?;
     let goes_on = goes_on(&mut options)?;
     let (mut messages, mark) = messages::read(&mut options)?;
@@ -154,7 +156,7 @@ pub(crate) fn read_to_render(
         begun,
         tools,
     };
-    Ok((member, thinking, task))
+    Ok((member, thoughts, task))
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Request options: each is checked, and unsupported ones are rejected by name.
 
 use axum::http::StatusCode;
-use conclave_member::Thinking;
 use conclave_model::Sampling;
 use conclave_rounds::{Limits, read_json};
 use serde_json::{Map, Value};
@@ -10,9 +9,11 @@ use crate::error::ApiError;
 
 mod idle;
 mod objects;
+mod thoughts;
 
 pub(crate) use idle::is_empty;
-use idle::is_idle;
+use idle::{is_idle, is_of_answers};
+pub(crate) use thoughts::Thoughts;
 
 /// Maximum number of answers to one request.
 pub(crate) const MOST_CHOICES: usize = 16;
@@ -39,8 +40,7 @@ pub(crate) struct Common {
     /// Index of the only member asked; `None` for all.
     pub member: Option<usize>,
     pub sampling: Sampling,
-    /// Thinking mode; `None` for the server's default.
-    pub thinking: Option<Thinking>,
+    pub thoughts: Thoughts,
     /// Number of answers to one question.
     pub choices: usize,
     pub stop: Vec<String>,
@@ -216,7 +216,7 @@ impl Options {
             }),
             seed: seed.map_or(sampling.seed, |seed| seed as u64),
         };
-        let thinking = self.thinking()?;
+        let thoughts = self.thoughts()?;
         let best_of = self.fields.get("best_of").and_then(Value::as_f64);
         #[expect(clippy::cast_precision_loss, reason = "it is small")]
         if best_of.is_some() && best_of == choices.map(|number| number as f64) {
@@ -230,7 +230,7 @@ impl Options {
             model,
             member,
             sampling,
-            thinking,
+            thoughts,
             choices: choices.unwrap_or(1),
             stop: self.stop()?,
             stream,
@@ -298,76 +298,6 @@ impl Options {
         }
     }
 
-    /// Takes the thinking mode, under the names used by various servers; the last one wins.
-    pub fn thinking(&mut self) -> Result<Option<Thinking>, ApiError> {
-        const TEMPLATE: &str = "chat_template_kwargs";
-        let mut thinking = None;
-        let mut says = |on: Option<bool>| match on {
-            Some(true) => thinking = Some(Thinking::On),
-            Some(false) => thinking = Some(Thinking::Off),
-            None => {}
-        };
-        // Other efforts and budgets are only hints.
-        let reasoning = |name: &str| self.fields.get("reasoning")?.get(name);
-        let kwarg = |name: &str| self.fields.get(TEMPLATE)?.get(name);
-        let own = |name: &str| self.fields.get(name);
-        let efforts = [
-            own("reasoning_effort"),
-            reasoning("effort"),
-            kwarg("reasoning_effort"),
-        ];
-        let budgets = [
-            own("thinking_budget"),
-            own("thinking_budget_tokens"),
-            reasoning("max_tokens"),
-        ];
-        let mut says_no = efforts.into_iter().flatten().any(|effort| effort == "none");
-        says_no |= budgets
-            .into_iter()
-            .flatten()
-            .any(|budget| budget.as_f64() == Some(0.0));
-        if says_no {
-            says(Some(false));
-        }
-        says(reasoning("enabled").and_then(Value::as_bool));
-        let effort = |levels: &Value| matches!(levels.as_str(), Some("low" | "medium" | "high"));
-        // Ollama's levels.
-        if self.fields.get("think").is_some_and(effort) {
-            self.put("think", Value::Bool(true));
-        }
-        for name in ["enable_thinking", "think"] {
-            says(self.switch(name)?);
-        }
-        match self.take("thinking") {
-            None => {}
-            Some(Value::Bool(on)) => says(Some(on)),
-            Some(Value::Object(asked)) => match asked.get("type").and_then(Value::as_str) {
-                Some("enabled") => says(Some(true)),
-                Some("disabled") => says(Some(false)),
-                _ => {}
-            },
-            Some(_) => {
-                let message = "`thinking` has to be an object or true or false.";
-                return Err(ApiError::option("thinking", message));
-            }
-        }
-        match self.take(TEMPLATE) {
-            None => {}
-            Some(Value::Object(kwargs)) => {
-                let mut kwargs = Self::inside(TEMPLATE, kwargs);
-                for name in ["enable_thinking", "thinking"] {
-                    says(kwargs.switch(name)?);
-                }
-                kwargs.nothing_else()?;
-            }
-            Some(_) => {
-                let message = "`chat_template_kwargs` have to be an object.";
-                return Err(ApiError::option(TEMPLATE, message));
-            }
-        }
-        Ok(thinking)
-    }
-
     fn stop(&mut self) -> Result<Vec<String>, ApiError> {
         let texts = match self.take("stop") {
             None => return Ok(Vec::new()),
@@ -395,6 +325,11 @@ impl Options {
         };
         let texts = texts.filter(fits);
         texts.ok_or_else(|| ApiError::option("stop", message()))
+    }
+
+    /// Drops the options of answers, for a request that has none.
+    pub fn drop_options_of_answers(&mut self) {
+        self.fields.retain(|name, _| !is_of_answers(name));
     }
 
     /// Rejects the first remaining option that would change the answer.
@@ -539,42 +474,5 @@ mod tests {
             .stop;
         assert_eq!(stop, ["a"]);
         assert!(common(json!({ "stop": "" })).unwrap().stop.is_empty());
-    }
-
-    #[test]
-    fn members_think_where_a_request_says_so_in_any_of_its_names() {
-        let (on, off) = (Some(Thinking::On), Some(Thinking::Off));
-        for (body, wanted) in [
-            (json!({}), None),
-            (
-                json!({ "chat_template_kwargs": {} , "reasoning_effort": "low" }),
-                None,
-            ),
-            (
-                json!({ "chat_template_kwargs": { "enable_thinking": true } }),
-                on,
-            ),
-            (
-                json!({ "chat_template_kwargs": { "thinking": false } }),
-                off,
-            ),
-            (json!({ "enable_thinking": false }), off),
-            (json!({ "think": true }), on),
-            (json!({ "thinking": { "type": "disabled" } }), off),
-            (json!({ "reasoning_effort": "none" }), off),
-            (json!({ "reasoning": { "effort": "none" } }), off),
-            (json!({ "reasoning": { "enabled": false } }), off),
-            (json!({ "reasoning": { "max_tokens": 0 } }), off),
-            (json!({ "reasoning": { "enabled": true } }), on),
-            (json!({ "thinking_budget": 0 }), off),
-            (
-                json!({ "chat_template_kwargs": { "reasoning_effort": "none" } }),
-                off,
-            ),
-            (json!({ "think": "low" }), on),
-            (json!({ "think": "high", "best_of": 2.0, "n": 2 }), on),
-        ] {
-            assert_eq!(common(body.clone()).unwrap().thinking, wanted, "{body}");
-        }
     }
 }

@@ -219,10 +219,10 @@ async fn apply_template(
     Extension(record): Extension<Arc<Record>>,
     Asked(body): Asked,
 ) -> Result<Json<Value>, ApiError> {
-    let (member, thinking, task) = chat::read_to_render(&body, &shared.models)?;
+    let (member, thoughts, task) = chat::read_to_render(&body, &shared.models)?;
     let (sender, mut events) = unbounded_channel();
     let job = Job {
-        thinking,
+        thoughts,
         ..Job::plain(member, task, sender, record)
     };
     shared.queue.push(&Client::new(from, String::new()), job)?;
@@ -298,7 +298,7 @@ impl Shared {
             member: common.member,
             task,
             sampling: common.sampling,
-            thinking: common.thinking,
+            thoughts: common.thoughts,
             limits,
             choices: common.choices,
             progress: common.progress && common.stream,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use conclave_ensemble::Settings;
-use conclave_member::{ChosenToken, Judged, JudgedToken, Message, Passage, Thinking};
+use conclave_member::{ChosenToken, Judged, JudgedToken, Message, Passage};
 use conclave_model::Sampling;
 use conclave_rounds::{
     Answer, Ask, Form, Lexicon, Limits, MoveError, Question, Round, STOPPED, Shape, TakePart,
@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::error::ApiError;
+use crate::options::Thoughts;
 use crate::queue::Queue;
 use crate::record::Record;
 use crate::server::Ensemble;
@@ -36,8 +37,7 @@ pub(crate) struct Job {
     pub member: Option<usize>,
     pub task: Task,
     pub sampling: Sampling,
-    /// `None` for the server's default.
-    pub thinking: Option<Thinking>,
+    pub thoughts: Thoughts,
     pub limits: Limits,
     /// Number of answers to each conversation or text, each with its own seed; at least 1.
     pub choices: usize,
@@ -60,7 +60,7 @@ impl Job {
             member,
             task,
             sampling: Sampling::default(),
-            thinking: None,
+            thoughts: Thoughts::default(),
             limits: Limits::default(),
             choices: 1,
             progress: false,
@@ -290,7 +290,8 @@ pub(crate) fn work<M: TakePart>(
         let started = Instant::now();
         for member in members.iter_mut() {
             member.reconnect();
-            member.set_thinking(job.thinking.unwrap_or(ensemble.thinking));
+            member.set_thinking(job.thoughts.thinking.unwrap_or(ensemble.thinking));
+            member.preserve_thinking(job.thoughts.preserved);
             member.set_tools(job.task.tools().map_or(&[], |tools| &tools.tools));
         }
         let mut run = Run {

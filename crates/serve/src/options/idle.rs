@@ -33,6 +33,19 @@ const OFF_AT_MINUS_1: &str = "adaptive_target t_max_predict_ms thinking_budget \
 const ON: &str = "add_generation_prompt add_special_tokens detokenize do_sample parse_tool_calls \
     skip_special_tokens spaces_between_special_tokens";
 
+/// Options of an answer, beside those above, that a rendered question does not have.
+const OF_ANSWERS: &str = "max_completion_tokens max_tokens n n_predict response_format \
+    return_progress seed stop stream stream_options temperature top_k top_p user";
+
+/// Returns whether an option changes only answers, so that none of its values changes how their
+/// question is rendered.
+pub(crate) fn is_of_answers(name: &str) -> bool {
+    let all = [OF_ANSWERS, OFF_AT_0, OFF_AT_1, OFF_AT_MINUS_1, ON].into_iter();
+    let changes_the_question = ["add_generation_prompt", "documents"].contains(&name);
+    let mut all = all.flat_map(str::split_whitespace);
+    !changes_the_question && all.any(|one| one == name)
+}
+
 /// Returns whether an option has no effect in a request with `all` these options.
 pub(crate) fn is_idle(name: &str, value: &Value, all: &Map<String, Value>) -> bool {
     // A schema without conditions is still a schema.
@@ -83,6 +96,12 @@ fn asks_for_nothing(name: &str, value: &Value) -> bool {
 /// Whether `samplers` lists those of a member, in its order. The others are off unless an option of
 /// their own, refused by its name, turns them on.
 fn has_all_samplers(value: &Value) -> bool {
+    if let Some(letters) = value.as_str() {
+        // The letters by which llama.cpp's page has them.
+        let mut listed = letters.chars();
+        return letters.chars().all(|one| "edkypmxtsa".contains(one))
+            && "kpt".chars().all(|ours| listed.any(|one| one == ours));
+    }
     let mut listed = value.as_array().into_iter().flatten();
     let ours = ["top_k", "top_p", "temperature"];
     ours.into_iter().all(|ours| listed.any(|one| one == ours))
@@ -128,6 +147,7 @@ mod tests {
             json!({ "thinking_budget": 0, "thinking_budget_tokens": -1, "safe_prompt": false }),
             json!({ "samplers": ["penalties", "dry", "top_k", "typ_p", "top_p", "min_p", "xtc",
                 "temperature"] }),
+            json!({ "samplers": "edkypmxt" }),
         ] {
             assert_eq!(first_not_idle(&body), None, "{body}");
         }
@@ -161,6 +181,8 @@ mod tests {
                 "samplers",
             ),
             (json!({ "samplers": ["top_k", "temperature"] }), "samplers"),
+            (json!({ "samplers": "tkp" }), "samplers"),
+            (json!({ "samplers": "top_k" }), "samplers"),
             (json!({ "thinking_budget": 64 }), "thinking_budget"),
             (json!({ "prompt_logprobs": 1 }), "prompt_logprobs"),
             (json!({ "best_of": 3 }), "best_of"),

@@ -224,6 +224,34 @@ fn a_conversation_is_written_as_its_template_has_it_and_goes_on_as_a_chat_does()
             answer["choices"][0]["message"]["content"]
         );
     }
+    // A client renders what it sends to be answered, whatever it asks of the answer.
+    let bare = json!({ "messages": messages });
+    let mut whole = json!({ "messages": messages, "max_tokens": 5, "max_completion_tokens": 0,
+        "n_predict": -1, "temperature": 9, "top_p": 0.5, "top_k": 40, "min_p": 0.05, "seed": 1,
+        "stop": ["\n"], "n": 2, "stream": true, "stream_options": { "include_usage": true },
+        "logprobs": true, "top_logprobs": 5, "frequency_penalty": 0.5, "repeat_penalty": 1.1,
+        "response_format": { "type": "json_object" }, "grammar": "root ::= \"a\"",
+        "logit_bias": { "5": 1 }, "ignore_eos": true, "user": "me", "cache_prompt": true,
+        "return_progress": true, "mirostat": 2, "best_of": 3, "add_generation_prompt": true });
+    let rendered = |body: &Value| stage.post("/apply-template", body);
+    assert_eq!(rendered(&whole), rendered(&bare));
+    assert_eq!(rendered(&whole).0, 200);
+    for (name, value) in [
+        ("documents", json!([{ "text": "x" }])),
+        ("add_generation_prompt", json!(false)),
+        ("chat_template", json!("{{ messages }}")),
+        ("made_up", json!(5)),
+    ] {
+        let before = whole[name].take();
+        whole[name] = value;
+        let (status, told) = rendered(&whole);
+        assert_eq!(
+            (status, &told["error"]["param"]),
+            (400, &json!(name)),
+            "{told}"
+        );
+        whole[name] = before;
+    }
     for (body, name) in [
         (json!({}), "messages"),
         (json!({ "messages": messages, "model": "nobody" }), "model"),

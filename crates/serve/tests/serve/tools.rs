@@ -494,3 +494,24 @@ fn the_older_functions_are_called_by_their_older_name() {
         "{told}"
     );
 }
+
+#[test]
+fn a_template_is_told_whether_earlier_thoughts_are_kept() {
+    const KEEPS: &str = "{% for m in messages %}<|user|>{{ m.content }}<|end|>{% endfor %}\
+        {% if preserve_thinking is defined %}Kept: {{ preserve_thinking }}{% endif %}<|answer|>";
+    let stage = Stage::with_members(config(), Settings::default(), || vec![talker(Some(KEEPS))]);
+    for (kwargs, wanted) in [
+        (json!({}), ""),
+        (json!({ "preserve_thinking": true }), "Kept: True"),
+        (json!({ "preserve_thinking": false }), "Kept: False"),
+        // The next request starts afresh.
+        (json!({ "preserve_thinking": null }), ""),
+    ] {
+        let options = json!({ "chat_template_kwargs": kwargs });
+        let body = asked("Hi", options.clone());
+        let (status, told) = stage.post("/apply-template", &body);
+        let prompt = format!("<|user|>Hi<|end|>{wanted}<|answer|>");
+        assert_eq!((status, &told["prompt"]), (200, &json!(prompt)), "{kwargs}");
+        stage.chat("Hi", options);
+    }
+}
