@@ -83,6 +83,52 @@ fn object(required: &[&str], properties: Value) -> Value {
     json!({ "type": "object", "required": required, "properties": properties })
 }
 
+/// Schema of a request with these fields: those that it may leave out may be `null`.
+fn request(required: &[&str], mut properties: Value) -> Value {
+    for (name, schema) in properties.as_object_mut().into_iter().flatten() {
+        if required.contains(&name.as_str()) {
+            continue;
+        }
+        for (kind, null) in [("enum", Value::Null), ("anyOf", json!({ "type": "null" }))] {
+            if let Some(Value::Array(either)) = schema.get_mut(kind) {
+                either.push(null);
+            }
+        }
+        if let Some(kind) = schema.get_mut("type") {
+            *kind = json!([kind, "null"]);
+        }
+    }
+    object(required, properties)
+}
+
+/// Schema of a message: only what answers and results have may be left out.
+fn message() -> Value {
+    let text = json!({ "type": "string" });
+    let words = json!({ "type": ["string", "null"] });
+    let part = object(
+        &["text"],
+        json!({ "type": { "enum": ["text", "input_text", "output_text"] }, "text": words }),
+    );
+    let content = json!({ "anyOf": [
+        words, part, { "type": "array", "items": { "anyOf": [text, part] } },
+    ] });
+    json!({ "anyOf": [
+        object(&["role", "content"], json!({
+            "role": { "enum": ["system", "developer", "user"] }, "content": content,
+        })),
+        object(&["role"], json!({
+            "role": { "const": "assistant" }, "content": content,
+            "tool_calls": { "type": ["array", "null"], "items": { "type": "object" } },
+        })),
+        object(&["role"], json!({ "role": { "enum": ["tool", "function"] } })),
+    ] })
+}
+
+/// Schema of a limit of tokens; −1 and −2 are none.
+fn tokens(least: u32) -> Value {
+    json!({ "anyOf": [{ "type": "integer", "minimum": least }, { "enum": [-1, -2] }] })
+}
+
 /// Adds the options of every endpoint that answers.
 fn answering(models: &[String], required: &[&str], own: Value) -> Value {
     let mut properties = json!({
@@ -92,14 +138,14 @@ fn answering(models: &[String], required: &[&str], own: Value) -> Value {
         "temperature": { "type": "number", "minimum": 0, "maximum": 2 },
         "top_p": { "type": "number", "minimum": 0, "maximum": 1 },
         "top_k": { "type": "integer", "minimum": -1 },
-        "seed": { "type": "integer" },
+        "seed": { "type": "integer", "description": "-1 for any" },
         "stream": { "type": "boolean" },
         "user": { "type": "string", "maxLength": 64 },
     });
     if let (Some(all), Value::Object(own)) = (properties.as_object_mut(), own) {
         all.extend(own);
     }
-    object(required, properties)
+    request(required, properties)
 }
 
 fn schemas(models: &[String]) -> Value {
@@ -158,12 +204,10 @@ fn schemas(models: &[String]) -> Value {
     };
     let finish = json!({ "enum": ["stop", "length", "tool_calls", "function_call"] });
     json!({
-        "Message": object(&["role", "content"], json!({
-            "role": { "enum": ["system", "developer", "user", "assistant", "tool"] },
-            "content": text, "name": text, "tool_call_id": text,
-        })),
+        "Message": message(),
         "ChatRequest": answering(&["messages"], json!({
-            "messages": messages, "max_tokens": limit, "max_completion_tokens": limit, "n": answers,
+            "messages": messages, "max_tokens": tokens(1), "max_completion_tokens": tokens(1),
+            "n_predict": tokens(1), "n": answers,
             "stop": stop, "tools": tools, "tool_choice": choice, "parallel_tool_calls": flag,
             "logprobs": flag, "top_logprobs": { "type": "integer", "minimum": 0, "maximum": 20 },
             "response_format": any,
@@ -190,7 +234,8 @@ fn schemas(models: &[String]) -> Value {
                 passage,
                 { "type": "array", "minItems": 1, "maxItems": MOST_CHOICES, "items": passage },
             ] },
-            "max_tokens": count, "n": answers, "stop": stop, "echo": flag,
+            "max_tokens": tokens(0), "n_predict": tokens(0), "n": answers, "stop": stop,
+            "echo": flag,
             "logprobs": { "type": "integer", "minimum": 0, "maximum": 1 },
         })),
         "TextReply": reply("text_completion", object(&["index", "text", "finish_reason"], json!({
@@ -199,7 +244,7 @@ fn schemas(models: &[String]) -> Value {
         }))),
         "ResponseRequest": answering(&["input"], json!({
             "input": { "anyOf": [text, { "type": "array", "minItems": 1, "items": any }] },
-            "instructions": text, "max_output_tokens": limit, "tools": response_tools,
+            "instructions": text, "max_output_tokens": tokens(1), "tools": response_tools,
             "tool_choice": choice, "parallel_tool_calls": flag, "text": any, "metadata": any,
             "previous_response_id": text, "store": flag,
         })),
@@ -214,7 +259,7 @@ fn schemas(models: &[String]) -> Value {
                 "usage": usage(&["input_tokens", "output_tokens", "total_tokens"]), "conclave": any,
             }),
         ),
-        "EmbeddingRequest": object(&["input", "model"], json!({
+        "EmbeddingRequest": request(&["input", "model"], json!({
             "model": {
                 "enum": models.get(1..).unwrap_or_default(), "description": "A member's name",
             },
@@ -240,7 +285,7 @@ fn schemas(models: &[String]) -> Value {
             },
             "usage": usage(&["prompt_tokens", "total_tokens"]),
         })),
-        "RenderRequest": object(&["messages"], json!({
+        "RenderRequest": request(&["messages"], json!({
             "messages": messages, "model": { "enum": models }, "tools": tools,
         })),
         "RenderReply": object(&["prompt"], json!({ "prompt": text })),
@@ -263,91 +308,4 @@ fn schemas(models: &[String]) -> Value {
 }
 
 #[cfg(test)]
-mod tests {
-    use conclave_model::Sampling;
-
-    use super::*;
-    use crate::options::Options;
-    use crate::recent::Recent;
-    use crate::{chat, completions, embeddings, responses};
-
-    /// An example of a value of a schema.
-    fn example(name: &str, schema: &Value) -> Value {
-        match name {
-            "model" => return json!("conclave"),
-            "messages" => return json!([{ "role": "user", "content": "Well?" }]),
-            "tool_choice" => return json!("auto"),
-            "text" | "response_format" => return json!({}),
-            // As if there were none.
-            "previous_response_id" => return json!(""),
-            _ => {}
-        }
-        let schema = schema.get("anyOf").map_or(schema, |either| &either[0]);
-        match schema["type"].as_str().unwrap() {
-            "boolean" => json!(true),
-            "integer" | "number" => schema.get("minimum").cloned().unwrap_or(json!(1)),
-            "array" => json!([]),
-            "object" => json!({}),
-            "string" => json!("Well?"),
-            other => panic!("{name}: {other}"),
-        }
-    }
-
-    #[test]
-    fn every_option_of_the_document_is_honoured() {
-        let models = ["conclave".to_owned()];
-        let schemas = schemas(&models);
-        for (request, needed) in [
-            ("ChatRequest", "messages"),
-            ("TextRequest", "prompt"),
-            ("ResponseRequest", "input"),
-        ] {
-            let properties = schemas[request]["properties"].as_object().unwrap();
-            assert!(properties.len() > 10, "{request}");
-            for (name, schema) in properties {
-                let mut body = json!({ name: example(name, schema), "echo": true });
-                if request != "TextRequest" {
-                    body.as_object_mut().unwrap().remove("echo");
-                }
-                body[needed] = example(needed, &properties[needed]);
-                let bytes = body.to_string();
-                let sampling = Sampling::default();
-                let read = match request {
-                    "ChatRequest" => {
-                        Options::request(bytes.as_bytes(), &models, sampling, chat::read)
-                    }
-                    "TextRequest" => {
-                        Options::request(bytes.as_bytes(), &models, sampling, completions::read)
-                    }
-                    _ => {
-                        let own = |options: &mut Options| {
-                            let asked = responses::read(options, &Recent::default())?;
-                            Ok((asked.task, asked.tokens))
-                        };
-                        Options::request(bytes.as_bytes(), &models, sampling, own)
-                    }
-                };
-                assert!(read.is_ok(), "{request}: {body}: {:?}", read.err());
-            }
-        }
-    }
-
-    #[test]
-    fn every_option_of_an_embedding_is_honoured() {
-        let models = ["conclave", "Ada"].map(str::to_owned);
-        let schemas = schemas(&models);
-        let properties = schemas["EmbeddingRequest"]["properties"]
-            .as_object()
-            .unwrap();
-        assert_eq!(properties.len(), 5);
-        for (name, schema) in properties {
-            let values = schema["enum"].as_array().cloned();
-            for value in values.unwrap_or_else(|| vec![example(name, schema)]) {
-                let mut body = json!({ "input": "Well?" });
-                body[name] = value;
-                let read = embeddings::read(body.to_string().as_bytes(), &models);
-                assert!(read.is_ok(), "{body}: {:?}", read.err());
-            }
-        }
-    }
-}
+mod tests;
