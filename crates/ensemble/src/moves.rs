@@ -8,7 +8,7 @@
 //! 2. Drafts are cut to whole words. Fast mode accepts one that ends the answer unverified.
 //! 3. [`Move::Verify`]: every active member scores all candidates. A leader's candidate that no
 //!    member doubts is kept without a vote; otherwise the others draft too, and all verify anew.
-//!    So it is with the strongest member's answer to a first question, which it verifies by itself.
+//!    So it is with the strongest member's first draft, which it verifies by itself.
 //!    A leader's candidate that only repeats is doubted unverified; if all candidates repeat and
 //!    one more such round would end the answer, all draft anew, and from then on what is new in it.
 //! 4. Shares, feedback and selection (4 to 6) are computed between the moves.

@@ -183,7 +183,7 @@ impl Query {
     /// Position of the strongest member, if it may answer without the others now
     /// ([`Settings::alone`]).
     pub fn strongest(&self) -> Option<usize> {
-        let first = self.rounds == 0 && self.said.begins() && self.leader().is_none();
+        let first = self.rounds == 0 && self.said.asked() && self.leader().is_none();
         if self.settings.alone == 0.0 || self.settings.fast || !first {
             return None;
         }
@@ -197,9 +197,10 @@ impl Query {
     }
 
     /// Whether `candidate`, of the strongest member, may become the answer without a vote: it has
-    /// text, ends the answer, and does not only repeat.
+    /// text, ends the answer, does not only repeat, and adds to the conversation.
     pub fn may_end(&self, candidate: &Candidate) -> bool {
-        candidate.ended && !candidate.text.is_empty() && !self.said.has(candidate, RUN)
+        let ends = candidate.ended && !candidate.text.is_empty();
+        ends && !self.said.has(candidate, RUN) && self.said.adds(candidate)
     }
 
     /// Whether a member with this score of its own candidate is sure of it ([`Settings::alone`]).

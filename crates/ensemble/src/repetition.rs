@@ -51,10 +51,16 @@ impl Said {
         !self.answer.is_empty()
     }
 
-    /// Whether the last turn may be a first question: no turn comes before it except a system
-    /// message.
-    pub(crate) fn begins(&self) -> bool {
-        matches!(self.turns.len(), 1 | 2)
+    /// Whether a conversation is known.
+    pub(crate) fn asked(&self) -> bool {
+        !self.turns.is_empty()
+    }
+
+    /// Whether `candidate` adds to the conversation: it has a word that no turn has, or answers what
+    /// may be a first question, since no turn comes before it except a system message.
+    pub(crate) fn adds(&self, candidate: &Candidate) -> bool {
+        let is_new = |word: &String| !self.turns.iter().any(|turn| turn.contains(word));
+        self.turns.len() <= 2 || words(&candidate.text).iter().any(is_new)
     }
 
     /// Appends an accepted segment.

@@ -50,8 +50,8 @@ const numbers = {
   alone: {
     label: "Alone if sure, nats",
     help:
-      "The largest model answers a first question by itself " +
-      "if its answer surprises it by no more; 0: all always vote.",
+      "The largest model answers by itself if its answer surprises it by no more, " +
+      "in a conversation only with a new word; 0: all always vote.",
     step: 0.1,
   },
   alpha: {

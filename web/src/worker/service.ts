@@ -387,9 +387,10 @@ export class Service {
   async #addElsewhere(request: RequestOf<"add">, signal: AbortSignal): Promise<void> {
     const { source, builtIn } = request;
     const module = await this.#remotes.module(signal);
-    const member = builtIn
-      ? await connectBuiltIn(source, builtIn, module, signal)
-      : await RemoteMember.connect(source, module, signal);
+    const connecting = builtIn
+      ? connectBuiltIn(source, builtIn, module, signal)
+      : RemoteMember.connect(source, module, signal);
+    const member = await this.#around.traps.heard(connecting);
     await unlessAborted(this.#opening ?? Promise.resolve(), signal);
     // An abort takes effect at once, even while an answer uses the engine.
     await unlessAborted(

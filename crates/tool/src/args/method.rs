@@ -79,8 +79,9 @@ pub struct Method {
     /// the first round; 0 for none [default: 0.2].
     #[arg(long, value_name = "MARGIN", allow_negative_numbers = true)]
     pub branch: Option<f64>,
-    /// Surprise in nats at its own finished draft up to which the strongest member answers a first
-    /// question without the others; 0 always asks all [default: 1.5].
+    /// Surprise in nats at its own finished draft up to which the strongest member answers without
+    /// the others, in a conversation only with a word that is new in it; 0 always asks all
+    /// [default: 1.5].
     #[arg(long, value_name = "NATS", allow_negative_numbers = true)]
     pub alone: Option<f64>,
     /// Once the strongest member's draft ends the answer, let only drafts that end it be
