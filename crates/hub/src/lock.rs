@@ -27,9 +27,10 @@ impl Lock {
             std::fs::create_dir_all(folder).map_err(HubError::disk(folder))?;
         }
         // Lock files are never removed: doing so while another process waits would create two
-        // locks.
+        // locks. Windows locks only what is open for reading or writing; appending is neither.
         let file = OpenOptions::new()
             .create(true)
+            .read(true)
             .append(true)
             .open(path)
             .map_err(HubError::disk(path))?;
