@@ -58,10 +58,13 @@ pub fn open(
         Some((_, outcomes)) => outcomes,
         None => Vec::new(),
     };
+    // Opened twice: Windows shortens no file that is open for appending.
     let mut options = OpenOptions::new();
-    let opened = options.create(true).append(true).open(path);
+    let opened = options.create(true).write(true).truncate(false).open(path);
+    let shortened = opened.and_then(|file| file.set_len(whole.len() as u64));
+    shortened.map_err(failed)?;
+    let opened = OpenOptions::new().append(true).open(path);
     let mut file = opened.map_err(failed)?;
-    file.set_len(whole.len() as u64).map_err(failed)?;
     if whole.is_empty() {
         let mut head = what.clone();
         head["device"] = device.into();
