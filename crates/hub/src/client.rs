@@ -266,8 +266,7 @@ fn passing(error: ureq::Error, at: &str) -> RequestError {
         ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
             "no server answers there".to_owned()
         }
-        // The resolver's errors have no kind of their own.
-        ureq::Error::Io(error) if error.to_string().contains("lookup") => {
+        ureq::Error::Io(error) if names_nothing(&error) => {
             "the server's name is not known: is there a network?".to_owned()
         }
         ureq::Error::Io(error) => describe_io(&error),
@@ -282,6 +281,13 @@ fn passing(error: ureq::Error, at: &str) -> RequestError {
     })
 }
 
+/// Whether a name could not be resolved. Such errors have no kind of their own: on Windows they are
+/// those of its sockets from `WSAHOST_NOT_FOUND` to `WSANO_DATA`.
+fn names_nothing(error: &std::io::Error) -> bool {
+    error.to_string().contains("lookup address")
+        || cfg!(windows) && matches!(error.raw_os_error(), Some(11_001..=11_004))
+}
+
 fn nonsense(at: &str, why: &str) -> RequestError {
     HubError::Nonsense {
         what: shown(at),
@@ -292,4 +298,19 @@ fn nonsense(at: &str, why: &str) -> RequestError {
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::ToSocketAddrs;
+
+    use super::*;
+
+    #[test]
+    fn a_name_without_a_server_is_known_by_its_error() {
+        let error = ("no such host", 80).to_socket_addrs().unwrap_err();
+        assert!(names_nothing(&error), "{error:?}");
+        let error = std::fs::File::open("no such file").unwrap_err();
+        assert!(!names_nothing(&error), "{error:?}");
+    }
 }

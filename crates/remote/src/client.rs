@@ -97,13 +97,30 @@ fn describe(error: ureq::Error) -> Failure {
             "no server answers there"
         }
         ureq::Error::HostNotFound => "its name is not known",
-        // The platform's resolver has no error kind of its own.
-        ureq::Error::Io(error) if error.to_string().contains("lookup address") => {
-            "its name is not known"
-        }
+        ureq::Error::Io(error) if names_nothing(&error) => "its name is not known",
         ureq::Error::BadUri(_) | ureq::Error::Http(_) => return Failure::Address,
         ureq::Error::Tls(_) | ureq::Error::Rustls(_) => "its certificate is not trusted",
         _ => return broken(),
     };
     Failure::Passing(why.to_owned())
+}
+
+/// Whether a name could not be resolved. Such errors have no kind of their own: on Windows they are
+/// those of its sockets from `WSAHOST_NOT_FOUND` to `WSANO_DATA`.
+fn names_nothing(error: &std::io::Error) -> bool {
+    error.to_string().contains("lookup address")
+        || cfg!(windows) && matches!(error.raw_os_error(), Some(11_001..=11_004))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::ToSocketAddrs;
+
+    use super::*;
+
+    #[test]
+    fn a_name_without_a_server_is_known_by_its_error() {
+        let error = ("no such host", 80).to_socket_addrs().unwrap_err();
+        assert!(names_nothing(&error), "{error:?}");
+    }
 }
