@@ -131,15 +131,12 @@ impl Hub {
     }
 
     /// Lists every file in the cache except locks.
-    pub fn cached(&self) -> Vec<String> {
+    pub fn cached(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         walk(self.cache.root(), &mut found);
-        let root = self.cache.root().to_string_lossy().into_owned();
-        found.retain(|path| !path.contains("/locks/"));
+        let locks = self.cache.root().join("locks");
+        found.retain(|path| !path.starts_with(&locks));
         found
-            .iter()
-            .map(|path| path.trim_start_matches(&root).to_owned())
-            .collect()
     }
 }
 
@@ -151,11 +148,11 @@ impl Drop for Hub {
     }
 }
 
-fn walk(folder: &Path, found: &mut Vec<String>) {
+fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         match entry.path() {
             path if path.is_dir() => walk(&path, found),
-            path => found.push(path.to_string_lossy().into_owned()),
+            path => found.push(path),
         }
     }
 }

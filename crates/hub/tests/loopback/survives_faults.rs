@@ -182,7 +182,7 @@ fn wrong_bytes_are_never_used_and_never_kept() {
         json!({"kind": "flip", "after": 500, "times": 0}),
         &["another digest", "model.gguf", "nothing of it was kept"],
     );
-    assert_eq!(hub.cached(), Vec::<String>::new());
+    assert_eq!(hub.cached(), Vec::<std::path::PathBuf>::new());
     hub.heal();
     assert!(fs::read(hub.fetch(MODEL).0.unwrap()).unwrap() == model);
 }
@@ -271,9 +271,8 @@ fn a_damaged_chunk_is_found_when_a_download_goes_on() {
     let part = hub
         .cached()
         .into_iter()
-        .find(|path| path.ends_with("/files/model.gguf.part"))
+        .find(|path| path.ends_with("files/model.gguf.part"))
         .unwrap();
-    let part = format!("{}{part}", hub.cache.root().display());
     let mut damaged = fs::read(&part).unwrap();
     let stored = hub.cache.list().unwrap()[0].stored;
     let at = (0..damaged.len())
@@ -321,7 +320,7 @@ fn refusals_say_what_to_do() {
     assert!(said("hf:owner/repo/model.gguf@v9").contains("is not there"));
     assert!(said(&hub.at("/files/owner/repo/other.gguf")).contains("is not there"));
     assert!(said("owner/repo").contains("write hf:owner/repo"));
-    assert_eq!(hub.cached(), Vec::<String>::new());
+    assert_eq!(hub.cached(), Vec::<std::path::PathBuf>::new());
 }
 
 #[test]
