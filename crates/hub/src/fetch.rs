@@ -405,8 +405,31 @@ fn free_bytes(folder: &Path) -> Option<u64> {
     Some(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
+/// The same on Windows, by the system's own function.
+#[cfg(windows)]
+fn free_bytes(folder: &Path) -> Option<u64> {
+    use std::os::windows::ffi::OsStrExt;
+    use std::ptr::null_mut;
+
+    #[link(name = "kernel32")]
+    unsafe extern "system" {
+        fn GetDiskFreeSpaceExW(
+            folder: *const u16,
+            available: *mut u64,
+            total: *mut u64,
+            free: *mut u64,
+        ) -> i32;
+    }
+    let folder: Vec<u16> = folder.as_os_str().encode_wide().chain([0]).collect();
+    let mut available = 0;
+    // SAFETY: the path ends with a zero, one number is written, and null asks for no other.
+    let found =
+        unsafe { GetDiskFreeSpaceExW(folder.as_ptr(), &raw mut available, null_mut(), null_mut()) };
+    (found != 0).then_some(available)
+}
+
 /// Unknown here: a full disk is reported when a write fails.
-#[cfg(not(unix))]
+#[cfg(not(any(unix, windows)))]
 fn free_bytes(_: &Path) -> Option<u64> {
     None
 }
