@@ -11,7 +11,8 @@ use conclave_rounds::{Left, Round, Watch};
 pub struct Line {
     name: String,
     watched: bool,
-    drawn: bool,
+    /// Characters on the screen.
+    drawn: usize,
 }
 
 impl Line {
@@ -21,7 +22,7 @@ impl Line {
         Self {
             name,
             watched,
-            drawn: false,
+            drawn: 0,
         }
     }
 
@@ -29,20 +30,18 @@ impl Line {
         if !self.watched {
             return;
         }
-        let text = format!("{}: {}", self.name, words(progress));
+        draw(
+            &format!("{}: {}", self.name, words(progress)),
+            &mut self.drawn,
+        );
         // Failures stay on the screen; other lines are overwritten.
-        let end = if matches!(progress, Progress::Trouble { .. }) {
-            "\n"
-        } else {
-            ""
-        };
-        self.drawn = end.is_empty();
-        // A closed terminal does not end a download.
-        let _ = write!(std::io::stderr(), "\r{text}\x1b[K{end}");
+        if matches!(progress, Progress::Trouble { .. }) {
+            self.end();
+        }
     }
 
     pub fn end(&mut self) {
-        if std::mem::take(&mut self.drawn) {
+        if std::mem::take(&mut self.drawn) > 0 {
             let _ = writeln!(std::io::stderr());
         }
     }
@@ -51,17 +50,15 @@ impl Line {
 /// Progress line of members reading a conversation; erased at the end.
 pub struct Reading {
     watched: bool,
-    drawn: bool,
+    /// Characters on the screen.
+    drawn: usize,
 }
 
 impl Reading {
     /// `quiet` if another program reads the output.
     pub fn new(quiet: bool) -> Self {
         let watched = !quiet && std::io::stderr().is_terminal();
-        Self {
-            watched,
-            drawn: false,
-        }
+        Self { watched, drawn: 0 }
     }
 
     /// Shows how many of its tokens `member` has read; nothing if it read them in one step.
@@ -69,21 +66,27 @@ impl Reading {
         if done == total {
             self.end();
         } else if self.watched {
-            self.drawn = true;
-            // A closed terminal does not end an answer.
-            let _ = write!(
-                std::io::stderr(),
-                "\r{member} reads the conversation, {done} of {total} tokens\x1b[K"
+            draw(
+                &format!("{member} reads the conversation, {done} of {total} tokens"),
+                &mut self.drawn,
             );
         }
     }
 
     /// Erases the line, if one was drawn.
     pub fn end(&mut self) {
-        if std::mem::take(&mut self.drawn) {
-            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        if self.drawn > 0 {
+            draw("", &mut self.drawn);
+            let _ = write!(std::io::stderr(), "\r");
         }
     }
+}
+
+/// Draws `text` over a line of `drawn` characters. Blanks erase the rest: a console of Windows
+/// prints the command that would. A closed terminal ends nothing.
+fn draw(text: &str, drawn: &mut usize) {
+    let _ = write!(std::io::stderr(), "\r{text:0$}", *drawn);
+    *drawn = text.chars().count();
 }
 
 /// Writes a line to standard error. A closed pipe or a full disk ends nothing.
