@@ -1,12 +1,20 @@
 //! The folder that holds downloaded models, and each model's paths in it.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::address::{Parts, escaped};
 use crate::digest::Sha256;
 use crate::error::HubError;
 use crate::plan::Plan;
 use crate::reference::{Reference, file_name_in};
+
+/// Further attempts to rename a folder on Windows, which refuses while another program, such as a
+/// virus scanner, reads a file in it.
+const RENAMES: u32 = 50;
+
+/// Pause before each of them.
+const BETWEEN_RENAMES: Duration = Duration::from_millis(100);
 
 /// Folder that holds downloaded models.
 #[derive(Debug, Clone)]
@@ -145,7 +153,14 @@ impl ModelDir {
     pub(crate) fn finish(&self) -> Result<(), HubError> {
         // Renaming onto a non-empty folder fails; its content is older or damaged.
         remove_all(&self.done)?;
-        std::fs::rename(&self.part, &self.done).map_err(HubError::disk(&self.done))
+        let mut more = if cfg!(windows) { RENAMES } else { 0 };
+        loop {
+            match std::fs::rename(&self.part, &self.done) {
+                Err(_) if more > 0 => std::thread::sleep(BETWEEN_RENAMES),
+                outcome => return outcome.map_err(HubError::disk(&self.done)),
+            }
+            more -= 1;
+        }
     }
 }
 
@@ -166,5 +181,29 @@ pub(crate) fn remove_all(folder: &Path) -> Result<(), HubError> {
             Err(HubError::disk(folder)(error))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_download_ends_although_another_program_reads_a_file_of_it() {
+        let name = format!("conclave-cache-{}", std::process::id());
+        let cache = Cache::new(std::env::temp_dir().join(name));
+        let dir = cache.dir(&"hf:o/r/m.gguf".parse().unwrap()).unwrap();
+        std::fs::create_dir_all(files_in(&dir.part)).unwrap();
+        let file = files_in(&dir.part).join("m.gguf");
+        std::fs::write(&file, "GGUF").unwrap();
+        let opened = std::fs::File::open(&file).unwrap();
+        let reader = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(300));
+            drop(opened);
+        });
+        dir.finish().unwrap();
+        assert!(files_in(&dir.done).join("m.gguf").is_file());
+        reader.join().unwrap();
+        remove_all(cache.root()).unwrap();
     }
 }
