@@ -73,7 +73,9 @@ impl Python {
         let asked = asked.map_err(|error| PythonError::Missing(error.to_string()))?;
         let path = String::from_utf8_lossy(&asked.stdout).into_owned();
         if !asked.status.success() || path.is_empty() {
-            return Err(PythonError::Missing("it is older than 3.8".to_owned()));
+            return Err(PythonError::Missing(
+                "it is no Python 3.8 or newer".to_owned(),
+            ));
         }
         Ok(Self {
             executable: path.into(),
