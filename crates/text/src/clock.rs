@@ -40,8 +40,27 @@ fn offset(seconds: u64) -> i64 {
     }
 }
 
+/// Returns the offset of local time from UTC, in seconds; on Windows that of today at any moment.
+#[cfg(windows)]
+fn offset(seconds: u64) -> i64 {
+    /// Ticks of the system's clock in a second.
+    const TICKS: u64 = 10_000_000;
+    /// Seconds from its beginning, the year 1601, to 1970.
+    const BEFORE: u64 = 11_644_473_600;
+    #[link(name = "kernel32")]
+    unsafe extern "system" {
+        fn FileTimeToLocalFileTime(universal: *const u64, local: *mut u64) -> i32;
+    }
+    let universal = seconds.saturating_add(BEFORE).saturating_mul(TICKS);
+    let mut local = universal;
+    // SAFETY: both pointers are valid for the call; the system's pair of halves is such a number.
+    unsafe { FileTimeToLocalFileTime(&raw const universal, &raw mut local) };
+    let seconds = local.abs_diff(universal).div_ceil(TICKS).cast_signed();
+    if local < universal { -seconds } else { seconds }
+}
+
 /// Elsewhere templates write UTC.
-#[cfg(not(any(unix, target_family = "wasm")))]
+#[cfg(not(any(unix, windows, target_family = "wasm")))]
 fn offset(_seconds: u64) -> i64 {
     0
 }
@@ -180,6 +199,12 @@ fn date(days: u64) -> (u64, u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn local_time_is_whole_quarters_of_an_hour_from_utc() {
+        let offset = offset(1_732_156_800);
+        assert!(offset % 900 == 0 && offset.abs() <= 14 * 3600, "{offset}");
+    }
 
     #[test]
     fn dates_are_the_calendar_s() {
