@@ -154,11 +154,11 @@ impl Ballot {
 
     /// Weights of the vote, `[active]`, summing to 1.
     ///
-    /// Each weight is multiplied by its starting weight (`start`) while a candidate of the strongest
-    /// member continues the answer (`open`), and in every round after the first: only a part of the
-    /// answer can be judged there, and members with short answers would have begun or ended
-    /// otherwise. Unless the answer is `open`, a member that is sure of its own finished candidate
-    /// counts more.
+    /// Each weight is multiplied by its starting weight (`start`) while a candidate of the
+    /// strongest member continues the answer (`open`), and in every round after the first: only a
+    /// part of the answer can be judged there, and members with short answers would have begun or
+    /// ended otherwise. Unless the answer is `open`, a member that is sure of its own finished
+    /// candidate counts more.
     pub fn heard(&self, weights: &[f64], start: impl Fn(usize) -> f64) -> Vec<f64> {
         let alike = (1..weights.len()).all(|position| start(position) == start(0));
         let part = (self.open || self.begun) && !alike;

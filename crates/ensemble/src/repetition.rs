@@ -56,8 +56,8 @@ impl Said {
         !self.turns.is_empty()
     }
 
-    /// Whether `candidate` adds to the conversation: it has a word that no turn has, or answers what
-    /// may be a first question, since no turn comes before it except a system message.
+    /// Whether `candidate` adds to the conversation: it has a word that no turn has, or answers
+    /// what may be a first question, since no turn comes before it except a system message.
     pub(crate) fn adds(&self, candidate: &Candidate) -> bool {
         let is_new = |word: &String| !self.turns.iter().any(|turn| turn.contains(word));
         self.turns.len() <= 2 || words(&candidate.text).iter().any(is_new)

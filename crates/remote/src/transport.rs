@@ -1,5 +1,5 @@
-//! Carrier of requests: `ureq` natively (feature `client`), the page's `fetch` in a browser. It sends
-//! one request; retries, limits and checks are the protocol's.
+//! Carrier of requests: `ureq` natively (feature `client`), the page's `fetch` in a browser. It
+//! sends one request; retries, limits and checks are the protocol's.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! A member whose server could not be used when the ensemble was put together. It leaves each answer
-//! to the others, with the reason, until its server is there.
+//! A member whose server could not be used when the ensemble was put together. It leaves each
+//! answer to the others, with the reason, until its server is there.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};

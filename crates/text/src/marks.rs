@@ -1,4 +1,5 @@
-//! Marks of control tokens' text in messages, so that a template's own tokens can be told from them.
+//! Marks of control tokens' text in messages, so that a template's own tokens can be told from
+//! them.
 
 use crate::controls::Finder;
 use crate::{Message, Prompt, Tool};

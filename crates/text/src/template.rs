@@ -226,8 +226,8 @@ impl ChatTemplate {
         self.thinking = thinking;
     }
 
-    /// Sets whether the thoughts in earlier answers are kept (`preserve_thinking`, in later Qwen and
-    /// others); with `None`, its template decides.
+    /// Sets whether the thoughts in earlier answers are kept (`preserve_thinking`, in later Qwen
+    /// and others); with `None`, its template decides.
     pub fn preserve_thinking(&mut self, preserved: Option<bool>) {
         self.preserved = preserved;
     }

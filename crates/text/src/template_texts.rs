@@ -1,5 +1,5 @@
-//! Filters and tests that few chat templates use: `e`, `striptags`, `urlencode`, `wordwrap`, `callable`, items of
-//! what is undefined, and the rest of Python's `%`.
+//! Filters and tests that few chat templates use: `e`, `striptags`, `urlencode`, `wordwrap`,
+//! `callable`, items of what is undefined, and the rest of Python's `%`.
 
 use std::fmt::Write;
 

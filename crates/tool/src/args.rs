@@ -220,9 +220,9 @@ pub struct Serve {
     /// users of this machine can't see.
     #[arg(long)]
     pub key: Option<String>,
-    /// Allow requests from pages of this origin (`https://example.org`); repeatable. `*` is any text
-    /// without a `/` (`http://localhost:*`, `vscode-webview://*`), `null` a page without an origin.
-    /// Otherwise no page may send any.
+    /// Allow requests from pages of this origin (`https://example.org`); repeatable. `*` is any
+    /// text without a `/` (`http://localhost:*`, `vscode-webview://*`), `null` a page without an
+    /// origin. Otherwise no page may send any.
     #[arg(long = "origin", value_name = "ORIGIN")]
     pub origins: Vec<String>,
     /// Maximum waiting requests, at most half of them from one address; more are refused (429).

@@ -473,8 +473,8 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     Ok(decoded(bytes))
 }
 
-/// The bytes without a byte order mark, as UTF-8 if that is UTF-16's, which PowerShell's `>` writes;
-/// no model's file begins so.
+/// The bytes without a byte order mark, as UTF-8 if that is UTF-16's, which PowerShell's `>`
+/// writes; no model's file begins so.
 fn decoded(mut bytes: Vec<u8>) -> Vec<u8> {
     let number = match bytes[..] {
         [0xff, 0xfe, ..] => u16::from_le_bytes,

@@ -66,8 +66,8 @@ function sheetOf(exchange: Element): HTMLElement {
   for (const block of sheet.querySelectorAll(".wide, pre")) set(block, { overflow: "visible" });
   for (const code of sheet.querySelectorAll("pre"))
     set(code, { "white-space": "pre-wrap", "overflow-wrap": "anywhere" });
-  // The hidden source of a typeset formula, which copying takes, is not drawn. A formula that is not
-  // typeset has its source as plain text.
+  // The hidden source of a typeset formula, which copying takes, is not drawn. A formula that is
+  // not typeset has its source as plain text.
   for (const source of sheet.querySelectorAll(".formula-source")) source.remove();
   for (const formula of sheet.querySelectorAll(".formula")) set(formula, { overflow: "visible" });
   for (const item of sheet.querySelectorAll<HTMLElement>("li")) mark(item);

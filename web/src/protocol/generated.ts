@@ -127,8 +127,8 @@ export interface Settings {
    * Limit in nats on the surprise of the strongest member at its own draft, up to which it answers
    * without the others; 0 to 1000, where 0 always lets them draft and vote. The draft has to end
    * the answer, and the member must have no second candidate. It applies to the first round, if one
-   * member is the strongest. In a conversation the draft must have a word that no turn has: a member
-   * can be sure of something only because it stood in an earlier answer.
+   * member is the strongest. In a conversation the draft must have a word that no turn has: a
+   * member can be sure of something only because it stood in an earlier answer.
    */
   alone: number;
   /**

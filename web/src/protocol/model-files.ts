@@ -16,8 +16,8 @@ export interface ModelFiles {
 }
 
 /**
- * Why a blob could not be read: it was changed or moved after it was picked, or, if a byte of it can
- * be read, there is no memory for more.
+ * Why a blob could not be read: it was changed or moved after it was picked, or, if a byte of it
+ * can be read, there is no memory for more.
  */
 async function unreadable(blob: Blob, name: string, cause: unknown): Promise<ConclaveError> {
   const isThere = await blob

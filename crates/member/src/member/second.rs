@@ -6,9 +6,9 @@ use crate::error::MemberError;
 impl Member {
     /// Drafts for a round, as [`draft`](Self::draft) and with two conditions. Where `novel`, no
     /// token completes a run of six that the answer has already, except under a constraint and by a
-    /// model that thinks. If the drawn token's probability at the start of a word is not larger than
-    /// another's by `branch`, a draft that ends the answer comes with a second one. If both end it,
-    /// the second is the one with the less probable token there.
+    /// model that thinks. If the drawn token's probability at the start of a word is not larger
+    /// than another's by `branch`, a draft that ends the answer comes with a second one. If both
+    /// end it, the second is the one with the less probable token there.
     ///
     /// # Errors
     /// As [`draft`](Self::draft).
@@ -36,10 +36,10 @@ impl Member {
 
     /// Draws a second draft after `first`, the [`draft`](Self::draft) of the same `limit`. The two
     /// part where the model was least sure of a word's first token: the second has the most
-    /// probable other token there, if the first's is not larger by `margin`; with whether it is more
-    /// probable than the first's. `None` under a constraint, after a thought, or if the first draft
-    /// does not end the answer: another wording of a beginning seldom wins, and costs as much to
-    /// verify.
+    /// probable other token there, if the first's is not larger by `margin`; with whether it is
+    /// more probable than the first's. `None` under a constraint, after a thought, or if the first
+    /// draft does not end the answer: another wording of a beginning seldom wins, and costs as much
+    /// to verify.
     ///
     /// # Errors
     /// As [`draft`](Self::draft).

@@ -1,6 +1,6 @@
 /**
- * A member on an OpenAI-compatible server, or the browser's own language model: it drafts and scores
- * by requests, or only judges by letters. Its protocol is in a wasm module of its own
+ * A member on an OpenAI-compatible server, or the browser's own language model: it drafts and
+ * scores by requests, or only judges by letters. Its protocol is in a wasm module of its own
  * (crates/remote); this is the module's member as the rounds know members.
  */
 import type {

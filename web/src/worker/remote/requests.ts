@@ -1,6 +1,6 @@
 /**
- * Requests to a server: with a time limit, bounded, without credentials, and not redirected. The key
- * is in a request's header and nowhere else. What is asked, and retried, is the module's matter
+ * Requests to a server: with a time limit, bounded, without credentials, and not redirected. The
+ * key is in a request's header and nowhere else. What is asked, and retried, is the module's matter
  * (crates/remote).
  */
 import type { Sent, Wire } from "../../protocol/engine.ts";
