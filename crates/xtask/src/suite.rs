@@ -239,7 +239,14 @@ pub fn lint(workspace: &Workspace) -> Result<()> {
     };
     npm("check")?;
     npm("lint")?;
-    npm("docs:check")
+    npm("docs:check")?;
+    match process::find("typos") {
+        Some(typos) => process::run(Command::new(typos).current_dir(&workspace.root)),
+        None => {
+            println!("spelling is not checked: `typos` is not installed (pipx install typos)");
+            Ok(())
+        }
+    }
 }
 
 struct Suite<'a> {
