@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -67,7 +67,8 @@ pub fn make(workspace: &Workspace, out: &Path) -> Result<()> {
 }
 
 /// Packs the package for a registry like npm's into the folder `out`, and prints its contents.
-pub fn package(workspace: &Workspace, out: &Path) -> Result<()> {
+/// Returns the file.
+pub fn package(workspace: &Workspace, out: &Path) -> Result<PathBuf> {
     let out = std::path::absolute(out)?;
     build(workspace)?;
     licences(workspace)?;
@@ -84,12 +85,12 @@ pub fn package(workspace: &Workspace, out: &Path) -> Result<()> {
     let file = out.join(PACKED);
     fs::rename(out.join(packed.trim()), &file)?;
     println!("\nReady: {}", file.display());
-    Ok(())
+    Ok(file)
 }
 
 /// Copies the licence texts of everything that the package's modules and scripts contain into the
 /// package.
-pub fn licences(workspace: &Workspace) -> Result<()> {
+fn licences(workspace: &Workspace) -> Result<()> {
     process::run(
         Command::new("node")
             .args(["scripts/licences.mjs", "--texts"])

@@ -218,10 +218,10 @@ fn run(chore: Chore) -> anyhow::Result<ExitCode> {
             }
         }
         Chore::Dist { out, package } => match package {
-            true => dist::package(
-                &workspace,
-                &out.unwrap_or_else(|| workspace.target.join("package")),
-            )?,
+            true => {
+                let out = out.unwrap_or_else(|| workspace.target.join("package"));
+                dist::package(&workspace, &out)?;
+            }
             false => dist::make(&workspace, &out.unwrap_or_else(|| workspace.page()))?,
         },
         Chore::Book { out } => book::make(&workspace, &out)?,

@@ -37,6 +37,9 @@ const PUBLISHED: &str = "published";
 /// members.
 const LLAMA: &str = "CONCLAVE_LLAMA_PYTHON";
 
+/// Environment variable with the file of the package, for the tests that install it.
+const PACKAGE: &str = "CONCLAVE_PACKAGE";
+
 /// Environment variable that limits published models to short texts on software GPUs.
 const SHORT: &str = "CONCLAVE_SHORT";
 
@@ -58,8 +61,9 @@ pub enum Part {
     Web,
     /// The page in Chromium, and its remote members in Node
     Browser,
-    /// The crates packed, and built and asked in an empty project; the package in every kind of
-    /// project of examples/, built and opened in Chromium. A whole run leaves it out
+    /// The crates packed, built and asked in an empty project, and the tool installed from them; the
+    /// package of `dist` in every kind of project of examples/, built and opened in Chromium. A
+    /// whole run leaves it out
     Packages,
     /// The page in Firefox and in WebKit, Safari's engine
     Browsers,
@@ -119,6 +123,7 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
         chromium,
         published: None,
         llama: None,
+        package: None,
         stages: Vec::new(),
         reports: String::new(),
     };
@@ -175,15 +180,22 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
     }
     if let Some(toolchain) = &toolchain {
         let module = |module| move || wasm::build(workspace, toolchain, module);
-        let built = suite.step("wasm build", module(Module::FUSED))
-            && suite.step("wasm build for shared memory", module(Module::SHARED))
-            && suite.step("wasm build of the grammars", module(Module::GRAMMAR))
-            && suite.step("wasm build of remote members", module(Module::REMOTE))
-            && suite.step("wasm build of the open core", module(Module::BURN))
-            && suite.step("page build", || demo::page(workspace));
-        if built && wants(&[Part::Packages]) {
-            suite.step("licences of the package", || dist::licences(workspace));
-        }
+        let built = if wants(&[Part::Packages]) {
+            let mut package = None;
+            suite.step("package as it is published", || {
+                package = Some(dist::package(workspace, &workspace.target.join("package"))?);
+                Ok(())
+            });
+            suite.package = package;
+            suite.package.is_some()
+        } else {
+            suite.step("wasm build", module(Module::FUSED))
+                && suite.step("wasm build for shared memory", module(Module::SHARED))
+                && suite.step("wasm build of the grammars", module(Module::GRAMMAR))
+                && suite.step("wasm build of remote members", module(Module::REMOTE))
+                && suite.step("wasm build of the open core", module(Module::BURN))
+                && suite.step("page build", || demo::page(workspace))
+        };
         let unbuilt = "not run, there is no page to test";
         for (part, name, script) in [
             (Part::Browser, "remote members, in Node", "test:remote"),
@@ -259,6 +271,8 @@ struct Suite<'a> {
     published: Option<PathBuf>,
     /// Python with llama.cpp's server, if a part needs it.
     llama: Option<PathBuf>,
+    /// The packed npm package, if a part needs it.
+    package: Option<PathBuf>,
     stages: Vec<Stage>,
     /// Reports of failed tests.
     reports: String,
@@ -488,13 +502,14 @@ impl Suite<'_> {
         }
     }
 
-    /// Sets the environment variables for the browser, the models and llama.cpp's server, and the
-    /// length of texts.
+    /// Sets the environment variables for the browser, the models, llama.cpp's server and the
+    /// package, and the length of texts.
     fn inform(&self, command: &mut Command) {
         for (variable, place) in [
             ("CONCLAVE_CHROMIUM", &self.chromium),
             (models::FOLDER, &self.published),
             (LLAMA, &self.llama),
+            (PACKAGE, &self.package),
         ] {
             if let Some(place) = place {
                 command.env(variable, place);

@@ -2,15 +2,14 @@
  * A project of a user of the package: a folder outside this repository with the package as
  * published. The folder and its processes end with the test in any case.
  */
-import { execFileSync, spawn, type ChildProcess } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { spawn, type ChildProcess } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
 import { cp, readFile, writeFile } from "node:fs/promises";
 import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
-import { basename, dirname, join } from "node:path";
+import { basename, join } from "node:path";
 import type { TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 
 const web = process.env["CONCLAVE_WEB"] ?? "./";
 
@@ -30,24 +29,12 @@ process.once("exit", () => {
 });
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
 
-/**
- * The package, packed once a run, in the folder of the bundled tests, which every run makes anew.
- */
+/** The packed package, as a release publishes it. */
 export function packed(): string {
-  const folder = dirname(dirname(fileURLToPath(import.meta.url)));
-  if (!existsSync(`${web}package/package.json`))
-    throw new Error(`${web}package is missing: build it first (cargo xtask dist --package)`);
-  const { name, version } = JSON.parse(readFileSync(`${web}package/package.json`, "utf8")) as {
-    name: string;
-    version: string;
-  };
-  const tarball = join(folder, `${name.replace("@", "").replace("/", "-")}-${version}.tgz`);
-  if (!existsSync(tarball))
-    execFileSync("npm", ["pack", "--silent", "--pack-destination", folder, "./package"], {
-      cwd: web,
-      timeout: commandLimit,
-    });
-  return tarball;
+  const file = process.env["CONCLAVE_PACKAGE"];
+  if (file === undefined)
+    throw new Error("CONCLAVE_PACKAGE names no file of cargo xtask dist --package");
+  return file;
 }
 
 export class Project {
