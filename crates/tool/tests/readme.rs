@@ -22,7 +22,8 @@ fn the_tool_is_installed_and_answers_as_the_readme_says() {
     let [install, run] = commands.as_slice() else {
         panic!("two commands: {commands:?}");
     };
-    // Installing builds all for an hour: the crate of this name has the tool of that name.
+    // `cargo xtask test --only packages` installs it from the packed crates. Here all is built
+    // already: the crate of this name has the tool of that name.
     let install: Vec<_> = install.split(' ').collect();
     let crate_name = env!("CARGO_PKG_NAME");
     assert_eq!(install, ["cargo", "install", "--locked", crate_name]);

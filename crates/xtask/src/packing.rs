@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::process;
 use crate::workspace::Workspace;
@@ -34,31 +34,34 @@ pub fn crates(workspace: &Workspace) -> Result<()> {
 }
 
 /// Tests the packed [`crates`]: asks the bundled members by `examples/crate`, an empty project that
-/// depends on them, and by the tool that `cargo install` builds from them. Builds all crates, also
-/// those that neither of the two needs.
+/// depends on them, and by the README's commands, which install the tool and run it. Builds all
+/// crates, also those that neither of the two needs.
 ///
-/// A workspace of the unpacked crates stands for the registry. It has this one's profiles and
-/// versions of dependencies, so that only the crates themselves are compiled again.
+/// A workspace of the unpacked crates stands for the registry in all but the README's commands. It
+/// has this one's profiles and versions of dependencies, so that only the crates themselves are
+/// compiled again.
 pub fn asked(workspace: &Workspace) -> Result<()> {
     let folder = workspace.target.join("packed");
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
     }
     fs::create_dir_all(folder.join("as-one/src"))?;
+    let registry = vendored(workspace)?;
     let version = env!("CARGO_PKG_VERSION");
     let manifest = fs::read_to_string(workspace.root.join("Cargo.toml"))?;
     let profiles = manifest.find("\n[profile.").context("no profiles")?;
     let mut patched = "[workspace]\nmembers = [\"*\"]\nresolver = \"3\"\n\n".to_owned();
     patched += "[patch.crates-io]\n";
     for name in workspace.published_crates() {
-        let packed = format!("package/{name}-{version}.crate");
+        let unpacked = format!("{name}-{version}");
+        let packed = workspace.target.join(format!("package/{unpacked}.crate"));
+        // Dated now: all in it is of 2006, so that Cargo would take an earlier run's build for new.
         let mut unpack = Command::new("tar");
-        unpack.arg("-xzf").arg(workspace.target.join(packed));
-        process::run(unpack.arg("-C").arg(&folder))?;
-        writeln!(patched, "{name} = {{ path = \"{name}-{version}\" }}")?;
+        unpack.arg("-xzmf").arg(&packed).arg("-C").arg(&folder);
+        process::run(&mut unpack)?;
+        writeln!(patched, "{name} = {{ path = \"{unpacked}\" }}")?;
+        add(&registry, &packed, &folder.join(unpacked))?;
     }
-    let tool = format!("conclave-tool-{version}");
-    locked(workspace, &folder.join(&tool).join("Cargo.lock"))?;
     fs::write(folder.join("Cargo.toml"), patched + &manifest[profiles..])?;
     fs::copy(workspace.root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
     let example = workspace.root.join("examples/crate");
@@ -72,54 +75,71 @@ pub fn asked(workspace: &Workspace) -> Result<()> {
         folder.join("as-one/src/main.rs"),
     )?;
 
-    let question = "What is 347 + 586?";
     let members = ["ada", "quill", "juno"].map(|member| {
         let file = format!("members/{member}.gguf");
         workspace.web().join(file).into_os_string()
     });
     let cargo = |arguments: &[&str]| {
         let mut command = process::cargo();
-        command.args(arguments).current_dir(&folder);
+        command
+            .args(arguments)
+            .arg("--offline")
+            .current_dir(&folder);
         command.env("CARGO_TARGET_DIR", &workspace.target);
         command
     };
-    let run = ["run", "--quiet", "--offline", "--package", "as-one", "--"];
-    answers(cargo(&run).arg(question).args(members))?;
+    let mut run = cargo(&["run", "--quiet", "--package", "as-one"]);
+    answers(run.args(["--", "What is 347 + 586?"]).args(members))?;
+    process::run(&mut cargo(&["build", "--workspace", "--quiet"]))?;
 
-    process::run(&mut cargo(&[
-        "build",
-        "--workspace",
-        "--quiet",
-        "--offline",
-    ]))?;
-    let install = ["install", "--debug", "--quiet", "--offline", "--path"];
+    let [install, chat] = commands(workspace)?;
+    let install: Vec<_> = install.split(' ').skip(1).collect();
     let mut install = cargo(&install);
-    install.args([&tool, "--root", "installed"]);
+    install.args(["--debug", "--quiet", "--root", "installed"]);
+    install.args(["--config", "source.crates-io.replace-with='packed'"]);
+    let source = format!("source.packed.directory='{}'", registry.display());
+    install.args(["--config", &source]);
+    // Cargo knows dependencies by their folders, too: here they are others than in every other
+    // build, and in the same target folder each of the two would replace what the other has built.
+    install.env("CARGO_TARGET_DIR", workspace.target.join("from-registry"));
+    install.env("CARGO_PROFILE_DEV_DEBUG", "false");
     process::run(&mut install)?;
-    let mut tool = Command::new(folder.join("installed/bin/conclave"));
-    answers(tool.args(["chat", "--device", "cpu", question]))
+    let found = format!("PATH=\"$PWD/installed/bin:$PATH\"\n{chat}");
+    let mut shell = Command::new("sh");
+    answers(shell.args(["-ec", &found]).current_dir(&folder))
 }
 
-/// Checks that the tool's packed lock names the other crates by the contents that were packed, as
-/// `cargo install --locked` will demand of a registry.
-fn locked(workspace: &Workspace, lock: &Path) -> Result<()> {
-    let lock = fs::read_to_string(lock)?;
-    let version = env!("CARGO_PKG_VERSION");
-    for name in workspace.published_crates() {
-        let file = format!("package/{name}-{version}.crate");
-        let mut sum = Command::new("sha256sum");
-        let sum = process::capture(sum.arg(workspace.target.join(file)))?;
-        let sum = sum.split(' ').next().unwrap_or_default();
-        let entry = format!(
-            "name = \"{name}\"\nversion = \"{version}\"\nsource = \"registry+\
-            https://github.com/rust-lang/crates.io-index\"\nchecksum = \"{sum}\"\n"
-        );
-        ensure!(
-            name == "conclave-tool" || lock.contains(&entry),
-            "the tool's lock does not name {name} as it was packed"
-        );
-    }
-    Ok(())
+/// Makes the folder that Cargo takes for crates.io, with everything that the lock names but the
+/// crates themselves. Removes those that an earlier run added.
+fn vendored(workspace: &Workspace) -> Result<PathBuf> {
+    let registry = workspace.target.join("registry");
+    let mut vendor = process::cargo();
+    vendor.args(["vendor", "--locked", "--offline", "--quiet"]);
+    process::capture(vendor.arg(&registry).current_dir(&workspace.root))?;
+    Ok(registry)
+}
+
+/// Adds a crate to the registry, with the checksum that locks must have. It names the folder too:
+/// Cargo compiles a crate of a registry again only if its version or its folder is another.
+fn add(registry: &Path, packed: &Path, unpacked: &Path) -> Result<()> {
+    let sum = process::capture(Command::new("sha256sum").arg(packed))?;
+    let sum = sum.split(' ').next().unwrap_or_default();
+    let sums = format!("{{\"files\":{{}},\"package\":\"{sum}\"}}");
+    fs::write(unpacked.join(".cargo-checksum.json"), sums)?;
+    let mut link = Command::new("ln");
+    process::run(link.arg("-s").arg(unpacked).arg(registry.join(sum)))
+}
+
+/// The README's commands that install the tool, and ask it.
+fn commands(workspace: &Workspace) -> Result<[String; 2]> {
+    let text = fs::read_to_string(workspace.root.join("README.md"))?;
+    let block = text
+        .split("```")
+        .filter_map(|block| block.strip_prefix("sh\n"))
+        .find(|block| block.starts_with("cargo install "))
+        .context("the README does not install the tool")?;
+    let lines: Vec<_> = block.lines().map(str::to_owned).collect();
+    lines.try_into().map_err(|_| anyhow!("not two: {block}"))
 }
 
 /// Checks that the command prints the sum.
