@@ -243,22 +243,18 @@ pub fn lint(workspace: &Workspace) -> Result<()> {
     cargo("doc --workspace --no-deps --all-features --document-private-items --quiet")?;
     setup::web(workspace)?;
     let npm = |script: &str| {
-        process::run(
-            Command::new("npm")
-                .args(["run", "--silent", script])
-                .current_dir(workspace.web()),
-        )
+        let mut npm = Command::new("npm");
+        npm.args(["run", "--silent", script]);
+        process::run(npm.current_dir(workspace.web()))
     };
     npm("check")?;
     npm("lint")?;
     npm("docs:check")?;
-    match process::find("typos") {
-        Some(typos) => process::run(Command::new(typos).current_dir(&workspace.root)),
-        None => {
-            println!("spelling is not checked: `typos` is not installed (pipx install typos)");
-            Ok(())
-        }
-    }
+    let Some(typos) = process::find("typos") else {
+        println!("spelling is not checked: there is no `typos` (pipx install typos)");
+        return Ok(());
+    };
+    process::run(Command::new(typos).current_dir(&workspace.root))
 }
 
 struct Suite<'a> {
