@@ -56,7 +56,10 @@ fn operation(endpoint: Endpoint) -> Value {
     };
     let streams = matches!(reply, "ChatReply" | "TextReply" | "ResponseReply");
     if streams {
-        content["text/event-stream"] = json!({ "schema": { "type": "string" } });
+        // Until OpenAPI 3.2 the schema of a stream is that of each event.
+        let text = json!({ "type": "string" });
+        let event = object(&["data"], json!({ "event": text, "data": text }));
+        content["text/event-stream"] = json!({ "schema": event });
     }
     let error = json!({ "description": "The reason, in words", "content": body(&schema("Error")) });
     let mut operation = json!({
