@@ -21,16 +21,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
-use crate::socket::{Socket, Watch};
-
 /// Maximum number of open connections; further ones wait.
 const MOST: usize = 1024;
 
 /// Timeout for a request's headers, also between two requests, and again for its body.
 pub(crate) const SILENCE: Duration = Duration::from_secs(60);
-
-/// Maximum number of a request's headers, more than chains of proxies add.
-const MOST_HEADERS: usize = 1000;
 
 /// Pause after a failed accept.
 const NO_ROOM: Duration = Duration::from_secs(1);
@@ -43,10 +38,7 @@ pub(crate) async fn serve(
 ) {
     let graceful = GracefulShutdown::new();
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new())
-        .header_read_timeout(SILENCE)
-        .max_headers(MOST_HEADERS)
-        .half_close(true);
+    http.timer(TokioTimer::new()).header_read_timeout(SILENCE);
     let room = Arc::new(Semaphore::new(MOST));
     let mut shutdown = pin!(shutdown);
     loop {
@@ -68,15 +60,11 @@ pub(crate) async fn serve(
         };
         // Segments are small and latency matters.
         let _ = stream.set_nodelay(true);
-        let (socket, watch) = Socket::new(stream);
-        let service = service_for(router.clone(), from, watch.clone());
-        let connection = graceful.watch(http.serve_connection(TokioIo::new(socket), service));
-        let connection = async {
+        let service = service_for(router.clone(), from);
+        let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
+        tokio::spawn(async move {
             // Disconnects are normal.
             let _ = connection.await;
-        };
-        tokio::spawn(async move {
-            or(connection, watch.gone()).await;
             drop(place);
         });
     }
@@ -97,7 +85,6 @@ async fn accept(listeners: &[TcpListener]) -> std::io::Result<(TcpStream, Socket
 fn service_for(
     router: Router,
     from: SocketAddr,
-    watch: Watch,
 ) -> impl hyper::service::Service<
     Request<Incoming>,
     Response = axum::response::Response,
@@ -107,13 +94,6 @@ fn service_for(
     service_fn(move |request: Request<Incoming>| {
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(ConnectInfo(from));
-        let watch = watch.clone();
-        let waits = watch.waits(request.version());
-        let response = router.clone().oneshot(request);
-        async move {
-            let response = response.await;
-            drop(waits);
-            response.map(|response| watch.commented(response))
-        }
+        router.clone().oneshot(request)
     })
 }

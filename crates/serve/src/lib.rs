@@ -38,7 +38,6 @@ mod reply;
 mod responses;
 mod routes;
 mod server;
-mod socket;
 mod streaming;
 mod tools;
 mod turns;

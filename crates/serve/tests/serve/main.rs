@@ -5,7 +5,6 @@ mod answers;
 mod chosen;
 mod embeddings;
 mod forms;
-mod gone;
 mod judging;
 mod liberal;
 mod many;

@@ -181,8 +181,6 @@ fn a_client_that_goes_away_frees_the_members_within_a_segment() {
             );
             assert!(matches!(gone, Err(ureq::Error::Timeout(_))));
         }
-        // It takes a moment to tell it from a client that only sends no more.
-        std::thread::sleep(Duration::from_secs(1));
         gate.open();
         stage.until("the members are free", |(busy, _)| !busy);
         let made = drafts.swap(0, Ordering::SeqCst);
