@@ -125,7 +125,10 @@ export class ModelsDialog {
     this.say("");
     this.#search.clear();
     this.#dialog.showModal();
+    const focused = document.activeElement;
     await this.refresh();
+    // The visitor may have gone to another field meanwhile.
+    if (document.activeElement !== focused) return;
     if (place === "add") this.#reference.focus();
     if (place === "stored") this.#stored.querySelector<HTMLElement>("#stored-summary")?.focus();
   }

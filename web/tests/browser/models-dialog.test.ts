@@ -37,6 +37,28 @@ test("single models say what each is good at, or that it was not measured", asyn
   await visitor.leaveClean();
 });
 
+test("what is typed while the list is fetched stays in its field", async () => {
+  const visitor = await stand.arrive({ serviceWorkers: "block" });
+  const { page } = visitor;
+  let fetched = (): void => {};
+  const held = new Promise<void>((resolve) => (fetched = resolve));
+  await page.route("**/catalogue.json", async (route) => {
+    await held;
+    await route.continue();
+  });
+  await page.locator("#add-model").click();
+  const address = page.getByLabel("Address", { exact: true });
+  await page.locator(".remote > summary").click();
+  await address.click();
+  await page.keyboard.type("http://lo");
+  fetched();
+  await page.locator("#models-dialog .pick-list li").first().waitFor();
+  await page.keyboard.type("calhost:8000");
+  assert.equal(await address.inputValue(), "http://localhost:8000");
+  assert.equal(await page.locator("#reference").inputValue(), "");
+  await visitor.leaveClean();
+});
+
 test("models are searched by name, by the keyboard alone, on a phone in one column", async () => {
   const visitor = await stand.arrive({ viewport: { width: 390, height: 844 } });
   const { page } = visitor;
