@@ -12,6 +12,7 @@
 import { build } from "esbuild";
 import { spawnSync } from "node:child_process";
 import { mkdirSync, readdirSync, rmSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -51,10 +52,13 @@ const built = readdirSync(outdir, { recursive: true })
 // since Node 20.14.
 const [major, minor] = process.versions.node.split(".").map(Number);
 const end = major > 21 || (major === 20 && minor >= 14) ? ["--test-force-exit"] : [];
+// Each file of the browser tests has a Chromium and a host of its own, and waits half of its time.
+// The others measure, or share a server.
+const atOnce = kind === "browser" ? Math.min(availableParallelism(), 4) : 1;
 const runner = [
   "--test",
   ...end,
-  ...(kind === "unit" ? [] : ["--test-concurrency=1"]),
+  ...(kind === "unit" ? [] : [`--test-concurrency=${atOnce}`]),
   ...rest,
   ...built,
 ];
