@@ -27,6 +27,9 @@ const MOST: usize = 1024;
 /// Timeout for a request's headers, also between two requests, and again for its body.
 pub(crate) const SILENCE: Duration = Duration::from_secs(60);
 
+/// Maximum number of a request's headers, more than chains of proxies add.
+const MOST_HEADERS: usize = 1000;
+
 /// Pause after a failed accept.
 const NO_ROOM: Duration = Duration::from_secs(1);
 
@@ -38,7 +41,9 @@ pub(crate) async fn serve(
 ) {
     let graceful = GracefulShutdown::new();
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(SILENCE);
+    http.timer(TokioTimer::new())
+        .header_read_timeout(SILENCE)
+        .max_headers(MOST_HEADERS);
     let room = Arc::new(Semaphore::new(MOST));
     let mut shutdown = pin!(shutdown);
     loop {

@@ -239,3 +239,16 @@ fn a_compressed_body_is_refused_as_such() {
     }
     assert_eq!(send("identity", body.as_bytes()).0, 200);
 }
+
+#[test]
+fn a_request_may_have_many_headers() {
+    let stage = Stage::new();
+    let status = |count: usize| {
+        let request = agent().get(stage.url("/v1/models"));
+        let request = (0..count).fold(request, |request, number| {
+            request.header(format!("x-hop-{number}"), "1")
+        });
+        read(request.call().unwrap()).0
+    };
+    assert_eq!((status(101), status(900), status(1001)), (200, 200, 431));
+}
