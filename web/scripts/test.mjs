@@ -54,7 +54,7 @@ const [major, minor] = process.versions.node.split(".").map(Number);
 const end = major > 21 || (major === 20 && minor >= 14) ? ["--test-force-exit"] : [];
 // Each file of the browser tests has a Chromium and a host of its own, and waits half of its time.
 // The others measure, or share a server.
-const atOnce = kind === "browser" ? Math.min(availableParallelism(), 4) : 1;
+const atOnce = ["browser", "browsers"].includes(kind) ? Math.min(availableParallelism(), 4) : 1;
 const runner = [
   "--test",
   ...end,
