@@ -17,6 +17,7 @@ import type { MemberSource } from "../protocol/messages.ts";
 import { memoryOf, readCatalogue, type Ensemble } from "./catalogue.ts";
 import { toysTitle } from "./ensembles-list.ts";
 import type { KeyedMember } from "./ensemble-key.ts";
+import { sentence } from "./figures.ts";
 import { badge, verdict } from "./fit.ts";
 import { total } from "./member-facts.ts";
 import type { Slot } from "./members-panel.ts";
@@ -107,8 +108,28 @@ export class Choosing {
       const own = handles.get(member.name);
       return own ? [{ source: { ...picked, files: [] }, handles: own }] : [];
     });
-    if (seats.length === 0) return this.#seatToys(true);
-    await this.#context.roster.replaceAll(last.title, seats);
+    const lost = last.members.filter(
+      ({ name, ref, remote, builtIn, toy }) =>
+        (ref ?? remote ?? builtIn ?? toy) === undefined && !handles.has(name),
+    );
+    if (lost.length > 0) this.#tellLost(lost.map(({ name }) => name));
+    if (seats.some(({ byDefault }) => !byDefault))
+      return this.#context.roster.replaceAll(last.title, seats);
+    this.#standIn = lost.length > 0;
+    await this.#seatToys(true);
+  }
+
+  /** Tells which members of the last visit only the visitor can find again. */
+  #tellLost(names: string[]): void {
+    const were = names.length === 1 ? "was a picked file" : "were picked files";
+    const them = names.length === 1 ? "it" : "them";
+    this.#context.notices.show(
+      "lost",
+      "hint",
+      `${sentence(names)} ${were}, which a page may not open by itself after a reload. ` +
+        `Choose ${them} again.`,
+      [{ label: "Choose files", run: () => void this.dialog.open("add") }],
+    );
   }
 
   /** Room for a conversation of these members, in tokens: as chosen, or the most that fits. */
@@ -134,11 +155,12 @@ export class Choosing {
   expected(): KeyedMember[] {
     const last = recall();
     const bundled = toys();
-    const members = last?.members.map(({ toy, ...member }): MemberSource => {
+    const here = last?.members.filter(({ lost }) => !lost) ?? [];
+    const members = here.map(({ toy, lost: _, ...member }): MemberSource => {
       const found = toy && bundled.find(({ name }) => name === member.name);
       return found ?? member;
     });
-    return (members ?? bundled).map((source) => ({
+    return (members.length > 0 ? members : bundled).map((source) => ({
       source,
       contextTokens: last?.contextTokens ?? this.roomOf([]),
     }));
@@ -193,13 +215,13 @@ export class Choosing {
       return;
     if (title === toysTitle) return remember(undefined);
     // A file without a handle can't be found again.
-    const isLost = ({ source: { ref, remote, builtIn }, entry, handles }: Slot): boolean =>
-      (ref ?? remote ?? builtIn ?? entry ?? handles) === undefined;
-    if (slots.some(isLost)) return;
-    const members = slots.map(
-      ({ source, entry, byDefault }): RememberedMember =>
-        entry ? { name: source.name, toy: byDefault ? "default" : "chosen" } : this.#kept(source),
-    );
+    const isLost = ({ source: { ref, remote, builtIn }, handles }: Slot): boolean =>
+      (ref ?? remote ?? builtIn ?? handles) === undefined;
+    const members = slots.map((slot): RememberedMember => {
+      const { source, entry, byDefault } = slot;
+      if (entry) return { name: source.name, toy: byDefault ? "default" : "chosen" };
+      return isLost(slot) ? { name: source.name, lost: true } : this.#kept(source);
+    });
     remember({ title, contextTokens, members });
     const picked = slots.flatMap(
       ({ source: { name }, handles }): [string, FileSystemFileHandle[]][] =>
@@ -318,7 +340,7 @@ export class Choosing {
   }
 
   /** Takes the members that a link names, in place of the present ones. */
-  async useNamed(title: string, members: { name: string; ref: string }[]): Promise<void> {
+  async takeNamed(title: string, members: { name: string; ref: string }[]): Promise<void> {
     const { roster, notices } = this.#context;
     try {
       const known = (await this.#ensembles().catch((): Ensemble[] => [])).flatMap(
@@ -334,7 +356,9 @@ export class Choosing {
       }));
       void roster.replaceAll(title, seats);
     } catch (error) {
-      notices.show("link", "error", typed(error).message);
+      notices.show("link", "error", typed(error).message, [
+        { label: "Try again", run: () => void this.takeNamed(title, members) },
+      ]);
     }
   }
 

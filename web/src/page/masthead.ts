@@ -30,20 +30,23 @@ export class Masthead {
     byId("bring-toys", HTMLElement).hidden = !madeRoom;
   }
 
-  /** Shows the ensemble's name and matching examples. */
-  #showTitle({ title, slots }: Roster): void {
-    const names = slots.map((slot) => slot.source.name);
-    if (this.#shown === [title, ...names].join("\n")) return;
-    this.#shown = [title, ...names].join("\n");
-    const toys = title === toysTitle;
+  /** Shows the ensemble's name, who answers (or is to, while members load), and examples for them. */
+  #showTitle({ title, slots, taking, loading }: Roster): void {
+    const here =
+      loading || taking.length === 0 ? slots.filter(({ takesPart }) => takesPart) : taking;
+    const names = here.map((slot) => slot.source.name);
+    const toys = here.length > 0 ? here.every(({ entry }) => entry) : title === toysTitle;
+    const shown = [title, toys, ...names].join("\n");
+    if (this.#shown === shown) return;
+    this.#shown = shown;
     byId("ensemble", HTMLElement).textContent = title;
     byId("about-toys", HTMLElement).hidden = !toys;
     const about = byId("about-models", HTMLElement);
-    about.hidden = toys || slots.length === 0;
+    about.hidden = toys || here.length === 0;
     const verb = names.length === 1 ? "answers" : "answer";
-    about.textContent = `${sentence(names)} ${verb} ${whereabouts(slots)}.`;
+    about.textContent = `${sentence(names)} ${verb} ${whereabouts(here)}.`;
     byId("tagline", HTMLElement).textContent =
-      `Several small models, one answer, ${whereabouts(slots, true)}.`;
+      `Several small models, one answer, ${whereabouts(here, true)}.`;
     byId("choose", HTMLElement).textContent = toys ? "Bring real models" : "Choose other models";
     showExamples(byId("examples", HTMLElement), toys ? "skills" : "general", this.#onExample);
   }

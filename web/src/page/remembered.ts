@@ -17,7 +17,7 @@ const remembered = shape({
   contextTokens,
   /**
    * None of `ref`, `remote`, `builtIn` and `toy`: picked files, whose handles are kept under the
-   * member's name. `key`: only if the visitor wants it kept. `toy`: a bundled one, which leaves for
+   * member's name; `lost`: there are none, so that only the visitor can choose them again. `key`: only if the visitor wants it kept. `toy`: a bundled one, which leaves for
    * the visitor's own unless it was chosen.
    */
   members: list(
@@ -28,6 +28,7 @@ const remembered = shape({
       remote: optional(text),
       builtIn: optional(flag),
       toy: optional(oneOf("chosen", "default")),
+      lost: optional(flag),
       model: optional(text),
       key: optional(text),
       judge: optional(flag),

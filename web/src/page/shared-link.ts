@@ -35,6 +35,6 @@ export function offerMembers(
     "hint",
     `The link names an ensemble, ${title}: ${sentence(refs)}. ` +
       "What is not stored here would be fetched from its host.",
-    [{ label: "Take these members", run: () => void choosing.useNamed(title, members) }],
+    [{ label: "Take these members", run: () => void choosing.takeNamed(title, members) }],
   );
 }

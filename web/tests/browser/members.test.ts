@@ -310,3 +310,30 @@ test("who often decides alone against all others is left out by one press, back 
     putNothingBeforeWorker(stand.site);
   }
 });
+
+test("a file that failed answers nothing; picked files are asked for again after a reload", async () => {
+  const visitor = await stand.arrive({ search: "?backend=cpu", serviceWorkers: "block" });
+  const { page } = visitor;
+  const toys = page.locator("#about-toys");
+  const bad = { name: "bad.gguf", mimeType: "", buffer: Buffer.from("\x89PNG, not a model") };
+  await visitor.pick([bad]);
+  await page.locator('.member[data-state="failed"]').waitFor();
+  await visitor.state("ready");
+  assert.ok(await toys.isVisible(), "the toys answer");
+  await page.getByRole("button", { name: "Remove bad" }).click();
+  await visitor.ownToys(["ada", "juno"]);
+  assert.match((await page.locator("#about-models").textContent()) ?? "", /^ada and juno answer/i);
+  await page.reload();
+  const notice = page.locator('.notice[data-key="lost"]');
+  await notice.waitFor();
+  assert.match(
+    (await notice.textContent()) ?? "",
+    /^ada and juno were picked files, which a page may not open by itself.*Choose them again\./i,
+  );
+  await visitor.state("ready");
+  await page.reload();
+  await notice.waitFor(); // The toys stand in for them until others are chosen.
+  await notice.getByRole("button", { name: "Choose files" }).click();
+  await page.locator("#models-dialog[open]").waitFor();
+  await visitor.leaveClean();
+});
