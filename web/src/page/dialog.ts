@@ -13,11 +13,20 @@ export function modal(
     el("div", { class: "dialog-head" }, el("h2", { id: `${name}-title` }, title), close),
     ...parts,
   );
-  // A click on the backdrop closes, as is usual for dialogs.
+  // A click on the backdrop closes, as is usual for dialogs; one that began inside, as the end of a
+  // selection, does not.
+  let pressedOutside = false;
+  dialog.addEventListener("pointerdown", (event) => (pressedOutside = isOutside(dialog, event)));
   dialog.addEventListener("click", (event) => {
-    if (event.target === dialog) dialog.close();
+    if (pressedOutside && isOutside(dialog, event)) dialog.close();
   });
   return dialog;
+}
+
+/** Whether the pointer is on the backdrop. */
+function isOutside(dialog: HTMLDialogElement, { clientX: x, clientY: y }: MouseEvent): boolean {
+  const { left, right, top, bottom } = dialog.getBoundingClientRect();
+  return x < left || x > right || y < top || y > bottom;
 }
 
 /** A search field for `label`, and the line that shows it. */

@@ -41,11 +41,14 @@ export class ModelsSearch {
     if (!searching && !this.#searching) return;
     const counts = lists.map(([entry, names]) => {
       const entries = [...this.#dialog().querySelectorAll<HTMLElement>(entry)];
-      for (const one of entries) {
+      const found = entries.filter((one) => {
         const parts = [...one.querySelectorAll(names)].map(({ textContent }) => textContent);
-        one.hidden = !hasWords(parts.join(" "), words.trim());
-      }
-      return entries.filter(({ hidden }) => !hidden).length;
+        const has = hasWords(parts.join(" "), words.trim());
+        // One that is ticked is opened with those that are found.
+        one.hidden = !has && one.querySelector("input:checked") === null;
+        return has;
+      });
+      return found.length;
     });
     const more = this.#dialog().querySelector<HTMLDetailsElement>(".picker details");
     if (more && searching) more.open = true;

@@ -59,13 +59,44 @@ test("what is typed while the list is fetched stays in its field", async () => {
   await visitor.leaveClean();
 });
 
+test("a dialog stays on a click in its margin, and on a selection that ends outside", async () => {
+  const visitor = await stand.arrive();
+  const { page } = visitor;
+  await visitor.models();
+  const dialog = page.locator("#models-dialog");
+  const { x, y, height } = (await dialog.boundingBox())!;
+  await page.mouse.click(x + 8, y + height / 2);
+  await page.getByRole("searchbox", { name: "Search models by name" }).hover();
+  await page.mouse.down();
+  await page.mouse.move(x - 20, y + 40);
+  await page.mouse.up();
+  assert.ok(await dialog.evaluate((element: HTMLDialogElement) => element.open));
+  await page.mouse.click(x - 20, y + 40);
+  assert.ok(!(await dialog.evaluate((element: HTMLDialogElement) => element.open)));
+  await visitor.leaveClean();
+});
+
+test("a ticked model stays in view while others are searched", async () => {
+  const visitor = await stand.arrive();
+  const { page } = visitor;
+  await visitor.models();
+  await page.getByRole("searchbox", { name: "Search models by name" }).fill("zzzz");
+  const ticked = page.locator(".pick-list li", { has: page.locator("input:checked") });
+  const count = await ticked.count();
+  assert.ok(count > 0, "the recommended ones");
+  assert.equal(await page.locator(".pick-list li:visible").count(), count);
+  await visitor.leaveClean();
+});
+
 test("models are searched by name, by the keyboard alone, on a phone in one column", async () => {
   const visitor = await stand.arrive({ viewport: { width: 390, height: 844 } });
   const { page } = visitor;
   await visitor.models();
   const dialog = page.locator("#models-dialog");
-  const labels = dialog.locator(".pick-list label:visible");
-  const all = await dialog.locator(".pick-list label").count();
+  // Those that are ticked stay.
+  const others = ".pick-list li:not(:has(input:checked)) label";
+  const labels = dialog.locator(`${others}:visible`);
+  const all = await dialog.locator(others).count();
   const search = page.getByRole("searchbox", { name: "Search models by name" });
   const found = dialog.locator(".search-line").getByRole("status");
   await page.keyboard.press("Tab");
