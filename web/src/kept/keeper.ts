@@ -21,6 +21,8 @@ const tables = ["conversations", "turns", "drafts", "values"] as const;
 export interface WholeConversation {
   conversation: KeptConversation;
   turns: KeptTurn[];
+  /** Its half-typed question, if any; not exported. */
+  draft?: Draft;
 }
 
 /**
@@ -188,7 +190,7 @@ export class Keeper {
 
   /** Deletes a conversation and returns it, so that it can be put back. */
   async delete(id: string): Promise<WholeConversation | undefined> {
-    const whole = await this.whole(id);
+    const [whole, draft] = await Promise.all([this.whole(id), this.draft(id)]);
     await this.#write(async (database) => {
       const transaction = database.transaction(tables, "readwrite");
       await transaction.objectStore("conversations").delete(id);
@@ -202,15 +204,17 @@ export class Keeper {
     }, true);
     forgetUnsaved(markStorage(), id);
     this.#tell({ conversation: id, deleted: true });
-    return whole;
+    return whole && draft ? { ...whole, draft } : whole;
   }
 
   /** Keeps a whole conversation: one that was deleted before, or an imported one. */
-  async put({ conversation, turns }: WholeConversation): Promise<void> {
+  async put({ conversation, turns, draft }: WholeConversation): Promise<void> {
     await this.#write(async (database) => {
-      const transaction = database.transaction(["conversations", "turns"], "readwrite");
+      const stores = ["conversations", "turns", "drafts"] as const;
+      const transaction = database.transaction(stores, "readwrite");
       await transaction.objectStore("conversations").put(conversation);
       for (const turn of turns) await transaction.objectStore("turns").put(turn);
+      if (draft) await transaction.objectStore("drafts").put(draft, conversation.id);
       await transaction.done;
     });
     this.#tell({ conversation: conversation.id });

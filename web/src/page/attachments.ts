@@ -135,6 +135,7 @@ export class Attachments {
 
   #remove(instead: Attachment | undefined): void {
     this.show(instead);
+    this.#events.onComplaint(undefined);
     this.#events.onChange();
     byId("attach", HTMLElement).focus();
   }
@@ -185,9 +186,6 @@ function wholeCharacters(bytes: Uint8Array, isCut: boolean): Uint8Array {
 }
 
 /** Whether a dropped file goes with a question rather than being a part of a model. */
-export const isForQuestion = ({ name, type }: File): boolean =>
-  !/\.(gguf|safetensors|jinja)$/i.test(name) &&
-  !/^(config|generation_config|tokenizer|tokenizer_config)\.json$/.test(name) &&
-  (type.startsWith("text/") ||
-    type === "application/pdf" ||
-    /\.(txt|pdf|md|csv|json|log|ya?ml|xml|[jt]sx?|py|rs|c|h)$/i.test(name));
+export const isForQuestion = ({ name }: File): boolean =>
+  !/\.(gguf|safetensors|jinja|bin|onnx|pth?|ckpt)$/i.test(name) &&
+  !/^(config|generation_config|tokenizer|tokenizer_config)\.json$|\.index\.json$/.test(name);

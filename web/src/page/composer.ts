@@ -3,7 +3,7 @@
  * same or an edited one again, and more of an answer.
  */
 import type { Draft } from "../kept/database.ts";
-import { messagesOf } from "../kept/records.ts";
+import { messagesOf, type Attachment } from "../kept/records.ts";
 import type { Conclave } from "../library/conclave.ts";
 import type { Thinking } from "../protocol/engine.ts";
 import { typed } from "../protocol/errors.ts";
@@ -155,31 +155,58 @@ export class Composer {
     this.focus();
   }
 
+  /** Asks an example; a question in the box stays. Until one can be asked, an empty box takes it. */
+  askExample(question: string): void {
+    if (this.#context.canAsk()) void this.#ask({ question });
+    else if (this.isEmpty) this.text = question;
+    this.focus();
+  }
+
   /**
-   * Asks a question. With `instead`, it takes the place of this exchange and all later ones, which
-   * can be brought back.
+   * Asks this question in place of an exchange and all later ones, which can be brought back; with
+   * the file of the former question.
    */
-  async ask(question = this.text.trim(), instead?: Exchange): Promise<void> {
-    const { library, canAsk, settings, notices, roster } = this.#context;
-    const conclave = library();
-    const session = this.#context.session();
-    if (!conclave || !canAsk()) return;
+  async askAgain(instead: Exchange, question: string): Promise<void> {
+    await this.#ask({ question, attached: this.#context.session().attachedTo(instead), instead });
+  }
+
+  /** Asks what is in the box. */
+  async ask(): Promise<void> {
+    const { library, canAsk } = this.#context;
+    if (!library() || !canAsk()) return;
+    const question = this.text.trim();
+    const { attached } = this.#attachments;
     if (question === "") {
-      const { attached } = this.#attachments;
       if (attached) this.#complain(`Type a question about ${attached.name} first.`);
       return this.focus();
     }
+    // More may be typed while the file is cut.
+    await this.#ask({ question, attached }, () =>
+      this.show({ text: this.text.trim() === question ? "" : this.text }),
+    );
+  }
+
+  /** `onAsked`: the question has become an exchange. */
+  async #ask(
+    asked: { question: string; attached?: Attachment | undefined; instead?: Exchange },
+    onAsked?: () => void,
+  ): Promise<void> {
+    const { library, canAsk, settings, notices, roster } = this.#context;
+    const { question, instead } = asked;
+    let { attached } = asked;
+    const conclave = library();
+    const session = this.#context.session();
+    if (!conclave || !canAsk()) return;
     const chosen = settings();
     if (!chosen) return;
     const slots = roster().taking;
     const by = askedOf(slots);
     const instructions = this.#context.instructions();
-    let attached = instead ? session.attachedTo(instead) : this.#attachments.attached;
+    this.#complain(undefined);
     if (attached) {
       this.#cut(true);
       try {
         attached = await fitted(conclave, { question, attached, instructions }, by.members);
-        this.#complain(undefined);
       } catch (error) {
         return this.#complain(typed(error).message);
       } finally {
@@ -195,7 +222,7 @@ export class Composer {
     const exchange = session.ask({ ...by, question, attached, instructions, backend, adapter });
     document.body.classList.add("asked");
     exchange.root.scrollIntoView({ block: "nearest" });
-    if (!instead) this.clear();
+    onAsked?.();
     this.saveDraft();
     await this.#answer(conclave, exchange, { slots, ...chosen });
   }

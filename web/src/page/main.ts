@@ -99,11 +99,7 @@ class Page {
   #generation = 0;
   /** Progress of the load, from 0 to 1. */
   #share = 0;
-  readonly #masthead = new Masthead((question) => {
-    this.#composer.text = question;
-    this.#composer.focus();
-    void this.#composer.ask();
-  });
+  readonly #masthead = new Masthead((question) => this.#composer.askExample(question));
 
   constructor() {
     this.#advice = new Advice(byId("advice", HTMLElement), {
@@ -209,7 +205,7 @@ class Page {
         if (this.#composer.text === "") this.#composer.show(draft);
       },
       onContinue: (exchange) => void this.#composer.goOn(exchange),
-      onAgain: (exchange, question) => void this.#composer.ask(question, exchange),
+      onAgain: (exchange, question) => void this.#composer.askAgain(exchange, question),
       noteOn: (turn) => toysNote(turn, () => void this.#choosing.dialog.open()),
       onChange: () => void this.#conversations.refresh(),
       onFailure: (message) => this.#notices.show("kept", "warning", message),
@@ -267,10 +263,14 @@ class Page {
     );
     addEventListener("pagehide", () => this.#risks.leaveAll()); // It closes by itself.
     addEventListener("hashchange", () => this.#openLink(readFragment(location.hash)));
-    this.#stopButton.addEventListener("click", () => this.#answers.stop());
+    this.#stopButton.addEventListener("click", ({ detail }) => {
+      // It takes the place of “Ask”, so that the second click of a double click comes here.
+      if (detail < 2) this.#answers.stop();
+    });
     document.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape" || event.isComposing) return;
       // Escape closes an open dialog instead.
-      if (event.key === "Escape" && !document.querySelector("dialog[open]")) this.#answers.stop();
+      if (!document.querySelector("dialog[open]")) this.#answers.stop();
     });
     this.#newButton.addEventListener("click", () => this.#newConversation());
     if (address.debug) Object.defineProperty(window, "conclave", { get: () => this.#conclave });

@@ -48,11 +48,12 @@ export class QuestionLine {
     });
     this.#area.addEventListener("input", () => onEdited(this.#area.value));
     this.#area.addEventListener("keydown", (event) => {
+      if (event.isComposing) return; // Its keys are the input method's.
       if (event.key === "Escape") {
         event.stopPropagation(); // It would also stop an answer.
         return this.#close();
       }
-      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      if (event.key !== "Enter" || event.shiftKey) return;
       event.preventDefault();
       send();
     });

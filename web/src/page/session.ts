@@ -147,6 +147,7 @@ export class Session {
   async show(id: string): Promise<void> {
     this.#leave(id);
     await this.#show(id);
+    if (this.#id === id) this.exchanges.at(-1)?.root.scrollIntoView({ block: "end" });
   }
 
   /** `draft`: the tab's own half-typed question. */
@@ -372,8 +373,11 @@ export class Session {
 
   /** Deletes a conversation; what it returns can be put back. */
   async delete(id: string): Promise<WholeConversation | undefined> {
+    const draft = id === this.#id && !isEmpty(this.#draft) ? this.#draft : undefined;
     if (id === this.#id) this.#drop();
-    return this.keeper.delete(id);
+    const whole = await this.keeper.delete(id);
+    // What was typed last may not be written yet.
+    return whole && draft ? { ...whole, draft } : whole;
   }
 
   /** Deletes all conversations and what else the database holds. */

@@ -201,3 +201,23 @@ test("a file without a question asks for one; a note on skills outlives a reload
     .waitFor();
   await visitor.leaveClean();
 });
+
+test("a conversation that is put back has its half-typed question again", async () => {
+  const visitor = await arrive();
+  const { page } = visitor;
+  await visitor.answer(sum);
+  await page.locator("#question").fill("And its half?");
+  await openDialog(visitor);
+  await page
+    .locator("#conversations-dialog")
+    .getByRole("button", { name: /^Delete: / })
+    .click();
+  await page.getByRole("button", { name: "Undo" }).click();
+  await page.locator("#conversations-dialog .dialog-status", { hasText: "put back" }).waitFor();
+  await page.locator(".conversation-title", { hasText: sum }).click();
+  await page.waitForFunction(
+    () => document.querySelector<HTMLTextAreaElement>("#question")?.value === "And its half?",
+  );
+  assert.deepEqual(await questions(visitor), [sum]);
+  await visitor.leaveClean();
+});
