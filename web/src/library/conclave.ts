@@ -37,11 +37,12 @@ import {
   type MemberSource,
   type Plan,
   type Progress,
-  type Reply,
   type Request,
   type Stored,
   type Usage,
 } from "../protocol/messages.ts";
+import { unlessAborted } from "../protocol/unless-aborted.ts";
+import { answerOf, isEngineLost, unlessStopped, WrittenAnswer } from "./answering.ts";
 import type { BuiltIn } from "./built-in.ts";
 import {
   defaultSampling,
@@ -56,7 +57,6 @@ import { Conversation } from "./conversation.ts";
 import {
   added,
   definedFields,
-  isHandheld,
   listed,
   opened,
   unexpected,
@@ -103,7 +103,7 @@ export class Conclave {
   >();
   #wire: Wire;
   /** The last reopening of a failed engine, under way or complete. */
-  #reopening: Promise<boolean> | undefined;
+  #reopening: Promise<ConclaveError | undefined> | undefined;
   #closed = false;
   #opened: Answer<"opened"> | undefined;
   /** Error of the engine's opening, if it failed. */
@@ -260,7 +260,8 @@ export class Conclave {
   async add(source: MemberSource, options: AddOptions = {}): Promise<About> {
     source = checked("a member", source, memberSource);
     options = checkedOptions("add", options, addFields) as AddOptions;
-    const { about, usage, builtIn } = await added(await this.#live(), source, options);
+    const wire = await this.#live(options.signal);
+    const { about, usage, builtIn } = await added(wire, source, options);
     if (options.replace !== undefined) this.#forget(options.replace);
     this.#members.set(source.name, about);
     this.#sources.set(source.name, {
@@ -357,16 +358,9 @@ export class Conclave {
     messages = checked("messages", messages, messageList);
     options = checkedOptions("ask", options, askFields) as AskOptions;
     const { signal, maxTokens, stop: texts = [], overflow = "error" } = options;
-    if (signal?.aborted)
-      return void (yield {
-        type: "end",
-        stop: "stopped",
-        text: "",
-        usage: { promptTokens: 0, answerTokens: 0 },
-        ms: 0,
-      });
+    const written = new WrittenAnswer(options.accepted ?? []);
+    if (signal?.aborted) return void (yield written.stopped());
     const schema = schemaOf(options.responseFormat);
-    const accepted = [...(options.accepted ?? [])];
     const request: Unnumbered<"ask"> = {
       type: "ask",
       messages,
@@ -378,102 +372,45 @@ export class Conclave {
       stop: texts,
       overflow,
       ...(schema === undefined ? {} : { schema }),
-      accepted,
+      accepted: written.accepted,
       ...(options.drafts && { drafts: true }),
     };
-    let text = accepted.map((segment) => segment.text).join("");
-    let begun = false;
     // Another request may have found that the engine failed: the new one has no members yet.
-    await this.#reopening;
+    const reopening = this.#reopening && (await unlessStopped(this.#reopening, signal));
+    if (reopening === "stopped") return void (yield written.stopped());
     for (let again = false; ; again = true) {
       const wire = this.#wire;
       try {
-        for await (const event of this.#answer(wire, request, signal)) {
-          // A reopened engine begins again; the caller has had its `begin`.
-          if (event.type === "begin" && begun) continue;
-          begun ||= event.type === "begin";
-          if (event.type === "round") {
-            const { text, tokens } = event.candidates[event.winner]!;
-            accepted.push({ text, tokens });
-          }
-          if (event.type === "round") text += event.text;
-          yield event;
-        }
+        for await (const event of answerOf(wire, request, signal))
+          if (!written.follow(event)) yield event;
         return;
       } catch (thrown) {
         // An error of the caller's own is not the engine's.
         if (!(thrown instanceof ConclaveError)) throw thrown;
         const error = thrown;
-        if (again || !(await this.#reopened(error, wire)))
-          throw fromRecord({ ...toRecord(error), partial: error.partial ?? text });
+        const failure =
+          isEngineLost(error, wire) && (!again || signal?.aborted)
+            ? await unlessStopped(this.#reopened(error, wire), signal)
+            : error;
+        if (failure === "stopped") return void (yield written.stopped());
+        if (failure) {
+          const partial = failure.partial ?? written.text;
+          throw Object.assign(fromRecord({ ...toRecord(failure), partial }), { cause: error });
+        }
         yield { type: "reopened", error: toRecord(error) };
       }
     }
   }
 
-  /** Events of an answer by the engine at the other end of `wire`. */
-  async *#answer(
-    wire: Wire,
-    request: Unnumbered<"ask">,
-    signal: AbortSignal | undefined,
-  ): AsyncGenerator<ConclaveEvent, void> {
-    const id = wire.id();
-    const inbox: Reply[] = [];
-    let failure: ConclaveError | undefined;
-    let wake = (): void => {};
-    const stop = (): void => wire.post({ type: "stop", id });
-    wire.listen(id, {
-      reply: (reply) => void (inbox.push(reply), wake()),
-      fail: (error) => void ((failure = error), wake()),
-    });
-    const pause = (): void => wire.post({ type: "pause", id, paused: document.hidden });
-    let over = false;
-    try {
-      wire.post({ ...request, id });
-      signal?.addEventListener("abort", stop);
-      if (signal?.aborted) stop();
-      if (isHandheld()) {
-        document.addEventListener("visibilitychange", pause);
-        if (document.hidden) pause();
-      }
-      while (!over) {
-        const reply = inbox.shift();
-        if (reply?.type === "event") {
-          over = reply.event.type === "end";
-          yield reply.event;
-        } else if (reply?.type === "failed") {
-          over = true;
-          throw fromRecord(reply.error);
-        } else if (failure) {
-          over = true;
-          throw failure;
-        } else {
-          await new Promise<void>((resolve) => (wake = resolve));
-        }
-      }
-    } finally {
-      signal?.removeEventListener("abort", stop);
-      globalThis.document?.removeEventListener("visibilitychange", pause);
-      wire.forget(id);
-      if (!over) stop(); // The caller left the loop.
-    }
-  }
-
   /**
-   * Whether a new engine with the same members has replaced the one that failed at the end of
-   * `wire`.
+   * Replaces the engine that failed at the end of `wire` by a new one with the same members.
+   * Returns the error that remains, if any.
    */
-  async #reopened(error: ConclaveError, wire: Wire): Promise<boolean> {
-    if (
-      this.#closed ||
-      !this.#startPort ||
-      (error.kind !== "DeviceLost" && error.kind !== "Engine")
-    )
-      return false;
+  async #reopened(error: ConclaveError, wire: Wire): Promise<ConclaveError | undefined> {
+    if (this.#closed || !this.#startPort) return error;
     // All callers of a failed engine share the new one.
-    if (wire === this.#wire)
-      this.#reopening = this.#reopen(this.#startPort, error).catch(() => false);
-    return this.#reopening ?? false;
+    if (wire === this.#wire) this.#reopening = this.#reopen(this.#startPort, error);
+    return this.#reopening;
   }
 
   /** Whether the engine has failed; the next question opens another. */
@@ -482,25 +419,34 @@ export class Conclave {
   }
 
   /** Connection to the engine; to a new one if the last has failed. */
-  async #live(): Promise<Wire> {
+  async #live(signal?: AbortSignal): Promise<Wire> {
     const { broken } = this.#wire;
-    if (broken) await this.#reopened(broken, this.#wire);
-    else await this.#reopening;
+    const reopening = broken ? this.#reopened(broken, this.#wire) : this.#reopening;
+    const error = await (reopening && signal ? unlessAborted(reopening, signal) : reopening);
+    if (broken && error) throw error;
     return this.#wire;
   }
 
-  async #reopen(startPort: () => Port, error: ConclaveError): Promise<boolean> {
+  /** Never rejects: an engine without all of its members is closed, so that the next call retries. */
+  async #reopen(startPort: () => Port, error: ConclaveError): Promise<ConclaveError | undefined> {
     this.#wire.close(error);
-    this.#wire = this.#wireTo(startPort());
-    this.#opened = await opened(this.#wire, definedFields({ ...this.#options, signal: undefined }));
-    for (const [name, { source, options, builtIn: last }] of [...this.#sources]) {
-      last?.close();
-      const { about, usage, builtIn } = await added(this.#wire, source, options);
-      this.#members.set(name, about);
-      this.#sources.set(name, { source, options, builtIn });
-      this.#usage = usage;
+    try {
+      this.#wire = this.#wireTo(startPort());
+      const options = definedFields({ ...this.#options, signal: undefined });
+      this.#opened = await opened(this.#wire, options);
+      for (const [name, { source, options, builtIn: last }] of [...this.#sources]) {
+        last?.close();
+        const { about, usage, builtIn } = await added(this.#wire, source, options);
+        this.#members.set(name, about);
+        this.#sources.set(name, { source, options, builtIn });
+        this.#usage = usage;
+      }
+      return undefined;
+    } catch (thrown) {
+      const failure = typed(thrown);
+      if (!this.#closed) this.#wire.close(failure);
+      return failure;
     }
-    return true;
   }
 
   /**
@@ -515,7 +461,7 @@ export class Conclave {
     const { members = [...this.#members.keys()], signal } = options;
     const settings = this.#settings(options);
     const schema = schemaOf(options.responseFormat);
-    const wire = await this.#live();
+    const wire = await this.#live(signal);
     const id = wire.id();
     const begun = await wire.request(
       {

@@ -1,7 +1,13 @@
 /** The library reopens a failed engine once, and the answer continues after the text so far. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Conclave, EngineFailure, DeviceLost, type ConclaveEvent } from "./conclave.ts";
+import {
+  Conclave,
+  ConclaveError,
+  EngineFailure,
+  DeviceLost,
+  type ConclaveEvent,
+} from "./conclave.ts";
 import { collect, file, hello, stage, type Stage } from "../testing/staged.ts";
 import type { Script } from "../testing/scripted.ts";
 
@@ -149,7 +155,7 @@ test("a stop while it opens anew ends the answer, and a closed engine stays clos
   assert.equal(stages.length, 1);
 });
 
-test("where no worker can be started any more the first failure is told", async () => {
+test("where no worker can be started any more the error says so, and has the first one", async () => {
   let starts = 0;
   const made = stage({ Ada: endless });
   const conclave = await Conclave.open({ backend: "cpu" }, () => {
@@ -159,8 +165,110 @@ test("where no worker can be started any more the first failure is told", async 
   await conclave.add({ name: "Ada", files: [file] });
   await assert.rejects(
     answer(conclave, (round) => (round === 1 ? conclave.loseDevice() : undefined)),
-    DeviceLost,
+    (error: unknown) =>
+      error instanceof EngineFailure &&
+      /no more workers/.test(error.message) &&
+      error.cause instanceof DeviceLost,
   );
+});
+
+test("a member that fails while an engine reopens is named, and the next question tries again", async () => {
+  const starts: Stage[] = [];
+  let scripts: Record<string, Script> = { Ada: endless, Bo: endless };
+  const conclave = await Conclave.open({ backend: "cpu" }, () => {
+    const made = stage(scripts);
+    starts.push(made);
+    return made.port;
+  });
+  for (const name of ["Ada", "Bo"])
+    await conclave.add({ name, files: [file], core: "fused" }, { contextTokens: 512 });
+  const fail = (): void => starts.at(-1)!.port.onerror?.({ message: "unreachable" } as ErrorEvent);
+  scripts = { Ada: endless, Bo: { ...endless, noPlan: true } };
+  const isNoPlan = (error: unknown): boolean =>
+    error instanceof ConclaveError && error.kind === "NoPlan";
+  await assert.rejects(
+    answer(conclave, (round) => (round === 2 ? fail() : undefined)),
+    (error: unknown) => isNoPlan(error) && /^la /.test((error as ConclaveError).partial ?? ""),
+  );
+  assert.deepEqual([conclave.failed, starts.length], [true, 2]);
+  assert.ok(starts[1]!.journal.includes("terminate"), "an engine without Bo is not left running");
+  await assert.rejects(conclave.measure(hello), isNoPlan);
+  assert.equal(starts.length, 3, "it was tried again");
+  scripts = { Ada: endless, Bo: endless };
+  assert.equal((await answer(conclave, () => undefined)).at(-1)?.type, "end");
+  assert.deepEqual([conclave.failed, starts.length], [false, 4]);
+});
+
+test("a stop while an engine reopens ends the answer, and waits for nothing", async () => {
+  let building: Promise<void> = Promise.resolve();
+  const starts: Stage[] = [];
+  const conclave = await Conclave.open({ backend: "cpu" }, () => {
+    const made = stage({ Ada: endless }, 1, { building });
+    starts.push(made);
+    return made.port;
+  });
+  await conclave.add({ name: "Ada", files: [file] }, { contextTokens: 512 });
+  let build = (): void => {};
+  building = new Promise((resolve) => (build = resolve));
+  const stopped = async (stop: AbortController): Promise<ConclaveEvent[]> => {
+    const events: ConclaveEvent[] = [];
+    for await (const event of conclave.ask(hello, { signal: stop.signal })) {
+      events.push(event);
+      if (event.type !== "round" || event.round !== 2) continue;
+      starts.at(-1)!.port.onerror?.({ message: "unreachable" } as ErrorEvent);
+      setTimeout(() => stop.abort(), 20);
+    }
+    return events;
+  };
+  const first = await stopped(new AbortController());
+  const end = first.at(-1);
+  assert.ok(end?.type === "end" && end.stop === "stopped", kinds(first).join(", "));
+  assert.equal(end.text, first.map((event) => (event.type === "round" ? event.text : "")).join(""));
+  assert.equal(end.usage.promptTokens, 5);
+  assert.ok(end.usage.answerTokens >= 6 && end.ms > 0);
+
+  // A question that finds the reopening under way, and other requests.
+  const later = new AbortController();
+  setTimeout(() => later.abort(), 20);
+  assert.deepEqual(kinds(await stopped(later)), ["end"]);
+  const again = AbortSignal.abort();
+  await assert.rejects(conclave.begin(hello, { signal: again }), { name: "AbortError" });
+  await assert.rejects(conclave.add({ name: "Bo", files: [file] }, { signal: again }), {
+    name: "AbortError",
+  });
+  build();
+  assert.equal((await answer(conclave, () => undefined, 2)).at(-1)?.type, "end");
+  assert.equal(starts.length, 2, "the reopening went on");
+});
+
+test("an answer that is stopped and its engine closed ends as stopped; then all is refused", async () => {
+  const { conclave, stages } = await open();
+  const stop = new AbortController();
+  const events: ConclaveEvent[] = [];
+  for await (const event of conclave.ask(hello, { signal: stop.signal })) {
+    events.push(event);
+    if (event.type === "round" && event.round === 2) {
+      stop.abort();
+      conclave.close();
+    }
+  }
+  const end = events.at(-1);
+  assert.ok(end?.type === "end" && end.stop === "stopped" && end.text.startsWith("la la "));
+  const { conclave: broken, fail } = await open();
+  fail();
+  broken.close();
+  const closed = { name: "Engine", message: "The engine was closed. Load another." };
+  for (const gone of [conclave, broken]) {
+    await assert.rejects(
+      answer(gone, () => undefined),
+      closed,
+    );
+    await assert.rejects(gone.add({ name: "Cy", files: [file] }), closed);
+    await assert.rejects(gone.measure(hello), closed);
+    await assert.rejects(gone.begin(hello), closed);
+    await assert.rejects(gone.models(), closed);
+  }
+  assert.equal(stages.length, 1);
 });
 
 test("a worker that dies while nobody asks is replaced by whatever is asked next", async () => {

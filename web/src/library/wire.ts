@@ -141,7 +141,8 @@ export class Wire {
   }
 
   /** Ends the worker; pending requests reject with `why`. */
-  close(why: ConclaveError = new EngineFailure("The engine was closed.")): void {
+  close(why: ConclaveError = new EngineFailure("The engine was closed. Load another.")): void {
+    this.#broken = why;
     this.#break(why);
   }
 
