@@ -28,7 +28,6 @@ import {
   typed,
 } from "../protocol/errors.ts";
 import { text } from "../protocol/check.ts";
-import { settings as wholeSettings } from "../protocol/generated-settings.ts";
 import {
   sampling as wholeSampling,
   memberSource,
@@ -58,6 +57,8 @@ import {
   added,
   definedFields,
   listed,
+  located,
+  locatedSource,
   opened,
   unexpected,
   workerAt,
@@ -70,6 +71,7 @@ import {
   beginFields,
   checked,
   checkedOptions,
+  checkedSettings,
   loadFields,
   measureFields,
   messages as messageList,
@@ -127,7 +129,7 @@ export class Conclave {
    * while it opens. The backend is known once `ready` resolves.
    */
   static start(options: OpenOptions = {}, port?: Port | (() => Port)): Conclave {
-    options = checkedOptions("open", options, openFields);
+    options = located(checkedOptions("open", options, openFields));
     if (typeof port === "object") return new Conclave(port, options);
     const startPort = port ?? (() => workerAt(places(options.assets).engine.worker));
     return new Conclave(startPort(), options, startPort);
@@ -153,7 +155,7 @@ export class Conclave {
    * Throws as `open` and `add` do.
    */
   static async load(options: LoadOptions = {}, port?: Port | (() => Port)): Promise<Conclave> {
-    options = checkedOptions("load", options, loadFields) as LoadOptions;
+    options = located(checkedOptions("load", options, loadFields) as LoadOptions);
     const { backend, hub, threads, core, assets, keepPrompts, signal } = options;
     const conclave = Conclave.start(
       definedFields({ backend, hub, threads, core, assets, keepPrompts, signal }),
@@ -258,7 +260,7 @@ export class Conclave {
    * are kept.
    */
   async add(source: MemberSource, options: AddOptions = {}): Promise<About> {
-    source = checked("a member", source, memberSource);
+    source = locatedSource(checked("a member", source, memberSource));
     options = checkedOptions("add", options, addFields) as AddOptions;
     const wire = await this.#live(options.signal);
     const { about, usage, builtIn } = await added(wire, source, options);
@@ -514,11 +516,7 @@ export class Conclave {
 
   /** The rule's settings with the changes to them. */
   #settings({ rule, settings = {} }: Pick<AskOptions, "rule" | "settings">): Settings {
-    return checked(
-      "settings",
-      { ...this.#preset(rule), ...definedFields(settings) },
-      wholeSettings,
-    );
+    return checkedSettings({ ...this.#preset(rule), ...definedFields(settings) }, this.ranges);
   }
 
   #preset(rule: Rule | undefined): Settings {

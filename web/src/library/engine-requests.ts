@@ -10,7 +10,7 @@ import {
   type LoadOptions,
   type OpenOptions,
 } from "./call-options.ts";
-import { places, toys } from "./places.ts";
+import { absolute, places, toys } from "./places.ts";
 import type { Port, Wire } from "./wire.ts";
 
 const openRequest = (
@@ -65,9 +65,6 @@ export async function added(
 ): Promise<Answer<"added"> & { builtIn: BuiltIn | undefined }> {
   const { replace, onProgress, signal, contextTokens = defaultContextTokens } = options;
   if (source.ref !== undefined) askToPersist();
-  // The worker's base address differs from the page's.
-  if (source.url !== undefined)
-    source = { ...source, url: new URL(source.url, globalThis.document?.baseURI).href };
   const onStep = (progress: Progress): void => onProgress?.({ member: source.name, ...progress });
   const builtIn = source.builtIn ? await BuiltIn.create(source.name, signal, onStep) : undefined;
   const request: Request = {
@@ -88,13 +85,35 @@ export async function added(
   }
 }
 
-/** The members to load, fetched from their list if necessary. */
+/** The source with a whole address: the worker's base differs from the page's. */
+export const locatedSource = (source: MemberSource): MemberSource =>
+  source.url === undefined
+    ? source
+    : { ...source, url: absolute(`The url of ${source.name}`, source.url) };
+
+/**
+ * The options with whole addresses: a page may change its own (`history.pushState`) before they are
+ * used, or used again. Throws Settings for an invalid one.
+ */
+export function located<T extends LoadOptions>(options: T): T {
+  const { assets, members } = options;
+  const list = Array.isArray(members)
+    ? members.map(locatedSource)
+    : members === undefined
+      ? undefined
+      : absolute("members", members);
+  return {
+    ...options,
+    ...(assets !== undefined && { assets: absolute("assets", assets) }),
+    ...(list !== undefined && { members: list }),
+  };
+}
+
+/** The members to load, fetched from their list if necessary; its address is whole. */
 export async function listed({ members, assets, signal }: LoadOptions): Promise<MemberSource[]> {
   if (members === undefined) return toys(assets);
   if (Array.isArray(members)) return members;
-  return (await readManifest(members, signal)).map((entry) =>
-    sourceOf(entry, new URL(members, location.href)),
-  );
+  return (await readManifest(members, signal)).map((entry) => sourceOf(entry, members));
 }
 
 export function unexpected(reply: Reply, request: string): ConclaveError {

@@ -30,6 +30,7 @@ import {
   type Sampling,
 } from "./conclave.ts";
 import { unlessAborted } from "../protocol/unless-aborted.ts";
+import { located } from "./engine-requests.ts";
 import { Loading } from "./loading.ts";
 import { callback, checkedOptions, loadFields } from "./options.ts";
 import {
@@ -145,11 +146,13 @@ export interface ConclaveLanguageModel {
 
 /** Makes a counterpart of the global `LanguageModel` whose sessions these members answer. */
 export function createLanguageModel(options: LanguageModelOptions = {}): ConclaveLanguageModel {
+  const checkedOnce = checkedOptions("createLanguageModel", options, {
+    ...loadFields,
+    load: optional(callback<NonNullable<LanguageModelOptions["load"]>>()),
+  }) as LanguageModelOptions;
+  // A server has no base for relative addresses, and loads no members.
   const { load = (options: LoadOptions) => Conclave.load(options), ...loadOptions } =
-    checkedOptions("createLanguageModel", options, {
-      ...loadFields,
-      load: optional(callback<NonNullable<LanguageModelOptions["load"]>>()),
-    }) as LanguageModelOptions;
+    globalThis.location ? located(checkedOnce) : checkedOnce;
   let current: Ensemble | undefined;
   const enter = (): Ensemble => {
     if (!current) {

@@ -57,6 +57,18 @@ test("the library names the option that is of a wrong type", async () => {
       ask({ settings: { leader: { doubts: 5 } } }),
       'settings.leader knows no "doubts". It knows doubt.',
     ],
+    [
+      ask({ settings: { segmentTokens: 1.5 } }),
+      "settings.segmentTokens must be a whole number from 1 to 64; it was 1.5.",
+    ],
+    [
+      ask({ settings: { segmentTokens: -1 } }),
+      "settings.segmentTokens must be a whole number from 1 to 64; it was -1.",
+    ],
+    [
+      ask({ settings: { exit: { warmup: 0.5, temperature: 1, threshold: 0 } } }),
+      "settings.exit.warmup must be a whole number from 0 to 4294967295; it was 0.5.",
+    ],
     [ask({ sampling: [] }), "ask.sampling must be an object; it was a list."],
     [
       ask({ sampling: { seed: -1 } }),
@@ -129,6 +141,26 @@ test("the library names the option that is of a wrong type", async () => {
     [load({ core: "x" }), 'load.core must be "fused" or "burn"; it was "x".'],
     [load({ threads: 0 }), "load.threads must be a whole number from 1 to 1024; it was 0."],
     [load({ assets: 5 }), "load.assets must be an address; it was 5."],
+    [
+      load({ assets: "http://" }),
+      'assets must be an address; it was "http://". ' +
+        "Give one as https://host/path, or one relative to the page.",
+    ],
+    [
+      load({ members: "http://" }),
+      'members must be an address; it was "http://". ' +
+        "Give one as https://host/path, or one relative to the page.",
+    ],
+    [
+      add({}, { name: "Bo", url: "http://" }),
+      'The url of Bo must be an address; it was "http://". ' +
+        "Give one as https://host/path, or one relative to the page.",
+    ],
+    ...["hf:a/b/c.gguf", "https://host/c.gguf?x"].map((members): [Promise<unknown>, string] => [
+      load({ members }),
+      "load.members must be a list of members or the address of one; it was the name of a model. " +
+        `Give [{ name: "A name", ref: "${members}" }].`,
+    ]),
     [Conclave.open(any({ hub: null })), "open.hub must be a string; it was null."],
   ];
   for (const [refused, message] of refusals)

@@ -16,8 +16,13 @@ import {
   type Checked,
   type Fields,
 } from "../protocol/check.ts";
+import type { Ranges, Settings } from "../protocol/engine.ts";
 import { BadSettings } from "../protocol/errors.ts";
+import { settings as wholeSettings } from "../protocol/generated-settings.ts";
 import { contextTokens, core, memberSource, message, thinking } from "../protocol/messages.ts";
+
+/** Largest whole number that the engine reads. */
+const most = 2 ** 32 - 1;
 
 /** Errors thrown for a value of a wrong type, and for an unknown name. */
 export interface Refusals {
@@ -97,10 +102,20 @@ export function callback<F>(): Check<F> {
   };
 }
 
+/** Whether this refers to a model, not to a list of members. */
+export const namesModel = (text: string): boolean => /^hf:|\.gguf(?:[?#]|$)/i.test(text);
+
 /** A list of members, or the address of one. */
 const members: Check<string | URL | Checked<typeof memberSource>[]> = (data, path) => {
-  if (typeof data === "object" && !Array.isArray(data) && data !== null) return address(data, path);
-  if (typeof data === "string") return data;
+  const isObject = typeof data === "object" && data !== null && !Array.isArray(data);
+  if (isObject || typeof data === "string") {
+    const where = address(data, path);
+    if (!namesModel(String(where))) return where;
+    throw new TypeError(
+      `${path} must be a list of members or the address of one; it was the name of a model. ` +
+        `Give [{ name: "A name", ref: ${JSON.stringify(where)} }]`,
+    );
+  }
   const sources = list(memberSource)(data, path);
   // Checked before either is fetched.
   const names = sources.map(({ name }) => name);
@@ -111,6 +126,24 @@ const members: Check<string | URL | Checked<typeof memberSource>[]> = (data, pat
 };
 
 export const messages = list(message);
+
+/** Settings that are whole numbers: the engine refuses others without their names. */
+const wholeNumbers = ["segmentTokens", "maxRounds", "maxRepeats", "maxCharacters", "exit.warmup"];
+
+/** Checks all settings of the method. `ranges`: the engine's, which it checks itself. */
+export function checkedSettings(value: unknown, ranges: Ranges): Settings {
+  const settings = checked("settings", value, wholeSettings);
+  for (const name of wholeNumbers) {
+    const number = name
+      .split(".")
+      .reduce<unknown>((from, key) => (from as Record<string, unknown> | null)?.[key], settings);
+    const isCount =
+      Number.isInteger(number) && (number as number) >= 0 && (number as number) <= most;
+    const { low, high } = ranges[name] ?? { low: 0, high: most };
+    if (number !== undefined && !isCount) checked(`settings.${name}`, number, whole(low, high));
+  }
+  return settings;
+}
 
 export const openFields = {
   backend: optional(oneOf("auto", "webgpu", "cpu")),
@@ -149,7 +182,7 @@ export const answerFields = {
 export const questionFields = {
   ...answerFields,
   sampling: optional(object),
-  maxTokens: optional(whole(1, 2 ** 32 - 1)),
+  maxTokens: optional(whole(1, most)),
   stop: optional(list(text)),
   /** Checked in detail by `schemaOf`. */
   responseFormat: optional(object),
@@ -158,7 +191,7 @@ export const questionFields = {
 export const askFields = {
   ...questionFields,
   signal: optional(signal),
-  accepted: optional(list(shape({ text, tokens: whole(0, 2 ** 32 - 1) }))),
+  accepted: optional(list(shape({ text, tokens: whole(0, most) }))),
   drafts: optional(flag),
 };
 

@@ -3,6 +3,7 @@
  * worker is one file without imports, so that a copy is enough.
  */
 import list from "../../members/members.json" with { type: "json" };
+import { BadSettings } from "../protocol/errors.ts";
 import type { MemberSource, Places } from "../protocol/messages.ts";
 import { takesRelaxedSimd } from "../protocol/relaxed-simd.ts";
 import { mayShareMemory } from "../protocol/shared-memory.ts";
@@ -24,13 +25,28 @@ const beside: Record<string, () => URL> = {
   "members/juno.gguf": () => new URL("./members/juno.gguf", import.meta.url),
 };
 
+/** Base of relative addresses: the document's, since an embedded one may have its creator's. */
+const base = (): string | undefined => globalThis.document?.baseURI ?? globalThis.location?.href;
+
+/** The whole address. Throws Settings if it is invalid, with its `name`. */
+export function absolute(name: string, address: string | URL): string {
+  try {
+    return new URL(address, base()).href;
+  } catch {
+    throw new BadSettings(
+      `${name} must be an address; it was ${JSON.stringify(address)}. ` +
+        "Give one as https://host/path, or one relative to the page.",
+    );
+  }
+}
+
 /** Address of a file: below `assets` if set, else beside this script. */
 function addressOf(file: string, assets: string | URL | undefined): string {
   // Turbopack substitutes a URL-like object with a bare path, below the page's origin.
-  if (assets === undefined) return new URL(beside[file]!(), globalThis.location?.href).href;
-  const base = new URL(assets, globalThis.document?.baseURI);
-  if (!base.pathname.endsWith("/")) base.pathname += "/";
-  return new URL(file, base).href;
+  if (assets === undefined) return new URL(beside[file]!(), base()).href;
+  const folder = new URL(absolute("assets", assets));
+  if (!folder.pathname.endsWith("/")) folder.pathname += "/";
+  return new URL(file, folder).href;
 }
 
 /** Addresses of the engine build for this page, and of the modules fetched on demand. */
