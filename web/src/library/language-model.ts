@@ -30,6 +30,7 @@ import {
   type Sampling,
 } from "./conclave.ts";
 import { unlessAborted } from "../protocol/unless-aborted.ts";
+import { downloadMonitor, reportProgress, type DownloadMonitor } from "./download-monitor.ts";
 import { located } from "./engine-requests.ts";
 import { Loading } from "./loading.ts";
 import { callback, checkedOptions, loadFields } from "./options.ts";
@@ -90,6 +91,8 @@ export interface SessionNeeds {
   /** `balanced` is the usual sampling; others are refused: set a `temperature`. */
   samplingMode?: string;
 }
+
+export type { DownloadMonitor };
 
 /** Options for making a session. */
 export interface SessionOptions extends SessionNeeds {
@@ -183,7 +186,7 @@ export function createLanguageModel(options: LanguageModelOptions = {}): Conclav
       const sampling = samplingOf(wanted);
       const initial = initialPrompts.length === 0 ? [] : messagesOf(initialPrompts, false);
       signal.throwIfAborted();
-      const downloads = new DownloadMonitor();
+      const downloads = downloadMonitor();
       monitor?.(downloads);
       const ensemble = enter();
       try {
@@ -206,33 +209,6 @@ export function createLanguageModel(options: LanguageModelOptions = {}): Conclav
     },
     params: async () => ({ ...limits }),
   };
-}
-
-/**
- * Reports the download by `downloadprogress`: `loaded`, from 0 to 1. Both ends are reported even
- * without a download.
- */
-class DownloadMonitor extends EventTarget {
-  ondownloadprogress: ((event: ProgressEvent) => void) | null = null;
-}
-export type { DownloadMonitor };
-
-/** A ProgressEvent, which only browsers have. */
-class DownloadProgress extends Event implements ProgressEvent {
-  readonly loaded: number;
-  readonly total = 1;
-  readonly lengthComputable = true;
-
-  constructor(loaded: number) {
-    super("downloadprogress");
-    this.loaded = loaded;
-  }
-}
-
-function reportProgress(monitor: DownloadMonitor, share: number): void {
-  const event = new DownloadProgress(share);
-  monitor.dispatchEvent(event);
-  monitor.ondownloadprogress?.(event);
 }
 
 /**

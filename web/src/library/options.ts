@@ -24,23 +24,19 @@ import { contextTokens, core, memberSource, message, thinking } from "../protoco
 /** Largest whole number that the engine reads. */
 const most = 2 ** 32 - 1;
 
-/** Errors thrown for a value of a wrong type, and for an unknown name. */
+/** Makes the error for a value of a wrong type. */
 export interface Refusals {
   wrong: (message: string) => Error;
-  unknown: (message: string) => Error;
 }
 
-const settings: Refusals = {
-  wrong: (message) => new BadSettings(message),
-  unknown: (message) => new BadSettings(message),
-};
+const settings: Refusals = { wrong: (message) => new BadSettings(message) };
 
 /** Checks a value's type. Throws Settings by default, with the value's name. */
 export function checked<T>(
   name: string,
   value: unknown,
   check: Check<T>,
-  { wrong }: Pick<Refusals, "wrong"> = settings,
+  { wrong }: Refusals = settings,
 ): T {
   try {
     return check(value, name);
@@ -57,12 +53,11 @@ export function checkedOptions<F extends Fields>(
   method: string,
   options: unknown,
   fields: F,
-  refusals: Refusals = settings,
 ): Checked<ReturnType<typeof shape<F>>> {
-  checked(`The options of ${method}`, options, object, refusals);
+  checked(`The options of ${method}`, options, object);
   const unknown = misnamed(options as object, fields, method);
-  if (unknown !== undefined) throw refusals.unknown(`${unknown}.`);
-  return checked(method, options, shape(fields), refusals);
+  if (unknown !== undefined) throw new BadSettings(`${unknown}.`);
+  return checked(method, options, shape(fields));
 }
 
 /** Any object; its fields are checked by its user. */

@@ -1,5 +1,14 @@
 /** Arguments and errors of the Prompt API: checked, and translated to and from the library's. */
-import { fault, flag, list, optional, text, type Check, type Fields } from "../protocol/check.ts";
+import {
+  fault,
+  flag,
+  list,
+  optional,
+  shape,
+  text,
+  type Check,
+  type Fields,
+} from "../protocol/check.ts";
 import {
   ConclaveError,
   defaultSampling,
@@ -16,7 +25,7 @@ import type {
   SessionNeeds,
   SessionOptions,
 } from "./language-model.ts";
-import { callback, checked, checkedOptions, object, signal as signalCheck } from "./options.ts";
+import { callback, checked, object, signal as signalCheck } from "./options.ts";
 
 const mostTokens = 2 ** 32 - 1;
 export const limits: SamplingLimits = {
@@ -57,10 +66,9 @@ export const promptFields = {
 
 /** Follows the API: unknown members are ignored, a wrong type is a TypeError, null means absent. */
 export function known(method: string, options: unknown, fields: Fields): object {
-  return checkedOptions(method, options ?? {}, fields, {
-    wrong: (message) => new TypeError(message),
-    unknown: unsupported,
-  });
+  const wrong = { wrong: (message: string) => new TypeError(message) };
+  const dictionary = checked(`The options of ${method}`, options ?? {}, object, wrong);
+  return checked(method, dictionary, shape(fields), wrong);
 }
 
 /** Response format for the constraint. Throws for an unsupported one. */

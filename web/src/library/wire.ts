@@ -55,8 +55,9 @@ export class Wire {
       this.#break(new EngineFailure("The worker sent what can't be read here. Reload the engine."));
     port.onerror = (event) => {
       const causes =
-        "Check that the file is there, that the page's policy allows it (worker-src), and, " +
-        "where the page is isolated from other origins, " +
+        "Check that the file is there (where a bundler does not copy the package's files, name " +
+        "their folder by `assets`), that the page's policy allows it (worker-src), and, where " +
+        " the page is isolated from other origins, " +
         "that the file is sent with Cross-Origin-Embedder-Policy: require-corp.";
       this.#break(
         new EngineFailure(
