@@ -1,4 +1,5 @@
 /** Starts the engine's workers, from a page or from a worker. */
+import { EngineFailure } from "./errors.ts";
 
 interface Policy {
   createScriptURL: (address: string) => string;
@@ -28,7 +29,8 @@ const importers = new Map<string, string>();
 
 /** Address of a script of this origin, since browsers start no other workers. */
 function ofThisOrigin(address: string): string {
-  if (new URL(address).origin === location.origin) return address;
+  // Unlike its location, the origin of a page in `srcdoc` is its creator's.
+  if (new URL(address).origin === self.origin) return address;
   const importer =
     importers.get(address) ??
     URL.createObjectURL(
@@ -38,6 +40,16 @@ function ofThisOrigin(address: string): string {
   return importer;
 }
 
-/** Starts a module worker; its name says which part it plays. */
-export const startWorker = (address: string, name: string): Worker =>
-  new Worker(trusted(ofThisOrigin(address)), { type: "module", name });
+/** Starts a module worker; its name says which part it plays. Throws Engine. */
+export function startWorker(address: string, name: string): Worker {
+  const url = trusted(ofThisOrigin(address));
+  try {
+    return new Worker(url, { type: "module", name });
+  } catch (error) {
+    throw new EngineFailure(
+      `A worker could not be started from ${address} (${String(error)}). Check the page's policy: ` +
+        "its worker-src, and for Trusted Types `trusted-types conclave 'allow-duplicates'`.",
+      { cause: error },
+    );
+  }
+}

@@ -105,7 +105,9 @@ export async function download(
     if (isAbort(error) || error instanceof Download) throw error;
     signal?.throwIfAborted();
     throw new Download(
-      `${url} could not be fetched (${String(error)}). Check the connection, then reload.`,
+      `${url} could not be fetched (${String(error)}). Check the connection, that the page's ` +
+        "policy allows it (connect-src), and, on another origin, that its host lets pages read " +
+        "it (CORS); then reload.",
       { cause: error },
     );
   }
