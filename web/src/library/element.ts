@@ -9,9 +9,11 @@
  *
  * Attributes, all optional: `members`, references of models (`hf:…`, or the address of a `.gguf`
  * file) or the address of one list of members; `backend`: auto, webgpu, cpu; `core`: fused, burn;
- * `hub`, used for `hf:` references instead of huggingface.co; `rule`: harmonic, leader, paper, and
- * `thinking`: off, on, auto, both read at each question. Members are loaded at the first question;
- * the size of any download is shown first and needs consent.
+ * `hub`, used for `hf:` references instead of huggingface.co; `assets`, the address of a folder with
+ * the package's files, if they are not beside the script; `rule`: harmonic, leader, paper, and
+ * `thinking`: off, on, auto, both read at each question. Members are loaded at the first question,
+ * and again at the next one if another of the attributes changes, which stops an answer; the size
+ * of any download is shown first and needs consent.
  *
  * Dispatches `conclave-event` for every event of an answer (`detail` is the event), and the
  * separate events `round`, `end`, `progress` (`detail`: `share` of the load from 0 to 1, and
@@ -39,8 +41,12 @@ import {
 } from "./conclave.ts";
 import { copyText } from "./markdown/copy.ts";
 import { copiedCode, showMarkdown, type Written } from "./markdown/show.ts";
-import { checked } from "./options.ts";
+import type { ChatEvents, LoadProgress } from "./element-events.ts";
+import { definedFields } from "./engine-requests.ts";
+import { checked, namesModel, stillAnswering } from "./options.ts";
 import { Share } from "./share.ts";
+
+export type { ChatEvents, ConclaveChatEventMap, LoadProgress } from "./element-events.ts";
 
 const style = `
   :host { display: block; font: inherit; max-width: 40rem;
@@ -90,19 +96,22 @@ const style = `
 `;
 
 /** Lets the class be imported on a server, which has no elements. */
-const Base = (globalThis.HTMLElement ?? class {}) as typeof HTMLElement;
+const Base = (globalThis.HTMLElement ?? class {}) as unknown as { new (): ChatEvents };
+/** Attributes that the members are loaded with. */
+const loadAttributes = ["backend", "core", "hub", "assets"] as const;
 let sheet: CSSStyleSheet | undefined;
 
 /** Thrown when the visitor declines the download. */
 class Declined extends Error {}
 
 /**
- * The element `<conclave-chat>`: attributes `members`, `backend`, `core`, `hub`, `rule` and
- * `thinking`, the property `members`, the events `conclave-event`, `round`, `end`, `progress` and
+ * The element `<conclave-chat>`: attributes `members`, `backend`, `core`, `hub`, `assets`, `rule`
+ * and `thinking`, the property `members`, the events `conclave-event`, `round`, `end`, `progress` and
  * `error`, the parts `log`, `question`, `answer`, `earlier`, `segment`, `writers`, `thought`,
  * `status`, `progress`, `consent`, `box`, `ask` and `reset`.
  */
 export class ConclaveChat extends Base {
+  static readonly observedAttributes: readonly string[] = ["members", ...loadAttributes];
   /** Earlier questions with their answers. */
   readonly #log = made("div", "log");
   readonly #question = made("p", "question");
@@ -185,18 +194,31 @@ export class ConclaveChat extends Base {
   set members(members: MemberSource[] | string | null | undefined) {
     if (typeof members === "string") this.setAttribute("members", members);
     this.#members = typeof members === "string" ? undefined : (members ?? undefined);
-    this.#answering?.abort();
-    this.#unload();
+    this.#end();
+  }
+
+  attributeChangedCallback(name: string, before: string | null, after: string | null): void {
+    if (before === after || (name === "members" && this.#members)) return;
+    this.#end();
+  }
+
+  connectedCallback(): void {
+    // A property set before the element was defined hides the accessor.
+    if (!Object.hasOwn(this, "members")) return;
+    const { members } = this;
+    Reflect.deleteProperty(this, "members");
+    this.members = members;
   }
 
   /**
    * Asks a question that continues the conversation; resolves when the answer is over. If the
-   * conversation is too long, its oldest questions are left out.
+   * conversation is too long, its oldest questions are left out. Throws Settings while another
+   * question is being answered.
    */
   async ask(question: string): Promise<void> {
     checked("The question", question, words);
     if (this.#answering) {
-      if (!this.#answering.signal.aborted) return;
+      if (!this.#answering.signal.aborted) throw stillAnswering();
       // Wait for an answer stopped just now.
       await this.#over;
       return this.ask(question);
@@ -219,8 +241,9 @@ export class ConclaveChat extends Base {
     this.#question.hidden = false;
     this.#showStatus("Loading the members…");
     let text = "";
+    let conclave: Conclave | undefined;
     try {
-      const conclave = await unlessAborted((this.#loading ??= this.#load(signal)), signal);
+      conclave = await unlessAborted((this.#loading ??= this.#load(signal)), signal);
       this.#loaded = true;
       this.#showStatus("");
       const rule = this.getAttribute("rule") as Rule | null;
@@ -244,17 +267,18 @@ export class ConclaveChat extends Base {
       }
     } catch (thrown) {
       const declined = thrown instanceof Declined;
-      if (declined || (signal.aborted && !this.#loaded)) {
+      if (declined || (signal.aborted && !conclave)) {
         // Stopped while loading: the question can be asked again.
         if (isCurrent()) this.#showStatus(declined ? "Nothing was downloaded." : "");
         if (isCurrent()) this.#box.value = question;
-        return this.#unload();
+        if (!this.#loaded) this.#unload();
+        return;
       }
       // Accepted text stays above the message.
       const error = typed(thrown);
       this.#showStatus(error.message);
       this.#dispatch("error", error);
-      if (isFatal(error) || !this.#loaded) this.#unload();
+      if (isFatal(error) || !conclave) this.#unload();
       if (text === "") this.#box.value = question;
     } finally {
       if (text !== "")
@@ -283,9 +307,7 @@ export class ConclaveChat extends Base {
   disconnectedCallback(): void {
     // A moved element is reconnected at once, or a task later if something waits in between.
     setTimeout(() => {
-      if (this.isConnected) return;
-      this.#answering?.abort();
-      this.#unload();
+      if (!this.isConnected) this.#end();
     });
   }
 
@@ -350,10 +372,7 @@ export class ConclaveChat extends Base {
     this.#status.hidden = status === "";
   }
 
-  #dispatch(
-    name: string,
-    detail: ConclaveEvent | ConclaveError | { share: number; loaded: number; total: number },
-  ): void {
+  #dispatch(name: string, detail: ConclaveEvent | ConclaveError | LoadProgress): void {
     this.dispatchEvent(
       new CustomEvent(name, {
         detail,
@@ -361,6 +380,12 @@ export class ConclaveChat extends Base {
         composed: name === "conclave-event",
       }),
     );
+  }
+
+  /** Stops an answer, and ends the engine. */
+  #end(): void {
+    this.#answering?.abort();
+    this.#unload();
   }
 
   /** Ends the engine; the next question starts a new one. */
@@ -371,16 +396,9 @@ export class ConclaveChat extends Base {
   }
 
   async #load(signal: AbortSignal): Promise<Conclave> {
-    const [backend, core, hub] = ["backend", "core", "hub"].map(
-      (name) => this.getAttribute(name) ?? undefined,
-    );
+    const attributes = loadAttributes.map((name) => [name, this.getAttribute(name) ?? undefined]);
     // The library refuses an unknown backend or core and names the valid ones.
-    const options = {
-      signal,
-      ...(backend !== undefined && { backend }),
-      ...(core !== undefined && { core }),
-      ...(hub !== undefined && { hub }),
-    } as LoadOptions;
+    const options: LoadOptions = { signal, ...definedFields(Object.fromEntries(attributes)) };
     const members = this.#members ?? this.#listed();
     const { onProgress, onShare } = this.#following();
     if (!Array.isArray(members))
@@ -415,12 +433,11 @@ export class ConclaveChat extends Base {
    * The attribute's value: references, each a member; the address of a list; undefined for the
    * bundled members.
    */
-  #listed(): MemberSource[] | URL | undefined {
+  #listed(): MemberSource[] | string | undefined {
     const words = (this.getAttribute("members") ?? "").split(/\s+/).filter((word) => word !== "");
     const [first] = words;
     if (first === undefined) return undefined;
-    if (words.length === 1 && !/^hf:|\.gguf(?:[?#]|$)/i.test(first))
-      return new URL(first, this.baseURI);
+    if (words.length === 1 && !namesModel(first)) return first;
     const names = words.map((ref) => referenceName(parseReference(ref)));
     return words.map((ref, index) => ({
       name: names.indexOf(names[index]!) === index ? names[index]! : `${names[index]} ${index + 1}`,
@@ -442,6 +459,7 @@ export class ConclaveChat extends Base {
     const bytes = missing.reduce((sum, plan) => sum + plan.bytes - plan.stored, 0);
     const hosts = [...new Set(missing.map(({ from }) => new URL(from).host))].join(" and ");
     const { keeps } = await conclave.models();
+    signal.throwIfAborted();
     const [download, decline] = [
       made("button", "consent-download", "Download"),
       made("button", "consent-decline", "Not now"),

@@ -60,6 +60,10 @@ export function checkedOptions<F extends Fields>(
   return checked(method, options, shape(fields));
 }
 
+/** Error for a question that comes too early. */
+export const stillAnswering = (): BadSettings =>
+  new BadSettings("A question is being answered. Wait for its end, or stop it.");
+
 /** Any object; its fields are checked by its user. */
 export const object: Check<object> = (data, path) => {
   if (typeof data !== "object" || data === null || Array.isArray(data))

@@ -22,10 +22,18 @@ import type {
   Thinking,
 } from "./conclave.ts";
 import type { ConclaveChat as ChatElement } from "./element.ts";
+import type { ConclaveChatEventMap, LoadProgress } from "./element-events.ts";
+
+/** Handlers of the element's events, which React attaches from version 19 on. */
+type Handlers = {
+  [K in keyof ConclaveChatEventMap as `on${K}`]?: Handler<ConclaveChatEventMap[K]>;
+};
+type Handler<E> = (event: E) => void;
 
 /** Attributes of `<conclave-chat>`, besides those of every element. */
 export interface ConclaveChatAttributes
-  extends DetailedHTMLProps<HTMLAttributes<ChatElement>, ChatElement> {
+  extends Handlers,
+    DetailedHTMLProps<HTMLAttributes<ChatElement>, ChatElement> {
   /**
    * References of models, separated by spaces, or the address of a list of them; the bundled
    * members by default.
@@ -34,13 +42,17 @@ export interface ConclaveChatAttributes
   backend?: BackendChoice;
   core?: Core;
   hub?: string;
+  assets?: string;
   rule?: Rule;
   thinking?: Thinking;
 }
 
 /** Props of {@link ConclaveChat}: the element's attributes and event handlers. */
 export interface ConclaveChatProps
-  extends Omit<ConclaveChatAttributes, "members" | "onProgress" | "onError" | "ref"> {
+  extends Omit<
+    ConclaveChatAttributes,
+    "members" | "onProgress" | "onError" | "ref" | keyof Handlers
+  > {
   /**
    * The attribute, or a list as for `Conclave.load`. Keep the list: a new one at each render would
    * load the members again at each question.
@@ -51,12 +63,13 @@ export interface ConclaveChatProps
   onRound?: (event: RoundEvent) => void;
   onEnd?: (event: EndEvent) => void;
   /** Called with the progress of the load, from 0 to 1. */
-  onProgress?: (progress: { share: number; loaded: number; total: number }) => void;
+  onProgress?: (progress: LoadProgress) => void;
   onError?: (error: ConclaveError) => void;
 }
 
 /** `<conclave-chat>`; import `conclave/element` to define the element. */
 export function ConclaveChat({
+  className,
   members,
   onEvent,
   onRound,
@@ -90,10 +103,16 @@ export function ConclaveChat({
     };
   }, []);
   useEffect(() => {
-    if (typeof members !== "string" && element.current) element.current.members = members;
+    const { current } = element;
+    if (!current) return;
+    // A string sets the attribute; a list leaves it as it was.
+    if (typeof members !== "string") current.removeAttribute("members");
+    current.members = members;
   }, [members]);
   return createElement("conclave-chat", {
     ...attributes,
+    // React 18 takes the name as it is.
+    ...(className !== undefined && { class: className }),
     ...(typeof members === "string" && { members }),
     ref: element,
   });

@@ -14,6 +14,7 @@ import { renderToString } from "react-dom/server";
 import type { Script } from "../testing/scripted.ts";
 import { file, stage, talker, type Stage, type Surroundings } from "../testing/staged.ts";
 import { Conclave, Download, type ConclaveEvent, type LoadOptions } from "./conclave.ts";
+import type { ConclaveChat as ElementEvents } from "./element.ts";
 import { ConclaveChat, useConclave, type UseConclave, type UseConclaveOptions } from "./react.ts";
 
 const { window, document } = parseHTML("<!doctype html><html><body></body></html>");
@@ -26,6 +27,14 @@ Object.assign(globalThis, {
 });
 // React looks for a document when it is loaded.
 const { createRoot, hydrateRoot } = await import("react-dom/client");
+
+/** Compiles: the element's listeners receive its own events. */
+export const listen = (chat: ElementEvents): void => {
+  chat.addEventListener("end", ({ detail }) => assert.ok(detail.stop));
+  chat.addEventListener("progress", ({ detail }) => assert.ok(detail.share >= 0));
+  chat.addEventListener("error", ({ detail }) => assert.ok(detail.kind));
+  chat.addEventListener("click", ({ clientX }) => assert.ok(clientX));
+};
 
 /** Runs `task` and all work that React does for it. */
 const inAct = <T>(task: () => Promise<T>): Promise<T> => act(task);
@@ -89,6 +98,8 @@ test("it renders on a server as before the first question, and the element's tag
       members: "hf:owner/repo/model.gguf",
       rule: "leader",
       title: "Ask",
+      onend: ({ detail }) => assert.ok(detail.stop),
+      "onconclave-event": ({ detail }) => assert.ok(detail.type),
     };
     return createElement(
       "p",
@@ -294,6 +305,35 @@ test("the element as a component is heard by its last handlers, also after SSR",
   await inAct(async () => root.unmount());
   dispatch("end", { stop: "ended" });
   assert.equal(heard.length, 2);
+});
+
+test("the component's members replace each other, and its class is the element's", async () => {
+  const attributes: Record<string, unknown>[] = [];
+  type Props = ComponentProps<typeof ConclaveChat>;
+  const Seen = (props: Props): ReactNode => {
+    const made = ConclaveChat(props);
+    attributes.push(made.props as Record<string, unknown>);
+    return made;
+  };
+  const host = document.body.appendChild(document.createElement("div"));
+  const root = createRoot(host as unknown as Element);
+  const seen: unknown[] = [];
+  for (const members of [
+    "hf:a/b/c.gguf",
+    "hf:a/b/d.gguf",
+    [{ name: "Ada", files: [file] }],
+    "hf:e",
+  ]) {
+    const props = { className: "chat", assets: "/files/", members };
+    await inAct(async () => root.render(createElement(Seen, props)));
+    const element = host.querySelector("conclave-chat") as unknown as { members: unknown };
+    assert.equal(element.members, members);
+    seen.push(host.querySelector("conclave-chat")?.getAttribute("members"));
+  }
+  assert.equal(seen[2], null, "a list leaves no reference of before");
+  assert.deepEqual([attributes[0]?.["class"], attributes[0]?.["className"]], ["chat", undefined]);
+  assert.equal(host.querySelector("conclave-chat")?.getAttribute("assets"), "/files/");
+  await inAct(async () => root.unmount());
 });
 
 test("a component that unmounts while its members load leaves no engine running", async () => {

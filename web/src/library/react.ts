@@ -14,7 +14,6 @@
 import { useEffect, useState, useSyncExternalStore } from "react";
 import { voteOf, type SegmentVote } from "./answer.ts";
 import {
-  BadSettings,
   Conclave,
   isAbort,
   isFatal,
@@ -28,7 +27,7 @@ import {
 import { unlessAborted } from "../protocol/unless-aborted.ts";
 import * as check from "../protocol/check.ts";
 import { Loading } from "./loading.ts";
-import { callback, checked, checkedOptions, questionFields } from "./options.ts";
+import { callback, checked, checkedOptions, questionFields, stillAnswering } from "./options.ts";
 
 export type { SegmentVote } from "./answer.ts";
 export { ConclaveChat, type ConclaveChatAttributes, type ConclaveChatProps } from "./react-chat.ts";
@@ -162,8 +161,7 @@ class Chat {
       questionOptions,
       askFields,
     ) as QuestionOptions;
-    if (this.#answering && !this.#answering.signal.aborted)
-      throw new BadSettings("A question is being answered. Wait for its end, or stop it.");
+    if (this.#answering && !this.#answering.signal.aborted) throw stillAnswering();
     const controller = new AbortController();
     const { signal } = controller;
     this.#answering = controller;

@@ -312,3 +312,91 @@ test("a reset in mid-answer begins anew; a question right after it is answered",
   assert.match((await part("answer").textContent()) ?? "", /^(?!.*fox).*\w/);
   await visitor.leaveClean();
 });
+
+test("members set before the element is defined are its members", async () => {
+  stand.site.overrides.set(
+    "bare.html",
+    '<!doctype html><title>Bare</title><link rel="icon" href="./mark.svg">' +
+      '<body data-state="ready"><conclave-chat backend="cpu"></conclave-chat>',
+  );
+  const visitor = await stand.arrive({ search: "bare.html", loaded: false });
+  const members = await visitor.page.evaluate(async () => {
+    const element = document.querySelector("conclave-chat")! as Chat;
+    Object.assign(element, { members: [{ name: "Only", url: "./members/quill.gguf" }] });
+    await import(new URL("./library/element.js", document.baseURI).href);
+    let members: string[] = [];
+    element.addEventListener("conclave-event", (event) => {
+      const told = (event as CustomEvent<ConclaveEvent>).detail;
+      if (told.type === "begin") members = told.members;
+    });
+    await element.ask("What is 3 + 4?");
+    return members;
+  });
+  assert.deepEqual(members, ["Only"]);
+  await visitor.leaveClean();
+});
+
+test("an answer ends as stopped when its members change or the element leaves", async () => {
+  const { visitor, chat, part } = await arrive();
+  const { ends, begun, refused, box } = await chat.evaluate(async (element: Chat) => {
+    const ends: string[] = [];
+    const begun: string[] = [];
+    element.addEventListener("error", (event) =>
+      ends.push(String((event as unknown as CustomEvent).detail)),
+    );
+    element.addEventListener("end", (event) =>
+      ends.push((event as CustomEvent<{ stop: string }>).detail.stop),
+    );
+    element.addEventListener("conclave-event", (event) => {
+      const told = (event as CustomEvent<ConclaveEvent>).detail;
+      if (told.type === "begin") begun.push(told.members.join());
+    });
+    let refused: unknown;
+    const during = (change: () => void): Promise<void> => {
+      element.addEventListener("round", change, { once: true });
+      return element.ask("Tell me a story about a fox.");
+    };
+    await during(
+      () => void element.ask("And now?").catch((error: Error) => (refused = error.name)),
+    );
+    await during(() => element.setAttribute("assets", "./library/"));
+    await during(() => element.setAttribute("members", "./members/members.json"));
+    await during(() =>
+      Object.assign(element, { members: [{ name: "Only", url: "./members/quill.gguf" }] }),
+    );
+    await during(() => element.remove());
+    document.body.append(element);
+    const box = element.shadowRoot!.querySelector<HTMLInputElement>("[part=box]")!.value;
+    return { ends, begun, refused, box };
+  });
+  assert.deepEqual(ends.slice(1), ["stopped", "stopped", "stopped", "stopped"]);
+  assert.deepEqual(begun, [...Array<string>(4).fill("Ada,Quill,Juno"), "Only"]);
+  assert.deepEqual([refused, box], ["Settings", ""]);
+
+  // A folder without the files, such as a bundler's that has not copied them.
+  await chat.evaluate((element) => element.setAttribute("assets", "./nowhere/"));
+  await part("box").fill("What is 3 + 4?");
+  await part("box").press("Enter");
+  await part("status").filter({ hasText: "name their folder by `assets`" }).waitFor();
+  await visitor.leave();
+});
+
+test("a stop just before the consent is asked for leaves nothing to consent to", async () => {
+  const { visitor, chat, part } = await arrive(
+    `hub="${hub.address}" members="hf:makers/ada-GGUF/ada.gguf"`,
+  );
+  await chat.evaluate((element) => {
+    const { postMessage } = Worker.prototype;
+    Worker.prototype.postMessage = function (...[message, ...rest]: [unknown, ...never[]]): void {
+      const stop = element.shadowRoot!.querySelector<HTMLElement>("[part=ask]")!;
+      if ((message as { type: string }).type === "models") stop.click();
+      postMessage.call(this, message, ...rest);
+    };
+  });
+  await part("box").fill("What is 3 + 4?");
+  await part("box").press("Enter");
+  await part("ask").filter({ hasText: "Ask" }).waitFor();
+  await visitor.page.waitForTimeout(300);
+  assert.equal(await part("consent").isVisible(), false);
+  await visitor.leave();
+});

@@ -267,3 +267,47 @@ test("weights are asked for while the engine is still being fetched", async () =
   assert.deepEqual(members, ["Ada", "Quill", "Juno"]);
   await visitor.leaveClean();
 });
+
+test("a frame without an address of its own starts the engine, by its creator's address", async () => {
+  stand.site.overrides.set(
+    "frame.html",
+    '<!doctype html><title>Frame</title><link rel="icon" href="./mark.svg">' +
+      '<body data-state="ready"><iframe srcdoc="<title>Inside</title>"></iframe>',
+  );
+  const visitor = await stand.arrive({ search: "frame.html", loaded: false });
+  const frame = visitor.page.frames().find((one) => one.url() === "about:srcdoc")!;
+  const members = await frame.evaluate(async () => {
+    const { Conclave } = (await import(
+      new URL("./library/conclave.js", document.baseURI).href
+    )) as typeof import("../../src/library/conclave.ts");
+    const conclave = await Conclave.load({ backend: "cpu", members: "members/members.json" });
+    const { members } = conclave;
+    conclave.close();
+    return members.map(({ name }) => name);
+  });
+  assert.deepEqual(members, ["Ada", "Quill", "Juno"]);
+  await visitor.leaveClean();
+});
+
+test("a page that trusts no address of a worker is told the name to trust", async () => {
+  stand.site.overrides.set(
+    "trusting.html",
+    '<!doctype html><title>Trusting</title><link rel="icon" href="./mark.svg">' +
+      '<meta http-equiv="Content-Security-Policy" ' +
+      "content=\"require-trusted-types-for 'script'; trusted-types other\">" +
+      '<body data-state="ready">',
+  );
+  const visitor = await stand.arrive({ search: "trusting.html", loaded: false });
+  const { kind, message } = await visitor.page.evaluate(async () => {
+    const { Conclave } = (await import(
+      new URL("./library/conclave.js", document.baseURI).href
+    )) as typeof import("../../src/library/conclave.ts");
+    return Conclave.load({ backend: "cpu" }).then(
+      () => ({ kind: "", message: "" }),
+      ({ kind, message }: { kind: string; message: string }) => ({ kind, message }),
+    );
+  });
+  assert.equal(kind, "Engine");
+  assert.match(message, /`trusted-types conclave 'allow-duplicates'`/);
+  await visitor.leave();
+});
