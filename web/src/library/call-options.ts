@@ -34,7 +34,8 @@ export interface OpenOptions {
   keepPrompts?: boolean;
   /**
    * Address of a folder with the package's files in the package's layout, on this origin or on
-   * another that allows it by CORS. By default they lie beside the scripts.
+   * another that allows it by CORS. By default they lie beside the scripts. A relative address is
+   * resolved once, by the document's base.
    */
   assets?: string | URL;
   /** Aborts the start or the loading. */

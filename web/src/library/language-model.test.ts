@@ -4,6 +4,7 @@
  */
 /// <reference types="dom-chromium-ai" />
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import type { Script } from "../testing/scripted.ts";
 import { file, stage, talker, type Stage, type Surroundings } from "../testing/staged.ts";
@@ -311,6 +312,26 @@ test("the download is told from 0 to 1, to all who wait", async () => {
     [1, 1],
   ]);
   assert.deepEqual(later, [0, 0.25, 0.75, 1]);
+});
+
+test("the guide takes the browser's own only where it has a model", async () => {
+  const guide = readFileSync(`${process.env["CONCLAVE_WEB"] ?? "./"}../docs/embedding.md`, "utf8");
+  const [choice = ""] = /^const own = .*?createLanguageModel\(\);$/ms.exec(guide) ?? [];
+  const choose = new Function(
+    "createLanguageModel",
+    `return async () => { ${choice}
+    return LanguageModel; }`,
+  )(() => "ours") as () => Promise<unknown>;
+  const browser = globalThis as { LanguageModel?: object };
+  assert.equal(await choose(), "ours");
+  for (const [availability, isOwn] of [
+    ["unavailable", false],
+    ["available", true],
+  ] as const) {
+    browser.LanguageModel = { availability: async () => availability };
+    assert.equal((await choose()) === browser.LanguageModel, isOwn, availability);
+  }
+  delete browser.LanguageModel;
 });
 
 test("options that this API does not know are ignored, as in a browser", async () => {

@@ -26,9 +26,8 @@ import type { ConclaveChatEventMap, LoadProgress } from "./element-events.ts";
 
 /** Handlers of the element's events, which React attaches from version 19 on. */
 type Handlers = {
-  [K in keyof ConclaveChatEventMap as `on${K}`]?: Handler<ConclaveChatEventMap[K]>;
+  [K in keyof ConclaveChatEventMap as `on${K}`]?: (event: ConclaveChatEventMap[K]) => void;
 };
-type Handler<E> = (event: E) => void;
 
 /** Attributes of `<conclave-chat>`, besides those of every element. */
 export interface ConclaveChatAttributes

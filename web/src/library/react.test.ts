@@ -1,10 +1,13 @@
 /** The hook in React itself, in a small document, over scripted members. */
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
+import { transformSync } from "esbuild";
 import { parseHTML } from "linkedom";
 import {
   act,
   createElement,
+  Fragment,
   StrictMode,
   useEffect,
   type ComponentProps,
@@ -225,6 +228,37 @@ test("a stop while members load ends that, and the question is to be asked again
   await settle();
   assert.deepEqual([hook().status, hook().messages, hook().error], ["idle", [], undefined]);
   assert.ok(ended(stages[0]!));
+  await unmount();
+});
+
+test("the guide's component stops what it loads", async () => {
+  const guide = readFileSync(`${process.env["CONCLAVE_WEB"] ?? "./"}../docs/embedding.md`, "utf8");
+  const [, code = ""] = /^import \{ useConclave \}.*?$(.*?)^```$/ms.exec(guide) ?? [];
+  const jsx = { loader: "jsx", jsxFactory: "createElement", jsxFragment: "Fragment" } as const;
+  const script = `${transformSync(code, jsx).code}\nreturn Chat;`;
+  let hook: UseConclave | undefined;
+  const Guide = new Function("createElement", "Fragment", "useConclave", script)(
+    createElement,
+    Fragment,
+    () => hook,
+  ) as () => ReactNode;
+  const Child = (current: UseConclave): ReactNode => {
+    hook = current;
+    return createElement(Guide);
+  };
+  const { unmount } = await mounted({
+    surroundings: { building: new Promise(() => {}) },
+    Child,
+  });
+  const button = (): string => [...document.querySelectorAll("button")].at(-1)?.textContent ?? "";
+  assert.equal(button(), "Ask");
+  await inAct(async () => {
+    void hook!.ask("hello");
+    await new Promise((done) => setTimeout(done, 20));
+  });
+  assert.deepEqual([hook!.status, button()], ["loading", "Stop"]);
+  await inAct(async () => hook!.stop());
+  assert.equal(button(), "Ask");
   await unmount();
 });
 
