@@ -38,6 +38,8 @@ export interface ConclaveChatAttributes
    * members by default.
    */
   members?: string;
+  /** React 18 passes `className` on by that name. */
+  class?: string;
   backend?: BackendChoice;
   core?: Core;
   hub?: string;
@@ -50,7 +52,7 @@ export interface ConclaveChatAttributes
 export interface ConclaveChatProps
   extends Omit<
     ConclaveChatAttributes,
-    "members" | "onProgress" | "onError" | "ref" | keyof Handlers
+    "members" | "class" | "onProgress" | "onError" | "ref" | keyof Handlers
   > {
   /**
    * The attribute, or a list as for `Conclave.load`. Keep the list: a new one at each render would

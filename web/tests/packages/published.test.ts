@@ -56,11 +56,13 @@ async function use(): Promise<string> {
       text += \`\${event.candidates[event.winner]?.member}: \${event.text}\`;
   }
   const chat = document.querySelector("conclave-chat");
+  chat?.addEventListener("end", ({ detail }) => console.log(detail.stop));
   await chat?.ask("What is 3 + 4?");
   return text;
 }
 
-export const inReact = <conclave-chat rule="leader" />;
+const onend = ({ detail }: ConclaveChatEventMap["end"]): void => console.log(detail.stop);
+export const inReact = <conclave-chat rule="leader" class="chat" onend={onend} />;
 `;
 
 test("publint finds nothing to mend", limit, async () => {
@@ -160,6 +162,7 @@ for (const { module, moduleResolution } of [
       await project.write(
         "main.tsx",
         `${imports.join("\n")}\nimport { Conclave } from "conclave";\n` +
+          `import type { ConclaveChatEventMap } from "conclave/element";\n` +
           `${all}\n${use}\nvoid use();\n`,
       );
       const compilerOptions = {
