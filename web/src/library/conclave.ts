@@ -429,7 +429,7 @@ export class Conclave {
     return this.#wire;
   }
 
-  /** Never rejects: an engine without all of its members is closed, so that the next call retries. */
+  /** Never rejects: an engine that lacks a member is closed, so that the next call retries. */
   async #reopen(startPort: () => Port, error: ConclaveError): Promise<ConclaveError | undefined> {
     this.#wire.close(error);
     try {

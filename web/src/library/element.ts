@@ -9,8 +9,8 @@
  *
  * Attributes, all optional: `members`, references of models (`hf:…`, or the address of a `.gguf`
  * file) or the address of one list of members; `backend`: auto, webgpu, cpu; `core`: fused, burn;
- * `hub`, used for `hf:` references instead of huggingface.co; `assets`, the address of a folder with
- * the package's files, if they are not beside the script; `rule`: harmonic, leader, paper, and
+ * `hub`, used for `hf:` references instead of huggingface.co; `assets`, the address of a folder
+ * with the package's files, if they are not beside the script; `rule`: harmonic, leader, paper, and
  * `thinking`: off, on, auto, both read at each question. Members are loaded at the first question,
  * and again at the next one if another of the attributes changes, which stops an answer; the size
  * of any download is shown first and needs consent.
@@ -106,8 +106,8 @@ class Declined extends Error {}
 
 /**
  * The element `<conclave-chat>`: attributes `members`, `backend`, `core`, `hub`, `assets`, `rule`
- * and `thinking`, the property `members`, the events `conclave-event`, `round`, `end`, `progress` and
- * `error`, the parts `log`, `question`, `answer`, `earlier`, `segment`, `writers`, `thought`,
+ * and `thinking`, the property `members`, the events `conclave-event`, `round`, `end`, `progress`
+ * and `error`, the parts `log`, `question`, `answer`, `earlier`, `segment`, `writers`, `thought`,
  * `status`, `progress`, `consent`, `box`, `ask` and `reset`.
  */
 export class ConclaveChat extends Base {

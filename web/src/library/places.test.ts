@@ -73,7 +73,7 @@ test("a page isolated from other origins starts the engine for shared memory", (
   });
 });
 
-test("relative addresses are below the document's base, as it is when they are given", async (context) => {
+test("relative addresses are below the document's base of that time", async (context) => {
   const page = globalThis as { document?: object; location?: object };
   const at = (baseURI: string): void => {
     page.document = { baseURI };
@@ -117,7 +117,7 @@ test("relative addresses are below the document's base, as it is when they are g
   assert.equal(fetched.mock.callCount(), 2);
 });
 
-test("a list's members are relative to it, and the list to the document's base", async (context) => {
+test("a list's members are relative to it, and it to the document's base", async (context) => {
   const page = globalThis as { document?: object };
   page.document = { baseURI: "https://host/based/" };
   context.after(() => delete page.document);

@@ -155,7 +155,7 @@ test("a stop while it opens anew ends the answer, and a closed engine stays clos
   assert.equal(stages.length, 1);
 });
 
-test("where no worker can be started any more the error says so, and has the first one", async () => {
+test("where no worker starts any more the error says so, and has the first one", async () => {
   let starts = 0;
   const made = stage({ Ada: endless });
   const conclave = await Conclave.open({ backend: "cpu" }, () => {
@@ -172,7 +172,7 @@ test("where no worker can be started any more the error says so, and has the fir
   );
 });
 
-test("a member that fails while an engine reopens is named, and the next question tries again", async () => {
+test("a member that fails in a reopening is named; the next question retries", async () => {
   const starts: Stage[] = [];
   let scripts: Record<string, Script> = { Ada: endless, Bo: endless };
   const conclave = await Conclave.open({ backend: "cpu" }, () => {
@@ -241,7 +241,7 @@ test("a stop while an engine reopens ends the answer, and waits for nothing", as
   assert.equal(starts.length, 2, "the reopening went on");
 });
 
-test("an answer that is stopped and its engine closed ends as stopped; then all is refused", async () => {
+test("an answer stopped by closing its engine ends so; then all is refused", async () => {
   const { conclave, stages } = await open();
   const stop = new AbortController();
   const events: ConclaveEvent[] = [];

@@ -47,8 +47,8 @@ export function startWorker(address: string, name: string): Worker {
     return new Worker(url, { type: "module", name });
   } catch (error) {
     throw new EngineFailure(
-      `A worker could not be started from ${address} (${String(error)}). Check the page's policy: ` +
-        "its worker-src, and for Trusted Types `trusted-types conclave 'allow-duplicates'`.",
+      `A worker could not be started from ${address} (${String(error)}). Check the page's ` +
+        "policy: its worker-src, and for Trusted Types `trusted-types conclave 'allow-duplicates'`.",
       { cause: error },
     );
   }

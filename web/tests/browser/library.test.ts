@@ -268,7 +268,7 @@ test("weights are asked for while the engine is still being fetched", async () =
   await visitor.leaveClean();
 });
 
-test("a frame without an address of its own starts the engine, by its creator's address", async () => {
+test("a frame without an address starts the engine, by its creator's", async () => {
   stand.site.overrides.set(
     "frame.html",
     '<!doctype html><title>Frame</title><link rel="icon" href="./mark.svg">' +
