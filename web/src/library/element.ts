@@ -162,8 +162,14 @@ export class ConclaveChat extends Base {
     form.append(this.#box, this.#ask, this.#again);
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      if (this.#answering) this.#answering.abort();
-      else if (this.#box.value.trim() !== "") void this.ask(this.#box.value.trim());
+      const question = this.#box.value.trim();
+      if (!this.#answering && question !== "") void this.ask(question);
+    });
+    // Not by Enter, nor by the second click of a double click on “Ask”.
+    this.#ask.addEventListener("click", (event) => {
+      if (!this.#answering) return;
+      event.preventDefault(); // It may be “Ask” again before this click submits.
+      if (event.detail !== 2) this.#answering.abort();
     });
     this.#again.addEventListener("click", () => this.reset());
     root.addEventListener("click", ({ target }) => {
@@ -235,6 +241,7 @@ export class ConclaveChat extends Base {
     const { signal } = controller;
     this.#answering = controller;
     this.#ask.textContent = "Stop";
+    this.#ask.type = "button";
     this.#box.value = "";
     this.#logLast();
     this.#question.textContent = question;
@@ -270,7 +277,6 @@ export class ConclaveChat extends Base {
       if (declined || (signal.aborted && !conclave)) {
         // Stopped while loading: the question can be asked again.
         if (isCurrent()) this.#showStatus(declined ? "Nothing was downloaded." : "");
-        if (isCurrent()) this.#box.value = question;
         if (!this.#loaded) this.#unload();
         return;
       }
@@ -279,14 +285,17 @@ export class ConclaveChat extends Base {
       this.#showStatus(error.message);
       this.#dispatch("error", error);
       if (isFatal(error) || !conclave) this.#unload();
-      if (text === "") this.#box.value = question;
     } finally {
       if (text !== "")
         messages.push({ role: "user", content: question }, { role: "assistant", content: text });
-      // A question without an answer returns to the box.
-      if (isCurrent()) this.#question.hidden = text === "";
+      if (isCurrent()) {
+        // A question without an answer returns to the box, unless the next is in it.
+        this.#question.hidden = text === "";
+        if (text === "" && this.#box.value === "") this.#box.value = question;
+      }
       this.#answering = undefined;
       this.#ask.textContent = "Ask";
+      this.#ask.type = "submit";
       this.#progress.hidden = true;
       this.#again.hidden = this.#messages.length === 0;
     }

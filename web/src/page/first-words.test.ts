@@ -1,12 +1,15 @@
 /** The time to the first words on the page: of whom it is asked, and what it is learnt from. */
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { mock, test } from "node:test";
 import type { Conclave } from "../library/conclave.ts";
 import type { Message } from "../protocol/engine.ts";
 import type { BeginEvent } from "../protocol/messages.ts";
 import { roundOf, turnOf } from "../testing/kept-turn.ts";
 import { FirstWords, type Read } from "./first-words.ts";
 import type { Foretelling } from "./foretold.ts";
+
+// Time passes only as a test says.
+mock.method(performance, "now", () => 0);
 
 const room = 1000;
 const asked = (content: string): Message[] => [{ role: "user", content }];

@@ -265,7 +265,7 @@ class Page {
     addEventListener("hashchange", () => this.#openLink(readFragment(location.hash)));
     this.#stopButton.addEventListener("click", ({ detail }) => {
       // It takes the place of “Ask”, so that the second click of a double click comes here.
-      if (detail < 2) this.#answers.stop();
+      if (detail !== 2) this.#answers.stop();
     });
     document.addEventListener("keydown", (event) => {
       if (event.key !== "Escape" || event.isComposing) return;

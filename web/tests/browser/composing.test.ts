@@ -59,7 +59,10 @@ test("a complaint is in view far down, goes with its file, and an opened convers
         return bottom > 0 && top < innerHeight;
       });
   for (const number of [1, 2, 3]) await visitor.answer(`What is ${number} + 1?`);
-  await page.locator(".exchange").last().evaluate((last) => last.scrollIntoView({ block: "end" }));
+  await page
+    .locator(".exchange")
+    .last()
+    .evaluate((last) => last.scrollIntoView({ block: "end" }));
   const picture = { name: "a.png", mimeType: "image/png", buffer: Buffer.from([0x89, 0, 1, 2]) };
   await page.locator("#attach-file").setInputFiles(picture);
   const complaint = page.locator(".notice", { hasText: "a.png is no text" });

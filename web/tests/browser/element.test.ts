@@ -147,8 +147,19 @@ test("the element stops while its members are loading, and gives the question ba
   await part("box").fill("What is 3 + 4?");
   await part("ask").click();
   await part("status").filter({ hasText: "Loading" }).waitFor();
-  await part("ask").filter({ hasText: "Stop" }).click();
-  await part("ask").filter({ hasText: "Ask" }).waitFor();
+  // Enter stops nothing, and what is typed for later stays.
+  const stop = part("ask").filter({ hasText: "Stop" });
+  const ask = part("ask").filter({ hasText: "Ask" });
+  await part("box").press("Enter");
+  await part("box").fill("And 5 + 8?");
+  await part("box").press("Enter");
+  await stop.click();
+  await ask.waitFor();
+  assert.equal(await part("box").inputValue(), "And 5 + 8?");
+  await part("box").fill("What is 3 + 4?");
+  await ask.dblclick();
+  await stop.click();
+  await ask.waitFor();
   assert.equal(await part("box").inputValue(), "What is 3 + 4?");
   release();
   await part("ask").click();
