@@ -152,6 +152,7 @@ fn checks(settings: &Map<String, Value>, indent: &str) -> String {
     let check = |(name, value): (&String, &Value)| {
         let check = match value {
             Value::Bool(_) => "flag".to_owned(),
+            Value::Number(number) if number.is_u64() => "count".to_owned(),
             Value::Number(_) => "number".to_owned(),
             Value::String(_) => format!("oneOf({})", named(name)),
             Value::Object(fields) => {
@@ -193,8 +194,8 @@ fn the_page_checks_the_settings_that_are_there() {
     });
     let wanted = format!(
         "/**\n * The check of the method's settings, and the settings of each rule, from\n * \
-        `crates/ensemble/src/settings.rs`. Written by `{HOW}`.\n */\nimport {{ exact, flag, \
-        nullable, number, oneOf }} from \"./check.ts\";\n\n\
+        `crates/ensemble/src/settings.rs`. Written by `{HOW}`.\n */\nimport {{ count, exact, \
+        flag, nullable, number, oneOf }} from \"./check.ts\";\n\n\
         /** The engine knows and checks the ranges. */\nexport const settings = \
         exact({{\n{}}});\n\n{}",
         checks(&map(&all), "  "),

@@ -28,6 +28,7 @@ import {
   typed,
 } from "../protocol/errors.ts";
 import { text } from "../protocol/check.ts";
+import { settings as wholeSettings } from "../protocol/generated-settings.ts";
 import {
   sampling as wholeSampling,
   memberSource,
@@ -71,7 +72,6 @@ import {
   beginFields,
   checked,
   checkedOptions,
-  checkedSettings,
   loadFields,
   measureFields,
   messages as messageList,
@@ -516,7 +516,8 @@ export class Conclave {
 
   /** The rule's settings with the changes to them. */
   #settings({ rule, settings = {} }: Pick<AskOptions, "rule" | "settings">): Settings {
-    return checkedSettings({ ...this.#preset(rule), ...definedFields(settings) }, this.ranges);
+    const all = { ...this.#preset(rule), ...definedFields(settings) };
+    return checked("settings", all, wholeSettings);
   }
 
   #preset(rule: Rule | undefined): Settings {

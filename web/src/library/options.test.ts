@@ -59,11 +59,11 @@ test("the library names the option that is of a wrong type", async () => {
     ],
     [
       ask({ settings: { segmentTokens: 1.5 } }),
-      "settings.segmentTokens must be a whole number from 1 to 64; it was 1.5.",
+      "settings.segmentTokens must be a whole number from 0 to 4294967295; it was 1.5.",
     ],
     [
       ask({ settings: { segmentTokens: -1 } }),
-      "settings.segmentTokens must be a whole number from 1 to 64; it was -1.",
+      "settings.segmentTokens must be a whole number from 0 to 4294967295; it was -1.",
     ],
     [
       ask({ settings: { exit: { warmup: 0.5, temperature: 1, threshold: 0 } } }),

@@ -3,6 +3,7 @@
  * refused by name.
  */
 import {
+  count,
   fault,
   flag,
   list,
@@ -16,13 +17,8 @@ import {
   type Checked,
   type Fields,
 } from "../protocol/check.ts";
-import type { Ranges, Settings } from "../protocol/engine.ts";
 import { BadSettings } from "../protocol/errors.ts";
-import { settings as wholeSettings } from "../protocol/generated-settings.ts";
 import { contextTokens, core, memberSource, message, thinking } from "../protocol/messages.ts";
-
-/** Largest whole number that the engine reads. */
-const most = 2 ** 32 - 1;
 
 /** Makes the error for a value of a wrong type. */
 export interface Refusals {
@@ -126,24 +122,6 @@ const members: Check<string | URL | Checked<typeof memberSource>[]> = (data, pat
 
 export const messages = list(message);
 
-/** Settings that are whole numbers: the engine refuses others without their names. */
-const wholeNumbers = ["segmentTokens", "maxRounds", "maxRepeats", "maxCharacters", "exit.warmup"];
-
-/** Checks all settings of the method. `ranges`: the engine's, which it checks itself. */
-export function checkedSettings(value: unknown, ranges: Ranges): Settings {
-  const settings = checked("settings", value, wholeSettings);
-  for (const name of wholeNumbers) {
-    const number = name
-      .split(".")
-      .reduce<unknown>((from, key) => (from as Record<string, unknown> | null)?.[key], settings);
-    const isCount =
-      Number.isInteger(number) && (number as number) >= 0 && (number as number) <= most;
-    const { low, high } = ranges[name] ?? { low: 0, high: most };
-    if (number !== undefined && !isCount) checked(`settings.${name}`, number, whole(low, high));
-  }
-  return settings;
-}
-
 export const openFields = {
   backend: optional(oneOf("auto", "webgpu", "cpu")),
   hub: optional(text),
@@ -181,7 +159,7 @@ export const answerFields = {
 export const questionFields = {
   ...answerFields,
   sampling: optional(object),
-  maxTokens: optional(whole(1, most)),
+  maxTokens: optional(whole(1, 2 ** 32 - 1)),
   stop: optional(list(text)),
   /** Checked in detail by `schemaOf`. */
   responseFormat: optional(object),
@@ -190,7 +168,7 @@ export const questionFields = {
 export const askFields = {
   ...questionFields,
   signal: optional(signal),
-  accepted: optional(list(shape({ text, tokens: whole(0, most) }))),
+  accepted: optional(list(shape({ text, tokens: count }))),
   drafts: optional(flag),
 };
 

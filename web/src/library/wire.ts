@@ -57,7 +57,7 @@ export class Wire {
       const causes =
         "Check that the file is there (where a bundler does not copy the package's files, name " +
         "their folder by `assets`), that the page's policy allows it (worker-src), and, where " +
-        " the page is isolated from other origins, " +
+        "the page is isolated from other origins, " +
         "that the file is sent with Cross-Origin-Embedder-Policy: require-corp.";
       this.#break(
         new EngineFailure(

@@ -58,6 +58,9 @@ export function whole(low: number, high: number): Check<number> {
   };
 }
 
+/** A number that the engine reads as a whole one. */
+export const count = whole(0, 2 ** 32 - 1);
+
 export const blob: Check<Blob> = (data, path) => {
   // By tag, since it may be of another window.
   const tag = Object.prototype.toString.call(data);

@@ -2,7 +2,7 @@
  * The check of the method's settings, and the settings of each rule, from
  * `crates/ensemble/src/settings.rs`. Written by `CONCLAVE_WRITE=1 cargo test -p conclave-wasm`.
  */
-import { exact, flag, nullable, number, oneOf } from "./check.ts";
+import { count, exact, flag, nullable, number, oneOf } from "./check.ts";
 
 /** The engine knows and checks the ranges. */
 export const settings = exact({
@@ -16,7 +16,7 @@ export const settings = exact({
   exit: nullable(exact({
     temperature: number,
     threshold: number,
-    warmup: number,
+    warmup: count,
   })),
   fast: flag,
   fixedShare: number,
@@ -25,14 +25,14 @@ export const settings = exact({
     doubt: number,
   })),
   level: flag,
-  maxCharacters: number,
-  maxRepeats: number,
-  maxRounds: number,
+  maxCharacters: count,
+  maxRepeats: count,
+  maxRounds: count,
   rate: oneOf("code", "printed", "fixed-share"),
   reward: oneOf("shares", "counts"),
   scoreEnd: flag,
   scoring: oneOf("harmonic", "logit", "likelihood"),
-  segmentTokens: number,
+  segmentTokens: count,
   selfVotes: flag,
   sure: number,
   trust: number,
