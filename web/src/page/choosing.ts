@@ -217,10 +217,11 @@ export class Choosing {
     // A file without a handle can't be found again.
     const isLost = ({ source: { ref, remote, builtIn }, handles }: Slot): boolean =>
       (ref ?? remote ?? builtIn ?? handles) === undefined;
-    const members = slots.map((slot): RememberedMember => {
-      const { source, entry, byDefault } = slot;
-      if (entry) return { name: source.name, toy: byDefault ? "default" : "chosen" };
-      return isLost(slot) ? { name: source.name, lost: true } : this.#kept(source);
+    const members = slots.flatMap((slot): RememberedMember[] => {
+      const { source, entry, byDefault, state } = slot;
+      if (entry) return [{ name: source.name, toy: byDefault ? "default" : "chosen" }];
+      if (!isLost(slot)) return [this.#kept(source)];
+      return state === "failed" ? [] : [{ name: source.name, lost: true }];
     });
     remember({ title, contextTokens, members });
     const picked = slots.flatMap(
