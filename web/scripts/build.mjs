@@ -7,13 +7,15 @@
 import { build } from "esbuild";
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { cp, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
-import { join, relative, sep } from "node:path";
+import { cp, mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { join, relative, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 
 const web = fileURLToPath(new URL("..", import.meta.url));
-const dist = process.argv[2] ?? `${web}dist`;
+const page = resolve(process.argv[2] ?? `${web}dist`);
+/** The page as it grows; the former one may be served until it is whole. */
+const dist = `${page}.new`;
 const library = `${web}package`;
 
 const settings = {
@@ -289,3 +291,5 @@ await build({
   sourcemap: false,
   define: { OFFLINE_FILES: JSON.stringify(files), OFFLINE_ONCE_USED: JSON.stringify(onceUsed) },
 });
+await rm(page, { recursive: true, force: true });
+await rename(dist, page);
