@@ -101,7 +101,9 @@ export class Keeper {
 
   async whole(id: string): Promise<WholeConversation | undefined> {
     const conversation = await this.conversation(id);
-    return conversation && { conversation, turns: await this.turns(id) };
+    if (!conversation) return undefined;
+    const [turns, draft] = await Promise.all([this.turns(id), this.draft(id)]);
+    return { conversation, turns, ...(draft && { draft }) };
   }
 
   /**
@@ -190,7 +192,7 @@ export class Keeper {
 
   /** Deletes a conversation and returns it, so that it can be put back. */
   async delete(id: string): Promise<WholeConversation | undefined> {
-    const [whole, draft] = await Promise.all([this.whole(id), this.draft(id)]);
+    const whole = await this.whole(id);
     await this.#write(async (database) => {
       const transaction = database.transaction(tables, "readwrite");
       await transaction.objectStore("conversations").delete(id);
@@ -204,7 +206,7 @@ export class Keeper {
     }, true);
     forgetUnsaved(markStorage(), id);
     this.#tell({ conversation: id, deleted: true });
-    return whole && draft ? { ...whole, draft } : whole;
+    return whole;
   }
 
   /** Keeps a whole conversation: one that was deleted before, or an imported one. */

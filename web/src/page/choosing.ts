@@ -95,6 +95,7 @@ export class Choosing {
     const models = known.flatMap(({ members }) => members);
     const handles = await this.#context.handles.recall();
     const toys = last.members.some(({ toy }) => toy) ? ((await this.#toys(true)) ?? []) : [];
+    const lost: string[] = [];
     const seats = last.members.flatMap(({ toy, ...member }): Seat[] => {
       const { ref, remote, builtIn, key, ...picked } = member;
       if (toy)
@@ -106,13 +107,11 @@ export class Choosing {
       if (key !== undefined) this.#keptKeys.add(key);
       if (remote !== undefined || builtIn) return [{ source: member }];
       const own = handles.get(member.name);
-      return own ? [{ source: { ...picked, files: [] }, handles: own }] : [];
+      if (own) return [{ source: { ...picked, files: [] }, handles: own }];
+      lost.push(member.name);
+      return [];
     });
-    const lost = last.members.filter(
-      ({ name, ref, remote, builtIn, toy }) =>
-        (ref ?? remote ?? builtIn ?? toy) === undefined && !handles.has(name),
-    );
-    if (lost.length > 0) this.#tellLost(lost.map(({ name }) => name));
+    if (lost.length > 0) this.#tellLost(lost);
     if (seats.some(({ byDefault }) => !byDefault))
       return this.#context.roster.replaceAll(last.title, seats);
     this.#standIn = lost.length > 0;

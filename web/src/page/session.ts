@@ -373,11 +373,8 @@ export class Session {
 
   /** Deletes a conversation; what it returns can be put back. */
   async delete(id: string): Promise<WholeConversation | undefined> {
-    const draft = id === this.#id && !isEmpty(this.#draft) ? this.#draft : undefined;
     if (id === this.#id) this.#drop();
-    const whole = await this.keeper.delete(id);
-    // What was typed last may not be written yet.
-    return whole && draft ? { ...whole, draft } : whole;
+    return this.keeper.delete(id);
   }
 
   /** Deletes all conversations and what else the database holds. */
