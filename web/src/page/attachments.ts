@@ -184,8 +184,3 @@ function wholeCharacters(bytes: Uint8Array, isCut: boolean): Uint8Array {
   }
   return bytes.subarray(0, end);
 }
-
-/** Whether a dropped file goes with a question rather than being a part of a model. */
-export const isForQuestion = ({ name }: File): boolean =>
-  !/\.(gguf|safetensors|jinja|bin|onnx|pth?|ckpt)$/i.test(name) &&
-  !/^(config|generation_config|tokenizer|tokenizer_config)\.json$|\.index\.json$/.test(name);

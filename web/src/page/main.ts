@@ -13,7 +13,6 @@ import { livingTabs, tabName } from "../kept/this-tab.ts";
 import * as address from "./address.ts";
 import { Advice } from "./advice.ts";
 import { Answers } from "./answers.ts";
-import { isForQuestion } from "./attachments.ts";
 import { Choosing } from "./choosing.ts";
 import { Composer } from "./composer.ts";
 import { ConversationsDialog } from "./conversations-dialog.ts";
@@ -34,6 +33,7 @@ import { hasOpenCore, keepOffline, keepUsed } from "./offline-copy.ts";
 import { hasOtherTab } from "./other-tabs.ts";
 import { Remedies } from "./remedies.ts";
 import { OwnSettings } from "./own-settings.ts";
+import { isOfModel } from "./picked.ts";
 import { remember, rememberRoom } from "./remembered.ts";
 import { drafts, Roster } from "./roster.ts";
 import { Session } from "./session.ts";
@@ -185,7 +185,7 @@ class Page {
     takeDrops((picked) => {
       this.#choosing.dialog.close();
       const [only] = picked;
-      if (picked.length === 1 && only && isForQuestion(only.file))
+      if (picked.length === 1 && only && !isOfModel(only.file))
         void this.#composer.attach(only.file);
       else this.#choosing.addPicked(picked);
     });

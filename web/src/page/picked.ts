@@ -30,6 +30,12 @@ const split = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/i;
 const ofFolder =
   /^(config\.json|generation_config\.json|tokenizer\.json|tokenizer_config\.json|chat_template\.jinja|chat_template\.json|processor_config\.json|model\.safetensors\.index\.json|.+\.safetensors)$/;
 
+/** Whether a file is, by its name, of a model, be it of a kind that no loader here reads. */
+export const isOfModel = ({ name }: File): boolean =>
+  /\.(gguf|safetensors|jinja|bin|onnx|pth?|ckpt)$/i.test(name) ||
+  /\.index\.json$/.test(name) ||
+  ofFolder.test(name);
+
 const slash = (path: string): number => path.lastIndexOf("/");
 /** A named chat template, which a model's folder has in a folder of its own. */
 const template = new RegExp(`(^|/)${moreTemplates}(?!chat_template\\.)[^/]+\\.jinja$`);
