@@ -149,13 +149,13 @@ export interface ConclaveLanguageModel {
 
 /** Makes a counterpart of the global `LanguageModel` whose sessions these members answer. */
 export function createLanguageModel(options: LanguageModelOptions = {}): ConclaveLanguageModel {
-  const checkedOnce = checkedOptions("createLanguageModel", options, {
+  const valid = checkedOptions("createLanguageModel", options, {
     ...loadFields,
     load: optional(callback<NonNullable<LanguageModelOptions["load"]>>()),
   }) as LanguageModelOptions;
   // A server has no base for relative addresses, and loads no members.
   const { load = (options: LoadOptions) => Conclave.load(options), ...loadOptions } =
-    globalThis.location ? located(checkedOnce) : checkedOnce;
+    globalThis.location ? located(valid) : valid;
   let current: Ensemble | undefined;
   const enter = (): Ensemble => {
     if (!current) {

@@ -20,19 +20,12 @@ import {
 import { BadSettings } from "../protocol/errors.ts";
 import { contextTokens, core, memberSource, message, thinking } from "../protocol/messages.ts";
 
-/** Makes the error for a value of a wrong type. */
-export interface Refusals {
-  wrong: (message: string) => Error;
-}
-
-const settings: Refusals = { wrong: (message) => new BadSettings(message) };
-
-/** Checks a value's type. Throws Settings by default, with the value's name. */
+/** Checks a value's type. Throws `wrong`, by default Settings, with the value's name. */
 export function checked<T>(
   name: string,
   value: unknown,
   check: Check<T>,
-  { wrong }: Refusals = settings,
+  wrong: (message: string) => Error = (message) => new BadSettings(message),
 ): T {
   try {
     return check(value, name);

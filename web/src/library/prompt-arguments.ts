@@ -64,9 +64,11 @@ export const promptFields = {
   omitResponseConstraintInput: optional(flag),
 };
 
+/** Error of the API for a value of a wrong type. */
+const wrong = (message: string): TypeError => new TypeError(message);
+
 /** Follows the API: unknown members are ignored, a wrong type is a TypeError, null means absent. */
 export function known(method: string, options: unknown, fields: Fields): object {
-  const wrong = { wrong: (message: string) => new TypeError(message) };
   const dictionary = checked(`The options of ${method}`, options ?? {}, object, wrong);
   return checked(method, dictionary, shape(fields), wrong);
 }
@@ -130,9 +132,7 @@ export function samplingOf({
  */
 export function messagesOf(input: PromptInput, appended: boolean): Message[] {
   if (typeof input === "string") return [{ role: "user", content: input }];
-  const entries = checked("The prompt", input, list(object), {
-    wrong: (message) => new TypeError(message),
-  });
+  const entries = checked("The prompt", input, list(object), wrong);
   if (entries.length === 0) return [{ role: "user", content: "" }];
   return input.map(({ role, content, prefix }, index) => {
     if (!["system", "user", "assistant"].includes(role))
@@ -151,9 +151,12 @@ export function messagesOf(input: PromptInput, appended: boolean): Message[] {
     if (prefix)
       throw unsupported("The members draft an answer from its first word. Leave prefix out.");
     if (typeof content === "string") return { role, content };
-    const parts = checked(`The content of message ${index + 1}`, content, list(object), {
-      wrong: (message) => new TypeError(message),
-    }) as PromptPart[];
+    const parts = checked(
+      `The content of message ${index + 1}`,
+      content,
+      list(object),
+      wrong,
+    ) as PromptPart[];
     const texts = parts.map(({ type, value }) => {
       if (type !== "text")
         throw unsupported(
