@@ -13,7 +13,8 @@ const skills = [
   /\b(?:what|which) (?:day|month)\b|\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b/i,
   /\bstory\b/i,
   /\b(?:letters?|vowels?)\b/i,
-  /\d\s*(?:hours?|minutes?|seconds?|days?|weeks?|met(?:er|re)s?|kilomet|cent|grams?|kilograms?|lit(?:er|re)s?)/i,
+  /\d\s*(?:years?|months?|weeks?|days?|hours?|minutes?|seconds?)\b/i,
+  /\d\s*(?:(?:kilo|centi)?met(?:er|re)s?|(?:kilo)?grams?|foot|feet|inch(?:es)?)\b/i,
 ];
 
 export const isToySkill = (question: string): boolean =>
