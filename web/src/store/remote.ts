@@ -305,5 +305,14 @@ async function getJson(url: string, what: string, options: HostOptions): Promise
 function retried<T>(options: HostOptions, attempt: () => Promise<T>): Promise<T> {
   const { policy = usualRetry, signal, onWait = () => {} } = options;
   const tries = Math.min(policy.tries, mostQuestions);
-  return retrying(attempt, { policy: { ...policy, tries }, signal, gained: () => false, onWait });
+  return retrying(attempt, {
+    policy: { ...policy, tries },
+    signal,
+    gained: () => false,
+    onWait,
+    // A page can't tell a host that refuses its origin from one that is down.
+    advice:
+      "Check the address and the connection, then try again. If other downloads work, the host may " +
+      "not let web pages read its files (CORS): download the file and choose it here.",
+  });
 }

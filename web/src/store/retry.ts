@@ -32,12 +32,14 @@ export interface RetryPolicy {
   patienceMs: number;
 }
 
+const keptAdvice = "What arrived is kept: check the connection, then try again.";
+
 export const usualRetry: RetryPolicy = { tries: 6, firstMs: 500, patienceMs: 120_000 };
 
 /**
  * Runs `attempt` until it succeeds. Waits and retries after a {@link RetryableError}; tries that
  * make progress (by `gained`) reset the count. Any other error is rethrown. Throws Download when it
- * gives up, or the signal's reason.
+ * gives up, with `advice` on what to do next, or the signal's reason.
  */
 export async function retrying<T>(
   attempt: () => Promise<T>,
@@ -46,11 +48,13 @@ export async function retrying<T>(
     signal,
     gained,
     onWait,
+    advice = keptAdvice,
   }: {
     policy: RetryPolicy;
     signal: AbortSignal;
     gained: () => boolean;
     onWait: (why: string | undefined) => void;
+    advice?: string;
   },
 ): Promise<T> {
   for (let fruitless = 0; ; ) {
@@ -61,11 +65,9 @@ export async function retrying<T>(
       if (!(thrown instanceof RetryableError)) throw thrown;
       fruitless = gained() ? 0 : fruitless + 1;
       if (fruitless >= policy.tries) {
-        throw new Download(
-          `${thrown.message} It was tried ${policy.tries} times. ` +
-            "What arrived is kept: check the connection, then try again.",
-          { cause: thrown },
-        );
+        throw new Download(`${thrown.message} It was tried ${policy.tries} times. ${advice}`, {
+          cause: thrown,
+        });
       }
       const wait = waitAfter(thrown, fruitless, policy);
       if (wait > policy.patienceMs) {
