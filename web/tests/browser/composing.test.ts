@@ -68,6 +68,8 @@ test("a complaint is in view far down, goes with its file, and an opened convers
   const complaint = page.locator(".notice", { hasText: "a.png is no text" });
   await complaint.waitFor();
   assert.ok(await isInView(".notice"), "it is where the visitor is");
+  await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+  assert.ok(await isInView(".notice"), "also beside the members, in one column");
   const notes = { name: "notes.txt", mimeType: "text/plain", buffer: Buffer.from("Notes.") };
   await page.locator("#attach-file").setInputFiles(notes);
   await page.locator("#ask").click();
