@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use burn::tensor::{Int, Tensor, TensorData};
 use conclave_kernels::{
-    Format, GpuError, Heads, Heard, Projected, Scores, append_cpu, attention_cpu, close,
+    Format, GpuError, Heads, Heard, Projected, Rotary, Scores, append_cpu, attention_cpu, close,
     experts_cpu, places_in_line, places_in_sequence, product_cpu,
 };
 use conclave_model::ModelError;
@@ -88,8 +88,13 @@ pub async fn prove_attention(
         let qkv = numbers(count * heads.row());
         let [keys, values] = &mut packed;
         // What reaches the operation has been normalised and rotated.
-        let all = Projected::All;
-        let wanted = append_cpu(&qkv, all, None, &[], 0, 1, &places, heads, [keys, values]);
+        let (all, both) = ((&qkv[..], Projected::All), [&mut keys[..], &mut values[..]]);
+        let rope = Rotary {
+            table: &[][..],
+            context: 1,
+            rotary: 0,
+        };
+        let wanted = append_cpu(all, None, rope, &places, heads, both);
         let wanted = attention_cpu(&wanted, [keys, values], &places, heads, scores);
         let shape = [count, heads.heads + 2 * heads.kv_heads, heads.width];
         let qkv = Tensor::<3>::from_data(TensorData::new(qkv, shape), device);

@@ -56,7 +56,7 @@ impl Attention {
             .sum();
         let threads = threads::sharing(2 * rows * self.heads * cache.width());
         if threads == 1 {
-            self.run_some(cache, 0..cache.heads(), queries, seen, scratch, out);
+            self.run_some(cache, 0..cache.heads(), (queries, out), seen, scratch);
         } else if seen.len() > 1 {
             // Each thread takes some tokens, with all heads.
             let each = seen.len().div_ceil(threads);
@@ -66,7 +66,7 @@ impl Attention {
                 .zip(out.chunks_mut(each * token));
             threads::each(parts.zip(seen.chunks(each)), |((queries, out), seen)| {
                 let scratch = &mut Vec::new();
-                self.run_some(cache, 0..cache.heads(), queries, seen, scratch, out);
+                self.run_some(cache, 0..cache.heads(), (queries, out), seen, scratch);
             });
         } else {
             let each = cache.heads().div_ceil(threads);
@@ -76,7 +76,7 @@ impl Attention {
                 .zip(out.chunks_mut(each * group));
             threads::each(parts.enumerate(), |(part, (queries, out))| {
                 let heads = part * each..cache.heads().min((part + 1) * each);
-                self.run_some(cache, heads, queries, seen, &mut Vec::new(), out);
+                self.run_some(cache, heads, (queries, out), seen, &mut Vec::new());
             });
         }
     }
@@ -86,10 +86,9 @@ impl Attention {
         self,
         cache: &Cache,
         heads: Range<usize>,
-        queries: &[f32],
+        (queries, out): (&[f32], &mut [f32]),
         seen: &[Seen],
         scratch: &mut Vec<f32>,
-        out: &mut [f32],
     ) {
         match cache.numbers() {
             Numbers::Integers(planes) => lanes::run(Run {

@@ -69,7 +69,9 @@ pub use error::CpuError;
 pub use exp::softcap;
 pub use input::Input;
 pub use matrix::{Matrix, kept, products};
-pub use recurrence::{Recurrence, RecurrentState, RecurrentWeights, Rule, recurrent_gates};
+pub use recurrence::{
+    Recurrence, RecurrentInputs, RecurrentState, RecurrentWeights, Rule, recurrent_gates,
+};
 pub use routing::Routing;
 pub use score::{Judged, judge, log_sum_exp, target_logits};
 pub use threads::Threads;

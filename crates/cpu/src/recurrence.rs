@@ -53,6 +53,17 @@ pub struct RecurrentWeights<'a> {
     pub skip: Option<&'a [f32]>,
 }
 
+/// Numbers of consecutive tokens.
+#[derive(Debug, Clone, Copy)]
+pub struct RecurrentInputs<'a> {
+    /// Queries, keys and values side by side, `[tokens, channels]`.
+    pub qkv: &'a [f32],
+    /// b, `[tokens, value_heads]`.
+    pub share: &'a [f32],
+    /// a, `[tokens, value_heads]`.
+    pub decay: &'a [f32],
+}
+
 /// State of one block's recurrence after a text.
 #[derive(Debug, Clone)]
 pub struct RecurrentState {
@@ -109,19 +120,13 @@ impl Recurrence {
         }
     }
 
-    /// Runs consecutive tokens from `state`, which advances past them.
-    ///
-    /// `qkv` `[tokens, channels]` are queries, keys and values side by side; `share` and `decay`
-    /// `[tokens, value_heads]` are b and a. `mixed` is reused for its memory; `out` is `[tokens,
-    /// value_heads · value_width]`.
-    #[expect(clippy::too_many_arguments, reason = "one input each")]
+    /// Runs consecutive tokens from `state`, which advances past them. `mixed` is reused for its
+    /// memory; `out` is `[tokens, value_heads · value_width]`.
     pub fn run(
         &self,
         state: &mut RecurrentState,
-        qkv: &[f32],
+        RecurrentInputs { qkv, share, decay }: RecurrentInputs<'_>,
         weights: RecurrentWeights<'_>,
-        share: &[f32],
-        decay: &[f32],
         mixed: &mut Vec<f32>,
         out: &mut [f32],
     ) {
@@ -341,15 +346,12 @@ mod tests {
             let count = at_once.min(tokens - first);
             let of = |all: &[f32], width: usize| all[first * width..][..count * width].to_vec();
             let mut made = vec![0.0; count * net.value_heads * net.value_width];
-            net.run(
-                &mut state,
-                &of(&qkv, net.channels()),
-                weights,
-                &of(&share, net.value_heads),
-                &of(&decay, net.value_heads),
-                &mut Vec::new(),
-                &mut made,
-            );
+            let inputs = RecurrentInputs {
+                qkv: &of(&qkv, net.channels()),
+                share: &of(&share, net.value_heads),
+                decay: &of(&decay, net.value_heads),
+            };
+            net.run(&mut state, inputs, weights, &mut Vec::new(), &mut made);
             out.extend(made);
         }
         (out, state)
@@ -384,19 +386,17 @@ mod tests {
         let mut state = net.state();
         for _ in 0..2 {
             // The second time there is nothing to correct.
-            net.run(
-                &mut state,
-                &qkv,
-                RecurrentWeights {
-                    taps: &taps,
-                    bias: None,
-                    skip: None,
-                },
-                &[1.0; 2],
-                &[1.0; 2],
-                &mut Vec::new(),
-                &mut out,
-            );
+            let inputs = RecurrentInputs {
+                qkv: &qkv,
+                share: &[1.0; 2],
+                decay: &[1.0; 2],
+            };
+            let weights = RecurrentWeights {
+                taps: &taps,
+                bias: None,
+                skip: None,
+            };
+            net.run(&mut state, inputs, weights, &mut Vec::new(), &mut out);
             for (found, value) in out.iter().zip(&qkv[12..]) {
                 let wanted = 100.0 * value / 3.0_f32.sqrt();
                 assert!((found - wanted).abs() < 1e-3 * wanted, "{found} {wanted}");
@@ -424,11 +424,13 @@ mod tests {
             bias: None,
             skip: Some(&[3.0]),
         };
-        let mut mixed = Vec::new();
-        let (mut state, out_of) = (of.state(), &mut out);
-        of.run(
-            &mut state, &qkv, weights, &share, &decay, &mut mixed, out_of,
-        );
+        let inputs = RecurrentInputs {
+            qkv: &qkv,
+            share: &share,
+            decay: &decay,
+        };
+        let mut state = of.state();
+        of.run(&mut state, inputs, weights, &mut Vec::new(), &mut out);
         // h = a · h + t · B · x; y = C · h + D · x.
         let first = [0.5 * 40.0 * 30.0, 0.5 * 50.0 * 30.0];
         let second = [

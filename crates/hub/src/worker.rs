@@ -32,6 +32,14 @@ pub(crate) struct Remote<'a> {
     pub(crate) stream: Mutex<()>,
 }
 
+/// A chunk as far as it was fetched.
+struct Filled {
+    part: File,
+    digest: Sha256,
+    /// Offset in the file of the next byte.
+    at: u64,
+}
+
 pub(crate) enum Event {
     Arrived(u64),
     Lost(u64),
@@ -98,21 +106,23 @@ impl Worker<'_> {
     fn chunk(&self, file: usize, index: u64) -> Result<(), HubError> {
         let remote = &self.remotes[file];
         let range = chunks::range(index, remote.size, remote.bytes);
-        let mut out = open(remote)?;
-        let mut digest = Sha256::new();
-        let mut at = range.start;
+        let mut filled = Filled {
+            part: open(remote)?,
+            digest: Sha256::new(),
+            at: range.start,
+        };
         let mut failures = Failures::new(self.context.policy, &remote.wanted.shown);
-        while at < range.end {
+        while filled.at < range.end {
             if self.stopped() {
                 return Err(HubError::Stopped);
             }
             if remote.ignored.load(Ordering::Relaxed) >= MAX_IGNORED_RANGES {
-                self.send(Event::Lost(at - range.start));
-                return self.whole(file, index, &mut out);
+                self.send(Event::Lost(filled.at - range.start));
+                return self.whole(file, index, &mut filled.part);
             }
-            let before = at;
-            let outcome = self.ranged(remote, &mut at, range.end, &mut digest, &mut out);
-            if at > before {
+            let before = filled.at;
+            let outcome = self.ranged(remote, &mut filled, range.end);
+            if filled.at > before {
                 failures.reset();
             }
             match outcome {
@@ -123,29 +133,28 @@ impl Worker<'_> {
                 Err(trouble) => self.pause(&mut failures, trouble)?,
             }
         }
-        self.finish(file, index, digest);
+        self.finish(file, index, filled.digest);
         Ok(())
     }
 
-    /// Fetches `at..end` of a file, advancing `at`.
+    /// Fetches the bytes up to `end` of a file that `filled` lacks.
     fn ranged(
         &self,
         remote: &Remote<'_>,
-        at: &mut u64,
+        filled: &mut Filled,
         end: u64,
-        digest: &mut Sha256,
-        out: &mut File,
     ) -> Result<(), RequestError> {
+        let at = filled.at;
         let answer = self.context.client.get(
             &remote.wanted.address,
-            Some(&(*at..end)),
+            Some(&(at..end)),
             remote.wanted.tag.as_deref(),
         )?;
         same_file(&answer, remote)?;
         match (answer.status, answer.content_range().0) {
-            (206, Some(range)) if range.start == *at && range.end > *at && range.end <= end => {
+            (206, Some(range)) if range.start == at && range.end > at && range.end <= end => {
                 remote.ignored.store(0, Ordering::Relaxed);
-                self.pour(answer, range.end, at, digest, out, remote)
+                self.pour(answer, range.end, filled, remote)
             }
             (206, _) => Err(RequestError::Passing(
                 "the server sends another range than asked for".to_owned(),
@@ -154,20 +163,18 @@ impl Worker<'_> {
         }
     }
 
-    /// Writes a response body up to `end`, advancing `at`.
+    /// Writes a response body up to `end` of the file.
     fn pour(
         &self,
         answer: Answer,
         end: u64,
-        at: &mut u64,
-        digest: &mut Sha256,
-        out: &mut File,
+        Filled { part, digest, at }: &mut Filled,
         remote: &Remote<'_>,
     ) -> Result<(), RequestError> {
         let mut body = answer.body.into_reader();
         let mut piece = vec![0; 1 << 16];
         let disk = |error| RequestError::Final(HubError::disk(&remote.part)(error));
-        out.seek(SeekFrom::Start(*at)).map_err(disk)?;
+        part.seek(SeekFrom::Start(*at)).map_err(disk)?;
         while *at < end {
             if self.stopped() {
                 return Err(HubError::Stopped.into());
@@ -178,7 +185,7 @@ impl Worker<'_> {
             match body.read(&mut piece[..most]) {
                 Ok(0) => return Err(RequestError::Passing("the connection broke".to_owned())),
                 Ok(count) => {
-                    out.write_all(&piece[..count]).map_err(disk)?;
+                    part.write_all(&piece[..count]).map_err(disk)?;
                     digest.update(&piece[..count]);
                     *at += count as u64;
                     self.send(Event::Arrived(count as u64));

@@ -53,7 +53,7 @@ fn main() -> Result<(), GpuError> {
                     let begun = Instant::now();
                     for _ in 0..launches {
                         let fused = Fused::default();
-                        product_by(&gpu, &x, rows, &[&matrix], fused, &out, kernel)?;
+                        product_by(&gpu, (&x, rows), &[&matrix], fused, &out, kernel)?;
                     }
                     gpu.sync().await?;
                     Ok::<_, GpuError>(begun.elapsed() / launches)

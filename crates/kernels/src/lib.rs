@@ -92,7 +92,7 @@ pub use format::Format;
 pub use launcher::Launcher;
 pub use matrix::Matrix;
 pub use ops::append::{
-    HeadNorm, Heads, NormOf, Projected, QkNorm, QkNormCpu, Rotary, append, append_cpu,
+    Append, HeadNorm, Heads, NormOf, Projected, QkNorm, Rotary, append, append_cpu,
     append_dispatch, rope_table,
 };
 pub use ops::attention::{
@@ -115,8 +115,8 @@ pub use ops::product::{
 };
 pub use ops::put_rows::{put_rows, put_rows_cpu};
 pub use ops::recurrence::{
-    NO_SLOT, Recurrence, RecurrentHeads, RecurrentRule, RecurrentTaps, recurrence_mix,
-    recurrence_mix_cpu, recurrence_rule, recurrence_rule_cpu,
+    NO_SLOT, Recurrence, RecurrentHeads, RecurrentPass, RecurrentRule, RecurrentTaps,
+    recurrence_mix, recurrence_mix_cpu, recurrence_rule, recurrence_rule_cpu,
 };
 pub use ops::rms_norm::{rms_norm, rms_norm_cpu};
 pub use ops::route::{ExpertCounts, route, route_cpu};

@@ -168,6 +168,15 @@ pub fn plan(
     })
 }
 
+/// Matrices that come from tensors of their own, or lie one below the other in one tensor.
+struct Stacked<'a> {
+    names: &'a [Name],
+    /// Name of the one tensor.
+    fused: Name,
+    /// Number of rows of each matrix.
+    sizes: &'a [usize],
+}
+
 struct Planner<'a> {
     checkpoint: &'a Checkpoint,
     family: &'a Family,
@@ -260,8 +269,12 @@ impl Planner<'_> {
         };
         let bias = c.feed_forward_bias;
         let gated = |which| {
-            let (names, sizes) = ([GATE, UP], [width; 2]);
-            self.part(layer, &names, gate_up, &sizes, which, Order::Stored, bias)
+            let stacked = Stacked {
+                names: &[GATE, UP],
+                fused: gate_up,
+                sizes: &[width; 2],
+            };
+            self.part(layer, stacked, which, Order::Stored, bias)
         };
         Ok(Mlp {
             gate: gated(0)?,
@@ -375,16 +388,15 @@ impl Planner<'_> {
         })
     }
 
-    /// Weight and bias of entry `which` of `names`. They come from tensors of their own, or from
-    /// `fused`, in which the rows of all entries lie one below the other; `sizes` are the entries'
-    /// numbers of rows.
-    #[expect(clippy::too_many_arguments, reason = "one table row each")]
+    /// Weight and bias of matrix `which` of `stacked`.
     fn part(
         &self,
         layer: usize,
-        names: &[Name],
-        fused: Name,
-        sizes: &[usize],
+        Stacked {
+            names,
+            fused,
+            sizes,
+        }: Stacked<'_>,
         which: usize,
         order: Order,
         bias: Bias,

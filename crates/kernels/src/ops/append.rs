@@ -191,11 +191,11 @@ pub struct HeadNorm {
 
 /// Norm of queries and keys.
 #[derive(Debug, Clone, Copy)]
-pub struct QkNorm<'a> {
+pub struct QkNorm<W> {
     /// `[width]`, or `[heads, width]` for a norm over all heads together.
-    pub query: &'a Buffer,
+    pub query: W,
     /// `[width]`, or `[kv_heads, width]`; arbitrary without keys.
-    pub key: &'a Buffer,
+    pub key: W,
     /// Parameters.
     pub of: HeadNorm,
 }
@@ -203,9 +203,9 @@ pub struct QkNorm<'a> {
 /// The rotary embedding of a layer: the first `rotary` numbers of a head rotate, i with i + rotary
 /// / 2.
 #[derive(Debug, Clone, Copy)]
-pub struct Rotary<'a> {
+pub struct Rotary<T> {
     /// `[context, rotary / 2, 2]`, from [`rope_table`]; arbitrary with a rotary of 0.
-    pub table: &'a Buffer,
+    pub table: T,
     /// Positions in the table.
     pub context: usize,
     /// Number of rotating numbers of a head; even, at most its width.
@@ -230,27 +230,48 @@ pub fn rope_table(context: usize, frequencies: &[f32], factor: f32) -> Vec<f32> 
         .collect()
 }
 
-/// Normalises and rotates the queries in `qkv` `[tokens, heads + 2 kv_heads, width]` into `q`
-/// `[tokens, heads, width]`; normalises and rotates its keys into the rows of `keys` given by
-/// `places`, and copies its values into the same rows of `values`, both in the format of [`Heads`].
-/// A row past the capacity is not written; a position past the table uses its last row. For
-/// [`Projected::Queries`], `qkv` is `[tokens, heads, width]`, and the caches stay unchanged.
+/// Inputs and outputs of [`append()`].
+#[derive(Debug, Clone, Copy)]
+pub struct Append<'a> {
+    /// `[tokens, heads + 2 kv_heads, width]`; for [`Projected::Queries`] `[tokens, heads, width]`.
+    pub qkv: &'a Buffer,
+    /// Number of tokens.
+    pub tokens: usize,
+    /// Content of a row of `qkv`.
+    pub projected: Projected,
+    /// Norm of queries and keys.
+    pub norm: Option<QkNorm<&'a Buffer>>,
+    /// Rotation of queries and keys.
+    pub rope: Rotary<&'a Buffer>,
+    /// Row and position of each token: `tokens` [`Place`]s.
+    pub places: &'a Buffer,
+    /// The caches' shape.
+    pub heads: Heads,
+    /// `[tokens, heads, width]`.
+    pub q: &'a Buffer,
+    /// Keys and values, `[capacity, kv_heads, words of a head]`.
+    pub caches: [&'a Buffer; 2],
+}
+
+/// Normalises and rotates the queries in `qkv` into `q`; normalises and rotates its keys into the
+/// rows of the first cache given by `places`, and copies its values into the same rows of the
+/// second, both in the format of [`Heads`]. A row past the capacity is not written; a position past
+/// the table uses its last row. For [`Projected::Queries`] the caches stay unchanged.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for widths that do not fit and buffers too small.
-#[expect(clippy::too_many_arguments, reason = "a kernel's bindings")]
-pub fn append(
-    launcher: &Launcher,
-    qkv: &Buffer,
-    tokens: usize,
-    projected: Projected,
-    norm: Option<QkNorm<'_>>,
-    rope: Rotary<'_>,
-    places: &Buffer,
-    heads: Heads,
-    q: &Buffer,
-    [keys, values]: [&Buffer; 2],
-) -> Result<(), GpuError> {
+pub fn append(launcher: &Launcher, of: Append<'_>) -> Result<(), GpuError> {
+    let Append {
+        qkv,
+        tokens,
+        projected,
+        norm,
+        rope,
+        places,
+        heads,
+        q,
+        caches: [keys, values],
+    } = of;
     let Heads {
         kv_heads, width, ..
     } = heads;
@@ -359,24 +380,21 @@ impl Projected {
     }
 }
 
-/// Norms of the CPU twin: weights of queries and of keys, and parameters.
-pub type QkNormCpu<'a> = (&'a [f32], &'a [f32], HeadNorm);
-
-/// The CPU twin; returns the queries. `table` has `rotary` numbers for each position, caches are
-/// packed as on the GPU.
-#[expect(clippy::too_many_arguments, reason = "a kernel's bindings")]
+/// The CPU twin; returns the queries. Caches are packed as on the GPU.
 pub fn append_cpu(
-    qkv: &[f32],
-    projected: Projected,
-    norm: Option<QkNormCpu<'_>>,
-    table: &[f32],
-    rotary: usize,
-    context: usize,
+    (qkv, projected): (&[f32], Projected),
+    norm: Option<QkNorm<&[f32]>>,
+    rope: Rotary<&[f32]>,
     places: &[Place],
     heads: Heads,
     [keys, values]: [&mut [u32]; 2],
 ) -> Vec<f32> {
     let (width, wide) = (heads.width, heads.kv_heads * heads.width);
+    let Rotary {
+        table,
+        context,
+        rotary,
+    } = rope;
     let mut queries = Vec::new();
     for (row, place) in qkv.chunks(projected.row(heads)).zip(places) {
         let apart = match projected {
@@ -390,14 +408,14 @@ pub fn append_cpu(
         let (mut k, mut v) = (k.to_vec(), v.to_vec());
         // Normalises over as many numbers as there are weights.
         let normalise = |[q, k]: [&mut Vec<f32>; 2], rotated: bool| match norm {
-            Some((q_weight, k_weight, of)) if (of.over == NormOf::RotatedHead) == rotated => {
-                *q = rms_norm_cpu(q, q_weight, of.epsilon);
-                *k = rms_norm_cpu(k, k_weight, of.epsilon);
+            Some(QkNorm { query, key, of }) if (of.over == NormOf::RotatedHead) == rotated => {
+                *q = rms_norm_cpu(q, query, of.epsilon);
+                *k = rms_norm_cpu(k, key, of.epsilon);
             }
             _ => {}
         };
         normalise([&mut q, &mut k], false);
-        if let Some((.., of)) = norm
+        if let Some(QkNorm { of, .. }) = norm
             && of.values
         {
             v = rms_norm_cpu(&v, &vec![1.0; width], of.epsilon);

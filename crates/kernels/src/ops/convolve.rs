@@ -86,15 +86,12 @@ pub struct Taps<'a> {
 ///
 /// # Errors
 /// [`GpuError::Shape`] for widths that do not fit and buffers too small.
-#[expect(clippy::too_many_arguments, reason = "a kernel's bindings")]
 pub fn convolve(
     launcher: &Launcher,
-    bcx: &Buffer,
-    tokens: usize,
+    (bcx, tokens): (&Buffer, usize),
     taps: Taps<'_>,
     places: &Buffer,
-    channels: Channels,
-    cache: &Buffer,
+    (cache, channels): (&Buffer, Channels),
     out: &Buffer,
 ) -> Result<(), GpuError> {
     let shader = select(launcher, &SHADERS[usize::from(channels.exact)]);

@@ -61,8 +61,7 @@ pub struct GatedNorm<W> {
 /// [`GpuError::Shape`] for rows that do not hold their heads and buffers too small.
 pub fn gate_heads(
     launcher: &Launcher,
-    x: &Buffer,
-    tokens: usize,
+    (x, tokens): (&Buffer, usize),
     of: GatedHeads,
     gates: &Buffer,
     norm: Option<GatedNorm<&Buffer>>,
@@ -82,7 +81,7 @@ pub fn gate_heads(
     if heads == 0 || width == 0 || first + heads * width > row || last_gate > gate_row {
         return Err(GpuError::shape(
             name,
-            format!("{of:?} do not lie in their rows"),
+            format!("{heads} heads of {width} numbers do not lie in rows of {row} and {gate_row}"),
         ));
     }
     count(name, "tokens · row", tokens * row.max(gate_row))?;

@@ -25,15 +25,12 @@ pub(crate) static SHADERS: ShaderPair = shader_pair!("pick_norm", [WGSL, FACTOR]
 ///
 /// # Errors
 /// [`GpuError::Shape`] for a width that is not a multiple of 4 and buffers too small.
-#[expect(clippy::too_many_arguments, reason = "a kernel's bindings")]
 pub fn pick_norm(
     launcher: &Launcher,
-    x: &Buffer,
-    [x_rows, width]: [usize; 2],
+    (x, [x_rows, width]): (&Buffer, [usize; 2]),
     picks: &Buffer,
     rows: Rows<'_>,
-    weight: &Buffer,
-    epsilon: f32,
+    (weight, epsilon): (&Buffer, f32),
     out: &Buffer,
 ) -> Result<(), GpuError> {
     let shader = select(launcher, &SHADERS);

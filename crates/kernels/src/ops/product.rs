@@ -217,8 +217,7 @@ pub fn product(
     });
     product_by(
         launcher,
-        x,
-        rows,
+        (x, rows),
         matrices,
         Fused { norm, ..fused },
         out,
@@ -233,8 +232,7 @@ pub fn product(
 /// As [`product`].
 pub fn product_by(
     launcher: &Launcher,
-    x: &Buffer,
-    rows: Rows<'_>,
+    (x, rows): (&Buffer, Rows<'_>),
     matrices: &[&Matrix],
     fused: Fused<'_>,
     out: &Buffer,

@@ -148,10 +148,11 @@ impl Recurrence {
     }
 
     fn params(&self, name: &'static str, tokens: usize, biased: bool) -> Result<Params, GpuError> {
-        let heads = [self.key_heads, self.value_heads];
-        let sound = !heads.contains(&0) && heads[1].is_multiple_of(heads[0]);
-        if !sound || self.taps < 2 || self.key_width == 0 || self.value_width == 0 {
-            let problem = format!("{self:?}: value heads on key heads, with two taps or more");
+        let [keys, values, taps] = [self.key_heads, self.value_heads, self.taps];
+        let sound = keys > 0 && values > 0 && values.is_multiple_of(keys);
+        if !sound || taps < 2 || self.key_width == 0 || self.value_width == 0 {
+            let problem =
+                format!("{values} value heads on {keys} key heads, {taps} taps: 2 at least");
             return Err(GpuError::shape(name, problem));
         }
         count(name, "tokens · row", tokens * self.row())?;
@@ -176,6 +177,19 @@ impl Recurrence {
     }
 }
 
+/// Tokens on which [`recurrence_mix`] and [`recurrence_rule`] work, and the states before them.
+#[derive(Debug, Clone, Copy)]
+pub struct RecurrentPass<'a> {
+    /// `[tokens, row]`.
+    pub projected: &'a Buffer,
+    /// Number of tokens.
+    pub tokens: usize,
+    /// The shape of both.
+    pub of: Recurrence,
+    /// `[slots, state]`.
+    pub states: &'a Buffer,
+}
+
 /// Writes the convolution of queries, keys and values in `projected` `[tokens, row]`, with its
 /// SiLU, to `mixed` `[tokens, channels]`, with queries and keys scaled to the rule's length.
 /// `steps` `[tokens, 2]` has for each token the number of earlier tokens of its run in the pass,
@@ -183,17 +197,19 @@ impl Recurrence {
 ///
 /// # Errors
 /// [`GpuError::Shape`] for heads that do not fit and buffers too small.
-#[expect(clippy::too_many_arguments, reason = "a kernel's bindings")]
 pub fn recurrence_mix(
     launcher: &Launcher,
-    projected: &Buffer,
-    tokens: usize,
-    of: Recurrence,
+    pass: &RecurrentPass<'_>,
     steps: &Buffer,
     taps: RecurrentTaps<&Buffer>,
-    states: &Buffer,
     mixed: &Buffer,
 ) -> Result<(), GpuError> {
+    let RecurrentPass {
+        projected,
+        tokens,
+        of,
+        states,
+    } = *pass;
     let shader = select(launcher, &SHADERS[0]);
     let name = shader.name;
     let params = of.params(name, tokens, taps.bias.is_some())?;
@@ -224,17 +240,19 @@ pub fn recurrence_mix(
 ///
 /// # Errors
 /// As [`recurrence_mix`], and for a state space without its skip.
-#[expect(clippy::too_many_arguments, reason = "a kernel's bindings")]
 pub fn recurrence_rule(
     launcher: &Launcher,
-    projected: &Buffer,
-    tokens: usize,
-    of: Recurrence,
+    pass: &RecurrentPass<'_>,
     (runs, count): (&Buffer, usize),
     heads: RecurrentHeads<&Buffer>,
-    states: &Buffer,
     mixed: &Buffer,
 ) -> Result<(), GpuError> {
+    let RecurrentPass {
+        projected,
+        tokens,
+        of,
+        states,
+    } = *pass;
     let shader = select(launcher, &SHADERS[1]);
     let name = shader.name;
     let params = of.params(name, tokens, false)?;

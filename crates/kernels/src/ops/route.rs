@@ -55,8 +55,7 @@ impl ExpertCounts {
 /// [`GpuError::Shape`] for unsupported counts of experts, and buffers too small.
 pub fn route(
     gpu: &Gpu,
-    logits: &Buffer,
-    rows: Rows<'_>,
+    (logits, rows): (&Buffer, Rows<'_>),
     of: ExpertCounts,
     sigmoid: bool,
     bias: Option<&Buffer>,

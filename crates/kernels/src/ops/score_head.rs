@@ -111,8 +111,7 @@ pub fn score_head(
     rows: Rows<'_>,
     targets: &Buffer,
     head: Head<'_>,
-    partials: &Buffer,
-    out: &Buffer,
+    [partials, out]: [&Buffer; 2],
 ) -> Result<(), GpuError> {
     let name = COMBINE_SHADER.name;
     head.check(name, x, rows, targets)?;

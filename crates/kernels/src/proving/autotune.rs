@@ -257,7 +257,14 @@ impl<'a> Inputs<'a> {
         };
         let matrices = [&self.matrix];
         let rows = Rows { count, counts };
-        product_by(self.launcher, x, rows, &matrices, fused, &self.out, kernel)
+        product_by(
+            self.launcher,
+            (x, rows),
+            &matrices,
+            fused,
+            &self.out,
+            kernel,
+        )
     }
 }
 

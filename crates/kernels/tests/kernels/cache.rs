@@ -128,16 +128,22 @@ proptest! {
             upload(&keys),
             upload(&values),
         );
-        append(
-            gpu(), &upload(&qkv), tokens, projected,
-            (norm > 0).then_some(QkNorm { query: &gpu_q_norm, key: &gpu_k_norm, of: of_heads }),
-            Rotary { table: &gpu_table, context: 300, rotary },
-            &upload(&places), heads, &q, [&gpu_keys, &gpu_values],
-        ).unwrap();
-        let expected = append_cpu(
-            &qkv, projected, (norm > 0).then_some((&q_norm, &k_norm, of_heads)),
-            &table, rotary, 300, &places, heads, [&mut keys, &mut values],
-        );
+        let norms = norm > 0;
+        append(gpu(), Append {
+            qkv: &upload(&qkv),
+            tokens,
+            projected,
+            norm: norms.then_some(QkNorm { query: &gpu_q_norm, key: &gpu_k_norm, of: of_heads }),
+            rope: Rotary { table: &gpu_table, context: 300, rotary },
+            places: &upload(&places),
+            heads,
+            q: &q,
+            caches: [&gpu_keys, &gpu_values],
+        }).unwrap();
+        let norm_of = norms.then_some(QkNorm { query: &q_norm[..], key: &k_norm, of: of_heads });
+        let rope = Rotary { table: &table[..], context: 300, rotary };
+        let caches = [&mut keys[..], &mut values];
+        let expected = append_cpu((&qkv, projected), norm_of, rope, &places, heads, caches);
         assert_close(&read(&[&q])[0], &expected, 1e-5);
         let found = read_words(&[&gpu_keys, &gpu_values]);
         // The last bit of an f32 may decide a rounding; rows not named by a token stay unchanged.
@@ -252,17 +258,8 @@ proptest! {
             let (gpu_cache, out) = (upload(cache), marked(places.len() * width));
             let (weight, bias) = (upload(&weight), bias.map(upload));
             let taps = Taps { weight: &weight, count, bias: bias.as_ref() };
-            convolve(
-                gpu(),
-                &upload(bcx),
-                places.len(),
-                taps,
-                &upload(places),
-                channels,
-                &gpu_cache,
-                &out,
-            )
-            .unwrap();
+            let (bcx, places) = ((&upload(bcx), places.len()), &upload(places));
+            convolve(gpu(), bcx, taps, places, (&gpu_cache, channels), &out).unwrap();
             (read(&[&out]).remove(0), read_words(&[&gpu_cache]).remove(0))
         };
         let before = cache.clone();
@@ -408,19 +405,18 @@ fn a_head_of_any_size_fits() {
         };
         let places = upload(&places_in_sequence(0, 1));
         let q = marked(4);
-        append(
-            gpu(),
-            &qkv,
-            1,
-            Projected::All,
-            None,
+        let of = Append {
+            qkv: &qkv,
+            tokens: 1,
+            projected: Projected::All,
+            norm: None,
             rope,
-            &places,
+            places: &places,
             heads,
-            &q,
-            [&keys, &values],
-        )
-        .unwrap();
+            q: &q,
+            caches: [&keys, &values],
+        };
+        append(gpu(), of).unwrap();
         let largest = row.iter().fold(0.0_f32, |a, b| a.max(b.abs()));
         for cache in read_words(&[&keys, &values]) {
             for (found, wanted) in heads.unpack(&cache).iter().zip(row) {

@@ -45,16 +45,8 @@ proptest! {
         let [chosen, scores] = [marked(tokens * of.used + 4), marked(tokens * of.used + 4)];
         let rows = Rows { count: tokens, counts: &upload(&[tokens as u32]) };
         let out = [&chosen, &scores];
-        route(
-            gpu(),
-            &upload(&logits),
-            rows,
-            of,
-            sigmoid,
-            biased.then_some(&gpu_bias),
-            out,
-        )
-        .unwrap();
+        let gpu_bias = biased.then_some(&gpu_bias);
+        route(gpu(), (&upload(&logits), rows), of, sigmoid, gpu_bias, out).unwrap();
         let (wanted, wanted_scores) = route_cpu(&logits, of, sigmoid, bias);
         prop_assert_eq!(&words(&chosen)[..tokens * of.used], &wanted[..]);
         prop_assert_eq!(&read(&[&chosen])[0][tokens * of.used..], &[MARK; 4]);
@@ -149,7 +141,7 @@ fn counts_that_no_kernel_takes_are_refused() {
     let both = [&buffer, &buffer];
     for (count, used) in [(4, 0), (0, 0), (4, 5), (513, 1)] {
         let of = ExpertCounts { count, used };
-        let refused = route(gpu(), &buffer, rows, of, false, None, both);
+        let refused = route(gpu(), (&buffer, rows), of, false, None, both);
         assert!(matches!(refused, Err(GpuError::Shape { .. })), "{of:?}");
         let refused = group_choices(gpu(), &buffer, rows, of, &buffer);
         assert!(matches!(refused, Err(GpuError::Shape { .. })), "{of:?}");

@@ -62,8 +62,7 @@ fn check(seed: u64, case: &Case) {
     let matrices: Vec<&Matrix> = matrices.iter().collect();
     product_by(
         gpu(),
-        &upload(&x),
-        rows,
+        (&upload(&x), rows),
         &matrices,
         fused,
         &out,
@@ -243,7 +242,7 @@ proptest! {
         let head = Head { weight: &weights, bias: bias.then_some(&gpu_bias), softcap };
         let (out, logits) = (marked(2 * m + 2), marked(m + 2));
         let partials = marked(score_partials(m, &weights));
-        score_head(gpu(), &gpu_x, rows, &gpu_targets, head, &partials, &out).unwrap();
+        score_head(gpu(), &gpu_x, rows, &gpu_targets, head, [&partials, &out]).unwrap();
         target_logits(gpu(), &gpu_x, rows, &gpu_targets, head, &logits).unwrap();
         let expected = score_head_cpu(
             &x, k, &dequantised(format, &data), bias.then_some(&biases), softcap, &targets,
@@ -287,17 +286,8 @@ proptest! {
         let (sum, picked) = (upload(&[&before[..], &[MARK; 4]].concat()), marked(m * width + 4));
         let norm = PostNorm { weight: &gpu_weight, epsilon: 1e-6, width, each: 1, scale: None };
         norm_add(gpu(), &gpu_x, rows, norm, &sum).unwrap();
-        pick_norm(
-            gpu(),
-            &gpu_x,
-            [m, width],
-            &upload(&picks),
-            rows,
-            &gpu_weight,
-            1e-6,
-            &picked,
-        )
-        .unwrap();
+        let (states, final_norm) = ((&gpu_x, [m, width]), (&gpu_weight, 1e-6));
+        pick_norm(gpu(), states, &upload(&picks), rows, final_norm, &picked).unwrap();
         // All rows belong to one count.
         let (rows, each) = (Rows { count: 1, counts: &upload(&[1_u32]) }, m);
         let scaled = upload(&[&before[..], &[MARK; 4]].concat());

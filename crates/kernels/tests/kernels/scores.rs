@@ -42,7 +42,7 @@ fn scores(
     };
     let partials = marked(score_partials(m, &weight));
     let (targets, out) = (upload(targets), marked(2 * m));
-    score_head(gpu(), &states, rows, &targets, head, &partials, &out)?;
+    score_head(gpu(), &states, rows, &targets, head, [&partials, &out])?;
     Ok(read(&[&out]).remove(0))
 }
 

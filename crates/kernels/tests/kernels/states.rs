@@ -52,25 +52,14 @@ proptest! {
         let (gpu_taps, gpu_taps_bias) = (upload(&taps), upload(&taps_bias));
         let mixed = marked(tokens * of.channels());
         let weights = RecurrentTaps { weight: &gpu_taps, bias: (!delta).then_some(&gpu_taps_bias) };
-        recurrence_mix(
-            gpu(), &gpu_projected, tokens, of, &upload(&steps), weights, &gpu_states, &mixed,
-        ).unwrap();
+        let pass = RecurrentPass { projected: &gpu_projected, tokens, of, states: &gpu_states };
+        recurrence_mix(gpu(), pass, &upload(&steps), weights, &mixed).unwrap();
         let weights = RecurrentTaps { weight: &taps[..], bias: (!delta).then_some(&taps_bias[..]) };
         let mut expected = recurrence_mix_cpu(&projected, of, &steps, weights, &states);
         assert_close(&read(&[&mixed])[0], &expected, 1e-5);
         let (gpu_bias, gpu_rate, gpu_skip) = (upload(&bias), upload(&rate), upload(&skip));
         let heads = RecurrentHeads { bias: &gpu_bias, rate: &gpu_rate, skip: Some(&gpu_skip) };
-        recurrence_rule(
-            gpu(),
-            &gpu_projected,
-            tokens,
-            of,
-            (&upload(&runs), runs.len()),
-            heads,
-            &gpu_states,
-            &mixed,
-        )
-        .unwrap();
+        recurrence_rule(gpu(), pass, (&upload(&runs), runs.len()), heads, &mixed).unwrap();
         let heads = RecurrentHeads { bias: &bias[..], rate: &rate[..], skip: Some(&skip[..]) };
         recurrence_rule_cpu(&projected, of, &runs, heads, &mut states, &mut expected);
         let found = read(&[&mixed, &gpu_states]);
@@ -100,7 +89,7 @@ proptest! {
         let weight = numbers.many(if after_gate { heads * width } else { width });
         let (out, gpu_weight) = (marked(tokens * heads * width + 4), upload(&weight));
         let norm = normed.then_some(GatedNorm { weight: &gpu_weight, epsilon: 1e-5, after_gate });
-        gate_heads(gpu(), &upload(&x), tokens, of, &upload(&gates), norm, &out).unwrap();
+        gate_heads(gpu(), (&upload(&x), tokens), of, &upload(&gates), norm, &out).unwrap();
         let norm = normed.then_some(GatedNorm { weight: &weight[..], epsilon: 1e-5, after_gate });
         let expected = gate_heads_cpu(&x, of, &gates, norm);
         let found = &read(&[&out])[0];

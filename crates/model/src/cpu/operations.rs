@@ -1,7 +1,8 @@
 //! The decoder's operations in our products and functions of rows.
 
 use conclave_cpu::{
-    Input, Matrix, RecurrentState, RecurrentWeights, Routing, Seen, recurrent_gates, rows,
+    Input, Matrix, RecurrentInputs, RecurrentState, RecurrentWeights, Routing, Seen,
+    recurrent_gates, rows,
 };
 
 use super::decoder::Cache;
@@ -270,15 +271,13 @@ impl Operations for CpuPass<'_> {
             let tokens = first..first + run.tokens;
             let of_tokens = |width: usize| tokens.start * width..tokens.end * width;
             let mut state = begin(kept, run, &recurrence).ok_or(NO_STATE)?;
-            recurrence.run(
-                &mut state,
-                &s.query[of_tokens(of.channels())],
-                own,
-                &s.key[of_tokens(of.value_heads)],
-                &s.value[of_tokens(of.value_heads)],
-                &mut s.up,
-                &mut s.attended[of_tokens(of.values())],
-            );
+            let inputs = RecurrentInputs {
+                qkv: &s.query[of_tokens(of.channels())],
+                share: &s.key[of_tokens(of.value_heads)],
+                decay: &s.value[of_tokens(of.value_heads)],
+            };
+            let out = &mut s.attended[of_tokens(of.values())];
+            recurrence.run(&mut state, inputs, own, &mut s.up, out);
             kept[run.to] = Some(state);
             first = tokens.end;
         }

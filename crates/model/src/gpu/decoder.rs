@@ -125,11 +125,10 @@ impl GpuDecoder {
     /// Normed hidden states of the slots in `picks`, in `scratch.normed`.
     fn pick(&self, picks: &Buffer, rows: Rows<'_>) -> Result<(), ModelError> {
         let (c, s) = (&self.config, &self.scratch);
-        let all = [SLOTS, c.hidden];
+        let states = (&s.states, [SLOTS, c.hidden]);
         let Norm { weight, epsilon } = self.weights.output(c).norm;
-        Ok(pick_norm(
-            &self.gpu, &s.states, all, picks, rows, weight, epsilon, &s.normed,
-        )?)
+        let norm = (weight, epsilon);
+        Ok(pick_norm(&self.gpu, states, picks, rows, norm, &s.normed)?)
     }
 
     /// The same for at most [`SCORED`] slots, which are written to the device; returns the rows to
@@ -433,7 +432,7 @@ impl Decoder for GpuDecoder {
                 self.pick(&part(&s.picks, 1)?, rows)?;
                 let (targets, out) = (part(&s.targets, 1)?, part(&s.scores, numbers)?);
                 match logprobs {
-                    true => score_head(gpu, &s.normed, rows, &targets, head, &s.tiles, &out)?,
+                    true => score_head(gpu, &s.normed, rows, &targets, head, [&s.tiles, &out])?,
                     false => target_logits(gpu, &s.normed, rows, &targets, head, &out)?,
                 }
             }

@@ -1,11 +1,11 @@
 //! The decoder's operations as launches of our WGSL kernels.
 
 use conclave_kernels::{
-    Activation as GpuActivation, Attention as GpuAttention, Buffer, Chosen, Columns, Fused,
+    Activation as GpuActivation, Append, Attention as GpuAttention, Buffer, Chosen, Columns, Fused,
     GatedHeads, GatedNorm, HeadNorm, Joined, Matrix, Norm as GpuNorm, NormOf, PostNorm, Projected,
-    QkNorm as GpuQkNorm, RecurrentHeads, RecurrentTaps, Rotary, Rows, Taps, append, attention,
-    convolve, embed, experts, gate_heads, gated, group_choices, join_experts, norm_add, product,
-    recurrence_mix, recurrence_rule, rms_norm, route,
+    QkNorm as GpuQkNorm, RecurrentHeads, RecurrentPass, RecurrentTaps, Rotary, Rows, Taps, append,
+    attention, convolve, embed, experts, gate_heads, gated, group_choices, join_experts, norm_add,
+    product, recurrence_mix, recurrence_rule, rms_norm, route,
 };
 
 use super::caches::Cache;
@@ -206,18 +206,18 @@ impl Operations for GpuPass<'_> {
         };
         let heads = heads(of, decoder.context, decoder.exact);
         let (places, caches) = (self.step.places, [keys, values]);
-        append(
-            gpu,
-            &s.projected,
-            rows.count,
+        let appended = Append {
+            qkv: &s.projected,
+            tokens: rows.count,
             projected,
-            head_norms(step.norms, of),
+            norm: head_norms(step.norms, of),
             rope,
             places,
             heads,
-            &s.query,
+            q: &s.query,
             caches,
-        )?;
+        };
+        append(gpu, appended)?;
         let attention_of = GpuAttention {
             q: &s.query,
             rows,
@@ -244,10 +244,8 @@ impl Operations for GpuPass<'_> {
             silu: false,
         };
         self.branch = &s.query;
-        let (x, gates) = (&s.mixed, &s.projected);
-        Ok(gate_heads(
-            gpu, x, rows.count, gated, gates, None, &s.query,
-        )?)
+        let (x, gates) = ((&s.mixed, rows.count), &s.projected);
+        Ok(gate_heads(gpu, x, gated, gates, None, &s.query)?)
     }
 
     fn convolve(
@@ -268,11 +266,9 @@ impl Operations for GpuPass<'_> {
             bias: convolution.bias.as_ref(),
         };
         let channels = channels(&decoder.config, decoder.context, decoder.exact);
-        let (x, places) = (&s.projected, self.step.places);
+        let (x, places) = ((&s.projected, count), self.step.places);
         self.branch = &s.mixed;
-        Ok(convolve(
-            gpu, x, count, taps, places, channels, cache, &s.mixed,
-        )?)
+        Ok(convolve(gpu, x, taps, places, (cache, channels), &s.mixed)?)
     }
 
     fn recur(
@@ -300,9 +296,15 @@ impl Operations for GpuPass<'_> {
             rate: &weights.decay_rate,
             skip: weights.skip.as_ref(),
         };
-        let (projected, states, mixed) = (&s.projected, &states.buffer, &s.query);
-        recurrence_mix(gpu, projected, count, of, steps, taps, states, mixed)?;
-        recurrence_rule(gpu, projected, count, of, runs, heads, states, mixed)?;
+        let (projected, mixed) = (&s.projected, &s.query);
+        let pass = RecurrentPass {
+            projected,
+            tokens: count,
+            of,
+            states: &states.buffer,
+        };
+        recurrence_mix(gpu, &pass, steps, taps, mixed)?;
+        recurrence_rule(gpu, &pass, runs, heads, mixed)?;
         let [heads, width] = weights.of.normed();
         let [.., values] = of.parts();
         let gated = GatedHeads {
@@ -319,10 +321,8 @@ impl Operations for GpuPass<'_> {
             after_gate: weights.of.rule == Rule::StateSpace,
         };
         self.branch = &s.mixed;
-        let norm = Some(norm);
-        Ok(gate_heads(
-            gpu, mixed, count, gated, projected, norm, &s.mixed,
-        )?)
+        let (x, norm) = ((mixed, count), Some(norm));
+        Ok(gate_heads(gpu, x, gated, projected, norm, &s.mixed)?)
     }
 
     fn gate(
@@ -431,7 +431,7 @@ impl Operations for GpuPass<'_> {
         let counts = counts_of(of);
         let (sigmoid, bias) = (of.gating == Gating::Sigmoid, weights.choice_bias.as_ref());
         let found = [&room.chosen, &room.scores];
-        route(gpu, &room.logits, rows, counts, sigmoid, bias, found)?;
+        route(gpu, (&room.logits, rows), counts, sigmoid, bias, found)?;
         // All passes are launched alike, so that none binds what no pass before it did.
         let grouped = gpu.choices().groups() && !self.drafts();
         if grouped {
@@ -487,7 +487,10 @@ fn kernel_activation(activation: Activation) -> GpuActivation {
 
 /// The norms for the append kernel. A layer without keys binds the queries' norm in place of
 /// theirs.
-fn head_norms<'a>(norms: HeadNorms<'a, Buffer>, of: &config::Attention) -> Option<GpuQkNorm<'a>> {
+fn head_norms<'a>(
+    norms: HeadNorms<'a, Buffer>,
+    of: &config::Attention,
+) -> Option<GpuQkNorm<&'a Buffer>> {
     let key = match of.shares {
         Some(_) => norms.query,
         None => norms.key,

@@ -8,7 +8,7 @@ use super::names::{
     OUTPUT, QKV, QUERY, QUERY_NORM, SPACE_DECAY_BIAS, SPACE_DECAY_RATE, SPACE_IN, SPACE_NORM,
     SPACE_OUT, SPACE_SKIP, SPACE_TAPS, VALUE,
 };
-use super::{MatrixPart, Order, Planner, VectorPart};
+use super::{MatrixPart, Order, Planner, Stacked, VectorPart};
 use crate::config::{self, Bias, QkNorm, Rule};
 use crate::error::ModelError;
 use crate::weights::{Attention, Convolution, KeysAndValues, Recurrence};
@@ -34,8 +34,12 @@ impl Planner<'_> {
         };
         let sizes = [of.query_rows(), kv, kv];
         let heads = |which, order| {
-            let names = [QUERY, KEY, VALUE];
-            self.part(layer, &names, QKV, &sizes, which, order, c.qkv_bias)
+            let stacked = Stacked {
+                names: &[QUERY, KEY, VALUE],
+                fused: QKV,
+                sizes: &sizes,
+            };
+            self.part(layer, stacked, which, order, c.qkv_bias)
         };
         Ok(Attention {
             of,

@@ -4,9 +4,9 @@ use super::numbers::{Numbers, unwritten};
 use super::{Trial, close};
 use crate::ops::attention::attention_by;
 use crate::{
-    Attention, Buffer, Caches, Channels, Gpu, GpuError, HeadNorm, Heads, NormOf, Place, Projected,
-    QkNorm, Rotary, Rows, Scores, Taps, attention_partials, places_in_line, places_of_candidate,
-    rope_table,
+    Append, Attention, Buffer, Caches, Channels, Gpu, GpuError, HeadNorm, Heads, NormOf, Place,
+    Projected, QkNorm, Rotary, Rows, Scores, Taps, attention_partials, places_in_line,
+    places_of_candidate, rope_table,
 };
 
 /// Queries, keys and values; then rows of queries alone, without a norm, which leave the caches
@@ -40,13 +40,19 @@ pub(super) fn append(gpu: &Gpu, exact: bool, over: NormOf) -> Result<Trial, GpuE
     let mut caches = [heads.pack(&cache), heads.pack(&cache)];
     let gpu_caches = [gpu.upload(&caches[0])?, gpu.upload(&caches[1])?];
     let [keys, values] = &mut caches;
-    let norm = Some((&norms[0][..], &norms[1][..], of));
+    let norm = Some(QkNorm {
+        query: &norms[0][..],
+        key: &norms[1],
+        of,
+    });
     let mut twin = |projected, norm| {
         let caches = [&mut keys[..], &mut values[..]];
-        let table = &table[..];
-        crate::append_cpu(
-            &qkv, projected, norm, table, ROTARY, CONTEXT, &places, heads, caches,
-        )
+        let rope = Rotary {
+            table: &table[..],
+            context: CONTEXT,
+            rotary: ROTARY,
+        };
+        crate::append_cpu((&qkv, projected), norm, rope, &places, heads, caches)
     };
     let queries = [twin(Projected::Gated, norm), twin(Projected::Queries, None)];
     let wide = tokens * heads.heads * heads.width;
@@ -72,9 +78,18 @@ pub(super) fn append(gpu: &Gpu, exact: bool, over: NormOf) -> Result<Trial, GpuE
         rows.into_iter()
             .zip(&q)
             .try_for_each(|((projected, norm), q)| {
-                crate::append(
-                    launcher, &qkv, tokens, projected, norm, rope, &places, heads, q, caches,
-                )
+                let of = Append {
+                    qkv: &qkv,
+                    tokens,
+                    projected,
+                    norm,
+                    rope,
+                    places: &places,
+                    heads,
+                    q,
+                    caches,
+                };
+                crate::append(launcher, of)
             })
     });
     // Three results of one launch, and one of another.
@@ -214,9 +229,8 @@ pub(super) fn convolve(gpu: &Gpu, exact: bool) -> Result<Trial, GpuError> {
             count: TAPS,
             bias: Some(&bias),
         };
-        crate::convolve(
-            launcher, &bcx, tokens, taps, &places, channels, &gpu_cache, &out,
-        )
+        let cache = (&gpu_cache, channels);
+        crate::convolve(launcher, (&bcx, tokens), taps, &places, cache, &out)
     });
     let expected_cache = heads.unpack(&cache);
     let trial = trial.numbers(&found, expected);

@@ -45,7 +45,7 @@ pub(super) fn route(gpu: &Gpu) -> Result<Trial, GpuError> {
             .zip(&outs)
             .try_for_each(|(&(sigmoid, biased), out)| {
                 let bias = biased.then_some(&bias);
-                crate::route(launcher, &logits, rows, OF, sigmoid, bias, out.each_ref())
+                crate::route(launcher, (&logits, rows), OF, sigmoid, bias, out.each_ref())
             })
     });
     Ok(answers

@@ -72,7 +72,7 @@ pub(super) fn product(gpu: &Gpu, product: Product) -> Result<Trial, GpuError> {
                 gate: *gate,
                 adds: true,
             };
-            product_by(launcher, &gpu_x, rows, &[&matrix], fused, out, kernel)
+            product_by(launcher, (&gpu_x, rows), &[&matrix], fused, out, kernel)
         })
     });
     Ok(found.iter().fold(trial, |trial, (gate, out)| {
@@ -158,7 +158,7 @@ pub(super) fn score(gpu: &Gpu, format: Format) -> Result<Trial, GpuError> {
             bias: Some(&bias),
             softcap: None,
         };
-        crate::score_head(launcher, &x, rows, &targets, head, &partials, &out)
+        crate::score_head(launcher, &x, rows, &targets, head, [&partials, &out])
     });
     let [partials, out] = &found;
     let trial = trial.answer(partials, move |bytes| {

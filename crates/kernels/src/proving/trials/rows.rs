@@ -89,17 +89,8 @@ pub(super) fn pick_norm(gpu: &Gpu) -> Result<Trial, GpuError> {
             count: 3,
             counts: &counts,
         };
-        let (x, weight) = (&g.gpu_x, &g.gpu_weight);
-        crate::pick_norm(
-            launcher,
-            x,
-            [4, WIDTH],
-            &picks,
-            rows,
-            weight,
-            EPSILON,
-            &g.out,
-        )
+        let (x, norm) = ((&g.gpu_x, [4, WIDTH]), (&g.gpu_weight, EPSILON));
+        crate::pick_norm(launcher, x, &picks, rows, norm, &g.out)
     });
     Ok(trial.numbers(&out, expected))
 }

@@ -3,8 +3,8 @@
 use super::Trial;
 use super::numbers::{Numbers, unwritten};
 use crate::{
-    GatedHeads, GatedNorm, Gpu, GpuError, NO_SLOT, Recurrence, RecurrentHeads, RecurrentRule,
-    RecurrentTaps,
+    GatedHeads, GatedNorm, Gpu, GpuError, NO_SLOT, Recurrence, RecurrentHeads, RecurrentPass,
+    RecurrentRule, RecurrentTaps,
 };
 
 /// Value heads of more numbers than a workgroup has threads.
@@ -68,8 +68,13 @@ pub(super) fn recurrence_mix(gpu: &Gpu) -> Result<Trial, GpuError> {
         launches
             .iter()
             .try_for_each(|(of, projected, taps, states, mixed)| {
-                let (taps, steps) = (taps.as_ref(), &gpu_steps);
-                crate::recurrence_mix(launcher, projected, tokens, *of, steps, taps, states, mixed)
+                let pass = RecurrentPass {
+                    projected,
+                    tokens,
+                    of: *of,
+                    states,
+                };
+                crate::recurrence_mix(launcher, &pass, &gpu_steps, taps.as_ref(), mixed)
             })
     });
     Ok(trial.all_numbers(answers))
@@ -117,10 +122,14 @@ pub(super) fn recurrence_rule(gpu: &Gpu) -> Result<Trial, GpuError> {
             skip: Some(&gpu_skip),
         };
         for (of, projected, mixed, states) in &launches {
+            let pass = RecurrentPass {
+                projected,
+                tokens: TOKENS,
+                of: *of,
+                states,
+            };
             for runs in runs.iter().zip([APART.len(), 1]) {
-                crate::recurrence_rule(
-                    launcher, projected, TOKENS, *of, runs, heads, states, mixed,
-                )?;
+                crate::recurrence_rule(launcher, &pass, runs, heads, mixed)?;
             }
         }
         Ok(())
@@ -185,7 +194,7 @@ pub(super) fn gate_heads(gpu: &Gpu) -> Result<Trial, GpuError> {
                 epsilon: norm.epsilon,
                 after_gate: norm.after_gate,
             });
-            crate::gate_heads(launcher, x, TOKENS, *of, gates, norm, out)
+            crate::gate_heads(launcher, (x, TOKENS), *of, gates, norm, out)
         })
     });
     Ok(trial.all_numbers(answers))
