@@ -49,6 +49,7 @@ mod template_functions;
 mod template_json;
 mod template_methods;
 mod template_python;
+mod template_source;
 mod template_texts;
 mod template_wrap;
 mod tokenizer;

@@ -6,27 +6,20 @@
 //! the text of a control token in it is marked before rendering, so that the tokenizer can
 //! distinguish it from the template's own.
 
-use std::collections::BTreeMap;
-use std::sync::OnceLock;
-
 use conclave_weights::{Description, HuggingFace, Metadata};
-use minijinja::machinery::{CodeGenerator, Instructions, eval, make_string_output, parse};
-use minijinja::syntax::SyntaxConfig;
+use minijinja::machinery::{eval, make_string_output};
 use minijinja::value::Value;
-use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
+use minijinja::{AutoEscape, Environment, UndefinedBehavior};
 
 use crate::fallback;
 use crate::hugging_face::named_tokens;
 use crate::marks::Marks;
-use crate::metered::metered;
 use crate::prompt::alternating;
 use crate::template_files;
-use crate::template_functions::{self, Refusal};
-use crate::template_python::understood;
+use crate::template_functions;
+use crate::template_source::{Source, failure};
 use crate::tools::{are_used, cut_written_out, written_out};
 use crate::{Message, Prompt, TextError, Tokenizer, Tool, ToolCall};
-
-const NAME: &str = "chat_template";
 
 /// Maximum steps of the interpreter. The longest template in use (Llama 3.1's) takes some hundred
 /// per message.
@@ -50,24 +43,20 @@ pub struct ChatTemplate {
     /// Value of `preserve_thinking`.
     preserved: Option<bool>,
     tools: Vec<Tool>,
-    /// Whether it writes calls in the form of [`ToolCall::written`]; known once asked.
-    writes_calls: OnceLock<bool>,
     own: bool,
     /// Its output is the whole prompt.
     whole: bool,
-    /// Its messages' contents are lists of parts.
-    parts: bool,
     /// Finder of control tokens, shared with the tokenizer.
     controls: std::sync::Arc<crate::controls::Finder>,
-    source: String,
-    /// Source as given to the interpreter.
-    plain: String,
+    source: Source,
+    /// The model's other template for conversations with tools, if it writes calls.
+    for_tools: Option<Source>,
 }
 
 impl std::fmt::Debug for ChatTemplate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ChatTemplate")
-            .field("source", &self.source)
+            .field("source", &self.source.text)
             .finish_non_exhaustive()
     }
 }
@@ -80,7 +69,8 @@ impl ChatTemplate {
     /// question because it uses an unknown filter, test or function.
     pub fn from_gguf(metadata: &Metadata, tokenizer: &Tokenizer) -> Result<Self, TextError> {
         let own = template_files::in_metadata(metadata)?;
-        Self::new(own, gguf_tokens(tokenizer), false, tokenizer)
+        let template = Self::new(own, gguf_tokens(tokenizer), false, tokenizer)?;
+        Ok(template.with_tools(|| template_files::for_tools_in_metadata(metadata)))
     }
 
     /// The template of a Hugging Face folder: `chat_template.jinja`, else the one in
@@ -95,7 +85,8 @@ impl ChatTemplate {
         tokenizer: &Tokenizer,
     ) -> Result<Self, TextError> {
         let own = template_files::in_folder(files);
-        Self::new(own, folder_tokens(files), own.is_some(), tokenizer)
+        let template = Self::new(own, folder_tokens(files), own.is_some(), tokenizer)?;
+        Ok(template.with_tools(|| template_files::for_tools_in_folder(files)))
     }
 
     /// Creates a template from a source that replaces the model's own; a fallback if it is blank.
@@ -136,40 +127,48 @@ impl ChatTemplate {
         whole: bool,
         tokenizer: &Tokenizer,
     ) -> Result<Self, TextError> {
-        let source = own.unwrap_or_else(|| match tokenizer.special("<|im_start|>") {
-            Some(_) => fallback::CHATML,
-            None => fallback::QUESTIONS,
-        });
+        let source = Source::new(
+            own.unwrap_or_else(|| match tokenizer.special("<|im_start|>") {
+                Some(_) => fallback::CHATML,
+                None => fallback::QUESTIONS,
+            }),
+        )?;
         let mut environment = Environment::new();
         // Jinja's options in transformers.
         environment.set_undefined_behavior(UndefinedBehavior::Lenient);
         environment.set_fuel(Some(STEPS));
         environment.set_recursion_limit(RECURSION);
         template_functions::add(&mut environment);
-        let plain = understood(without_generation_tags(&newlines(source)));
-        compile(&plain).map_err(|error| TextError::TemplateSyntax {
-            line: error.line().unwrap_or(0),
-            reason: match is_of_go(source) {
-                true => "it is a Go template, as Ollama has them, and no Jinja".to_owned(),
-                false => reason(&error),
-            },
-        })?;
         let mut template = Self {
             environment,
             tokens,
             thinking: None,
             preserved: None,
             tools: Vec::new(),
-            writes_calls: OnceLock::new(),
             own: own.is_some(),
             whole,
-            parts: false,
             controls: tokenizer.control_finder(),
-            source: source.to_owned(),
-            plain,
+            source,
+            for_tools: None,
         };
-        template.parts = template.takes_parts()?;
+        template.source.parts = template.takes_parts(&template.source)?;
         Ok(template)
+    }
+
+    /// Takes over the model's template for conversations with tools, if there is one that can be
+    /// rendered and writes calls.
+    fn with_tools<'a>(mut self, found: impl FnOnce() -> Option<&'a str>) -> Self {
+        // The page's engine, which is to be small, calls no functions.
+        if cfg!(target_family = "wasm") {
+            return self;
+        }
+        let source = found().filter(|text| *text != self.source.text);
+        let source = source.and_then(|text| Source::new(text).ok());
+        self.for_tools = source.and_then(|mut source| {
+            source.parts = self.takes_parts(&source).ok()?;
+            Some(source).filter(|source| self.writes_calls(source))
+        });
+        self
     }
 
     /// Whether it drops contents that are no lists of parts, as templates of models that also see
@@ -177,10 +176,10 @@ impl ChatTemplate {
     ///
     /// # Errors
     /// [`TextError::TemplateSyntax`] if it can't render a question.
-    fn takes_parts(&mut self) -> Result<bool, TextError> {
+    fn takes_parts(&self, source: &Source) -> Result<bool, TextError> {
         let asked = [Message::new("user", PROBE)];
         let is_asked = |prompt: &Prompt| prompt.text().contains(PROBE);
-        let plain = self.render(&asked, true);
+        let plain = self.render_with(source, &[], &asked, true);
         // One that refuses the question has read it.
         let decided = match &plain {
             Ok(prompt) => is_asked(prompt),
@@ -192,8 +191,9 @@ impl ChatTemplate {
         if decided {
             return Ok(false);
         }
-        self.parts = true;
-        match (self.render(&asked, true), plain) {
+        let mut with_parts = source.clone();
+        with_parts.parts = true;
+        match (self.render_with(&with_parts, &[], &asked, true), plain) {
             (Ok(prompt), _) if is_asked(&prompt) => Ok(true),
             (_, Err(error @ TextError::TemplateSyntax { .. })) => Err(error),
             _ => Ok(false),
@@ -207,12 +207,12 @@ impl ChatTemplate {
 
     /// Whether it is the fallback that asks questions after examples.
     pub(crate) fn asks_questions(&self) -> bool {
-        !self.own && self.source == fallback::QUESTIONS
+        !self.own && self.source.text == fallback::QUESTIONS
     }
 
     /// The template's source.
     pub fn source(&self) -> &str {
-        &self.source
+        &self.source.text
     }
 
     /// Fixes the local time of `strftime_now`, in seconds since 1970.
@@ -249,16 +249,17 @@ impl ChatTemplate {
         messages: &[Message],
         add_generation_prompt: bool,
     ) -> Result<Prompt, TextError> {
-        self.render_with(&[], messages, add_generation_prompt)
+        self.render_with(&self.source, &[], messages, add_generation_prompt)
     }
 
     fn render_with(
         &self,
+        source: &Source,
         tools: &[Tool],
         messages: &[Message],
         add_generation_prompt: bool,
     ) -> Result<Prompt, TextError> {
-        let marks = Marks::new(tools, messages, &self.source);
+        let marks = Marks::new(tools, messages, &source.text);
         let mut replaced = Vec::new();
         let mut limit = OUTPUT;
         let mut mark = |text: &str| {
@@ -268,7 +269,7 @@ impl ChatTemplate {
         };
         let marked: Vec<_> = messages
             .iter()
-            .map(|message| message.value(self.parts, &mut mark))
+            .map(|message| message.value(source.parts, &mut mark))
             .collect();
         let tools = match tools {
             [] => Value::from(()),
@@ -295,7 +296,7 @@ impl ChatTemplate {
             context.push(("preserve_thinking", Value::from(preserved)));
         }
         let context = Value::from_pairs(context);
-        let (instructions, blocks) = compile(&self.plain).map_err(|error| failure(&error))?;
+        let (instructions, blocks) = source.compiled()?;
         let mut text = String::new();
         let mut output = make_string_output(&mut text);
         eval(
@@ -313,8 +314,8 @@ impl ChatTemplate {
         Ok(marks.resolve(&text, &replaced, self.whole))
     }
 
-    /// Renders a conversation as [`render`](Self::render) does, with the tools that are set. A
-    /// template that does not write calls as [`ToolCall::written`] does gets tools, calls and their
+    /// Renders a conversation as [`render`](Self::render) does, with the tools that are set, by the
+    /// model's template for tools if it has one. A template that does not write calls as [`ToolCall::written`] does gets tools, calls and their
     /// results as text. If it refuses the conversation, or drops a system message or a question,
     /// joins consecutive messages of one role, then turns system messages into user messages.
     ///
@@ -333,9 +334,10 @@ impl ChatTemplate {
         if self.asks_questions() {
             return Err(TextError::NoTools);
         }
-        if self.writes_calls() {
+        let source = self.for_tools.as_ref().unwrap_or(&self.source);
+        if self.writes_calls(source) {
             let messages = cut_written_out(messages);
-            let prompt = self.render_with(&self.tools, &messages, add_generation_prompt);
+            let prompt = self.render_with(source, &self.tools, &messages, add_generation_prompt);
             let wanted = Wanted::of_conversation(&messages);
             let prompt = prompt.and_then(|prompt| wanted.check(&prompt).map(|()| prompt));
             let names = |prompt: &Prompt| {
@@ -351,8 +353,8 @@ impl ChatTemplate {
     }
 
     /// Whether it tells of tools, and writes calls in the form of [`ToolCall::written`].
-    fn writes_calls(&self) -> bool {
-        *self.writes_calls.get_or_init(|| {
+    fn writes_calls(&self, source: &Source) -> bool {
+        *source.writes_calls.get_or_init(|| {
             let call = ToolCall {
                 id: "call12345".to_owned(),
                 name: "probe".to_owned(),
@@ -367,7 +369,7 @@ impl ChatTemplate {
             let asked = Message::new("user", "Probe!");
             let mut answer = Message::new("assistant", "");
             answer.tool_calls.push(call.clone());
-            let prompt = self.render_with(&[tool], &[asked, answer], false);
+            let prompt = self.render_with(source, &[tool], &[asked, answer], false);
             prompt.is_ok_and(|prompt| {
                 prompt.text().contains(&call.written()) && prompt.text().contains(&told)
             })
@@ -469,95 +471,4 @@ fn folder_tokens(files: &HuggingFace) -> Vec<(String, String)> {
     let named = files.tokenizer_config.as_ref().map(named_tokens);
     let named = named.unwrap_or_default().into_iter();
     named.map(|(name, text)| (name.to_owned(), text)).collect()
-}
-
-/// Returns whether an invalid template is a Go template, whose fields begin with a dot.
-fn is_of_go(source: &str) -> bool {
-    let tags = source.split("{{").skip(1);
-    tags.into_iter().any(|tag| {
-        let tag = tag.trim_start_matches('-').trim_start();
-        let word = tag
-            .strip_prefix("if ")
-            .or_else(|| tag.strip_prefix("range "));
-        word.unwrap_or(tag).trim_start().starts_with(['.', '$'])
-    })
-}
-
-type Compiled<'a> = (Instructions<'a>, BTreeMap<&'a str, Instructions<'a>>);
-
-/// Compiles a template with a meter on everything that can grow.
-fn compile(source: &str) -> Result<Compiled<'_>, Error> {
-    let tree = metered(&parse(source, NAME, syntax())?);
-    let mut code = CodeGenerator::new(NAME, source);
-    code.compile_stmt(&tree);
-    Ok(code.finish())
-}
-
-/// Removal of line breaks and spaces around blocks, as in transformers.
-fn syntax() -> SyntaxConfig {
-    let mut syntax = SyntaxConfig::builder();
-    syntax.trim_blocks(true).lstrip_blocks(true);
-    // Only delimiters can be refused, and these are Jinja's own.
-    syntax.build().unwrap_or_default()
-}
-
-/// Ends all lines alike, as Jinja does.
-fn newlines(source: &str) -> String {
-    source.replace("\r\n", "\n").replace('\r', "\n")
-}
-
-/// Replaces transformers' `{% generation %}` blocks, which mark an assistant's text for training,
-/// by blocks that are always taken.
-fn without_generation_tags(source: &str) -> String {
-    let mut plain = String::with_capacity(source.len());
-    let mut rest = source;
-    while let Some((before, behind)) = rest.split_once("{%") {
-        let Some((tag, after)) = behind.split_once("%}") else {
-            break;
-        };
-        let word = tag
-            .trim_matches(|letter: char| letter == '-' || letter == '+' || letter.is_whitespace());
-        plain.push_str(before);
-        plain.push_str("{%");
-        match word {
-            "generation" => plain.push_str(&tag.replace(word, "if true")),
-            "endgeneration" => plain.push_str(&tag.replace(word, "endif")),
-            _ => plain.push_str(tag),
-        }
-        plain.push_str("%}");
-        rest = after;
-    }
-    plain.push_str(rest);
-    plain
-}
-
-fn reason(error: &Error) -> String {
-    error.detail().map_or_else(
-        || error.kind().to_string(),
-        |detail| format!("{}: {detail}", error.kind()),
-    )
-}
-
-/// Maps the interpreter's error to ours by its root cause.
-fn failure(error: &Error) -> TextError {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(current) = cause {
-        if let Some(Refusal(message)) = current.downcast_ref() {
-            return TextError::TemplateRefused {
-                message: message.clone(),
-            };
-        }
-        let kind = current.downcast_ref::<Error>().map(Error::kind);
-        if kind == Some(ErrorKind::OutOfFuel) {
-            return TextError::TemplateEndless;
-        }
-        cause = current.source();
-    }
-    let (line, reason) = (error.line().unwrap_or(0), reason(error));
-    match error.kind() {
-        ErrorKind::UnknownFilter | ErrorKind::UnknownTest | ErrorKind::UnknownFunction => {
-            TextError::TemplateSyntax { line, reason }
-        }
-        _ => TextError::TemplateFailed { line, reason },
-    }
 }

@@ -8,6 +8,9 @@ use serde_json::Value as Json;
 
 use crate::TextError;
 
+/// Name of a template for conversations with tools.
+const FOR_TOOLS: &str = "tool_use";
+
 /// Returns the template of a GGUF file: the unnamed one, else the best of those with a name.
 pub(crate) fn in_metadata(metadata: &Metadata) -> Result<Option<&str>, TextError> {
     let unnamed = metadata.opt_str("tokenizer.chat_template")?;
@@ -29,6 +32,23 @@ pub(crate) fn in_folder(files: &HuggingFace) -> Option<&str> {
     let mut listed = listed.into_iter().chain(&files.other_templates);
     let own = files.chat_template.as_deref().and_then(filled);
     own.or_else(|| listed.find_map(among))
+}
+
+/// Returns the template of a GGUF file that is named for conversations with tools.
+pub(crate) fn for_tools_in_metadata(metadata: &Metadata) -> Option<&str> {
+    let key = format!("tokenizer.chat_template.{FOR_TOOLS}");
+    filled(metadata.opt_str(&key).ok()??)
+}
+
+/// The same of a folder.
+pub(crate) fn for_tools_in_folder(files: &HuggingFace) -> Option<&str> {
+    let config = files.tokenizer_config.as_ref();
+    let listed = config.and_then(|config| config.get("chat_template"));
+    let mut listed = listed.into_iter().chain(&files.other_templates);
+    listed.find_map(|listed| {
+        let mut named = named(listed).into_iter();
+        filled(named.find(|(name, _)| *name == FOR_TOOLS)?.1)
+    })
 }
 
 /// Returns the template in a file that is only for one: Jinja, or JSON as a folder has it
@@ -55,15 +75,26 @@ pub(crate) fn filled(template: &str) -> Option<&str> {
 fn among(listed: &Json) -> Option<&str> {
     match listed {
         Json::String(template) => filled(template),
+        _ => best(named(listed).into_iter()),
+    }
+}
+
+/// Returns the templates of an object or a list, with their names.
+fn named(listed: &Json) -> Vec<(&str, &str)> {
+    match listed {
         Json::Object(named) => {
             let named = named.iter();
-            best(named.filter_map(|(name, one)| Some((name.as_str(), one.as_str()?))))
+            let named = named.filter_map(|(name, one)| Some((name.as_str(), one.as_str()?)));
+            named.collect()
         }
-        Json::Array(named) => best(named.iter().filter_map(|one| {
-            let text = |field| one.get(field).and_then(Json::as_str);
-            Some((text("name")?, text("template")?))
-        })),
-        _ => None,
+        Json::Array(named) => {
+            let named = named.iter().filter_map(|one| {
+                let text = |field| one.get(field).and_then(Json::as_str);
+                Some((text("name")?, text("template")?))
+            });
+            named.collect()
+        }
+        _ => Vec::new(),
     }
 }
 
@@ -71,7 +102,7 @@ fn among(listed: &Json) -> Option<&str> {
 fn best<'a>(named: impl Iterator<Item = (&'a str, &'a str)>) -> Option<&'a str> {
     let rank = |name: &str| match name {
         "default" => 0,
-        "tool_use" | "rag" => 2,
+        FOR_TOOLS | "rag" => 2,
         _ => 1,
     };
     let named = named.filter_map(|(name, template)| Some((rank(name), filled(template)?)));

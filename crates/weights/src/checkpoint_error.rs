@@ -202,7 +202,7 @@ pub enum CheckpointError {
     Rows {
         /// The tensor's name.
         tensor: String,
-        /// Its rows.
+        /// Number of its rows.
         rows: u64,
         /// First row requested.
         start: u64,

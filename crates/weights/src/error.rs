@@ -89,7 +89,7 @@ pub enum GgufError {
     TooDeep {
         /// The key.
         key: String,
-        /// Levels allowed.
+        /// Number of levels allowed.
         limit: usize,
     },
     /// A boolean that is neither 0 nor 1.
@@ -201,7 +201,7 @@ pub enum BlockError {
         format: Format,
         /// Bytes given.
         bytes: usize,
-        /// Elements given.
+        /// Number of elements given.
         elements: usize,
     },
     /// A format that is read but never written.

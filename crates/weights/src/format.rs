@@ -12,7 +12,7 @@ pub(crate) struct Layout {
     pub name: &'static str,
     /// ggml's number of the type in files; `None` for a type that ggml lacks.
     pub ggml_type: Option<u32>,
-    /// Elements in a block.
+    /// Number of elements in a block.
     pub block_elements: usize,
     /// Bytes in a block.
     pub block_bytes: usize,
@@ -41,7 +41,7 @@ pub(crate) enum Numbers {
 pub(crate) struct Quanta {
     levels: Levels,
     planes: &'static [Plane],
-    /// Elements that share a step.
+    /// Number of elements that share a step.
     group: usize,
     minima: bool,
     codes: fn(&[u8], usize) -> [u8; RUN],

@@ -24,7 +24,7 @@ pub struct Scales {
     pub numbers: Box<Tensor>,
     /// Rows of a block.
     pub rows: u64,
-    /// Columns of a block.
+    /// Number of columns of a block.
     pub cols: u64,
 }
 

@@ -53,13 +53,13 @@ proptest! {
         let mixed = marked(tokens * of.channels());
         let weights = RecurrentTaps { weight: &gpu_taps, bias: (!delta).then_some(&gpu_taps_bias) };
         let pass = RecurrentPass { projected: &gpu_projected, tokens, of, states: &gpu_states };
-        recurrence_mix(gpu(), pass, &upload(&steps), weights, &mixed).unwrap();
+        recurrence_mix(gpu(), &pass, &upload(&steps), weights, &mixed).unwrap();
         let weights = RecurrentTaps { weight: &taps[..], bias: (!delta).then_some(&taps_bias[..]) };
         let mut expected = recurrence_mix_cpu(&projected, of, &steps, weights, &states);
         assert_close(&read(&[&mixed])[0], &expected, 1e-5);
         let (gpu_bias, gpu_rate, gpu_skip) = (upload(&bias), upload(&rate), upload(&skip));
         let heads = RecurrentHeads { bias: &gpu_bias, rate: &gpu_rate, skip: Some(&gpu_skip) };
-        recurrence_rule(gpu(), pass, (&upload(&runs), runs.len()), heads, &mixed).unwrap();
+        recurrence_rule(gpu(), &pass, (&upload(&runs), runs.len()), heads, &mixed).unwrap();
         let heads = RecurrentHeads { bias: &bias[..], rate: &rate[..], skip: Some(&skip[..]) };
         recurrence_rule_cpu(&projected, of, &runs, heads, &mut states, &mut expected);
         let found = read(&[&mixed, &gpu_states]);

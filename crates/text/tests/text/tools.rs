@@ -2,7 +2,7 @@
 //! and Qwen do, and otherwise as text in the same form.
 
 use conclave_text::{ChatTemplate, Message, Tokenizer, Tool, ToolCall};
-use conclave_weights::{Gguf, Metadata, Value};
+use conclave_weights::{Gguf, HuggingFace, Metadata, Value};
 use serde_json::json;
 
 /// Qwen 2.5's.
@@ -150,6 +150,52 @@ fn a_template_that_writes_calls_otherwise_gets_them_as_text() {
     let (template, _) = template(&source);
     let prompt = template.render_adapted(&conversation(), true).unwrap();
     assert_eq!(prompt.text(), RENDERED);
+}
+
+/// Hermes 3 and others have a plain template and one named `tool_use`.
+#[test]
+fn the_template_named_for_tools_renders_them() {
+    let own = QWEN.replace("# Tools", "# My tools");
+    assert!(own != QWEN);
+    let of_gguf = |for_tools: &str| {
+        let mut metadata = metadata();
+        for (name, source) in [("", CHATML), (".tool_use", for_tools)] {
+            let key = format!("tokenizer.chat_template{name}");
+            metadata.set(&key, Value::String(source.to_owned()));
+        }
+        let tokenizer = Tokenizer::from_gguf(&metadata).unwrap();
+        ChatTemplate::from_gguf(&metadata, &tokenizer).unwrap()
+    };
+    let of_folder = |for_tools: &str| {
+        let files = HuggingFace {
+            tokenizer_config: Some(json!({ "chat_template": [
+                { "name": "default", "template": CHATML },
+                { "name": "tool_use", "template": for_tools },
+            ] })),
+            ..HuggingFace::default()
+        };
+        let tokenizer = Tokenizer::from_gguf(&metadata()).unwrap();
+        ChatTemplate::from_hugging_face(&files, &tokenizer).unwrap()
+    };
+    // One that can't be read, or writes calls otherwise, is passed over.
+    let broken = own.replace("endfor", "end");
+    let other = own.replace("<tool_call>", "[CALL]");
+    for (source, heading) in [
+        (&own, "# My tools"),
+        (&broken, "# Tools"),
+        (&other, "# Tools"),
+    ] {
+        for mut template in [of_gguf(source), of_folder(source)] {
+            template.set_tools(&[weather("Weather of a city")]);
+            let prompt = template.render_adapted(&conversation(), true).unwrap();
+            assert_eq!(prompt.text(), RENDERED.replace("# Tools", heading));
+            template.set_tools(&[]);
+            let plain = &conversation()[..2];
+            let prompt = template.render_adapted(plain, true).unwrap();
+            assert_eq!(prompt, template.render(plain, true).unwrap());
+            assert!(!prompt.text().contains("ools"));
+        }
+    }
 }
 
 #[test]

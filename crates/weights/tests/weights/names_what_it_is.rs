@@ -520,11 +520,12 @@ fn a_file_of_a_folder_is_the_folder() {
         std::fs::write(folder.join(name), b"\xef\xbb\xbf{}").unwrap();
     }
     std::fs::write(folder.join("merges.txt"), b"a b").unwrap();
-    std::fs::write(
-        folder.join("chat_template.json"),
-        br#"{"chat_template": "json"}"#,
-    )
-    .unwrap();
+    for (name, template) in [
+        ("chat_template.json", r#"{"chat_template": "json"}"#),
+        ("processor_config.json", r#"{"chat_template": "processor"}"#),
+    ] {
+        std::fs::write(folder.join(name), template).unwrap();
+    }
     std::fs::write(more.join("rag.jinja"), b"rag").unwrap();
     for path in [
         folder.clone(),
@@ -540,6 +541,7 @@ fn a_file_of_a_folder_is_the_folder() {
         };
         let wanted = [
             serde_json::json!("json"),
+            serde_json::json!("processor"),
             serde_json::json!({ "rag": "rag" }),
         ];
         assert_eq!(described.other_templates, wanted);
