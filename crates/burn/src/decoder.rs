@@ -37,7 +37,10 @@ pub struct BurnDecoder {
 }
 
 impl BurnDecoder {
-    /// A decoder with an empty KV cache.
+    /// Makes a decoder with an empty KV cache.
+    ///
+    /// # Errors
+    /// [`ModelError`] if the device refuses the cache or the rotary tables.
     pub fn new(
         weights: Weights<Matrix, Vector>,
         config: &Config,

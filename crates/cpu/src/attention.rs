@@ -21,7 +21,7 @@ pub struct Seen {
 /// Parameters of attention.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Attention {
-    /// Query heads: a multiple of the cache's heads, which each serve as many of them.
+    /// Number of query heads: a multiple of the cache's heads, which each serve as many of them.
     pub heads: usize,
     /// Factor on query · key.
     pub scale: f32,

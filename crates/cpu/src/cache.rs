@@ -30,7 +30,7 @@ pub struct Cache {
 pub(crate) struct Shape {
     pub heads: usize,
     pub width: usize,
-    /// Groups of eight rows.
+    /// Number of groups of eight rows.
     groups: usize,
 }
 
@@ -167,7 +167,7 @@ impl Cache {
         self.shape.rows()
     }
 
-    /// Key and value heads.
+    /// Number of key and value heads.
     pub fn heads(&self) -> usize {
         self.shape.heads
     }

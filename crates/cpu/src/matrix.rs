@@ -367,11 +367,11 @@ impl<P: Packed> Work for Row<'_, P> {
 pub(crate) struct Times<'a, 'b, P: Tile> {
     /// Groups of eight rows.
     pub blocks: &'a [P],
-    /// Blocks of a row.
+    /// Number of blocks of a row.
     pub per_row: usize,
     /// Rows of input, concatenated.
     pub input: &'a [P::InputBlock],
-    /// Input blocks of a row of input.
+    /// Number of input blocks of a row of input.
     pub parts: usize,
     /// Rows of the matrix.
     pub rows: usize,

@@ -31,15 +31,16 @@ pub(crate) struct Ballot {
     begun: bool,
     /// Whether every candidate only repeats; false without [`Settings::discount`].
     pub repeats: bool,
-    /// Whether each candidate ends the answer, `[candidates]`; empty, like the next three fields,
-    /// if texts are not known.
+    /// Whether each candidate ends the answer, `[candidates]`. Empty if texts are not known, as are
+    /// `agreement`, `early`, `discounted` and `weaker`.
     ended: Vec<bool>,
     /// Candidates that agree with each; empty without [`Settings::agree`].
     agreement: Vec<Vec<usize>>,
     /// Whether each candidate ends the answer although an equally strong or stronger drafter's
-    /// first candidate does not, `[candidates]`; empty, like the next field, without
-    /// [`Settings::discount`].
+    /// first candidate does not, `[candidates]`; empty without [`Settings::discount`], as are
+    /// `discounted` and `weaker`.
     early: Vec<bool>,
+    /// Whether each candidate's votes are discounted, `[candidates]`.
     discounted: Vec<bool>,
     /// First candidate of the strongest drafter whose candidate does not end the answer.
     continued: Option<usize>,

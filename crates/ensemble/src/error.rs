@@ -11,7 +11,7 @@ pub enum RoundError {
     Rows {
         /// Rows found.
         found: usize,
-        /// Active members.
+        /// Number of active members.
         members: usize,
     },
     /// A row that lacks scores of some candidates.
@@ -22,9 +22,9 @@ pub enum RoundError {
     Row {
         /// The row.
         verifier: usize,
-        /// Scores in it.
+        /// Number of scores in it.
         found: usize,
-        /// Candidates of the round.
+        /// Number of candidates of the round.
         candidates: usize,
     },
     /// Drafters out of range, out of order or repeated.
@@ -33,7 +33,7 @@ pub enum RoundError {
          at least one: correct them"
     )]
     Drafters {
-        /// Active members.
+        /// Number of active members.
         members: usize,
     },
     /// A number of strengths other than that of the members, or a strength not above 0.
@@ -42,7 +42,7 @@ pub enum RoundError {
          and say of each whether it chats"
     )]
     Strengths {
-        /// Members of the query.
+        /// Number of members of the query.
         members: usize,
     },
     /// A row without a score, of mixed kinds, or with a preference that is not positive.
@@ -83,7 +83,7 @@ pub enum RoundError {
     Winner {
         /// The index found.
         winner: usize,
-        /// Candidates of the round.
+        /// Number of candidates of the round.
         candidates: usize,
     },
     /// No active member drafts.

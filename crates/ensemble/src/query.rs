@@ -47,7 +47,7 @@ pub struct Query {
     /// Whether the leader's candidate has won, has not ended the answer, and has more than
     /// [`Settings::lead`] of the vote.
     leads: bool,
-    /// Rounds that are over.
+    /// Number of rounds that are over.
     rounds: usize,
     /// Number of the last rounds, in a row, in which every candidate only repeats.
     repeats: usize,

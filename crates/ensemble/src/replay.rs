@@ -180,9 +180,9 @@ pub enum ReplayError {
         round: usize,
         /// Rows recorded.
         rows: usize,
-        /// Members of the run.
+        /// Number of members of the run.
         members: usize,
-        /// Members active in the replay.
+        /// Number of members active in the replay.
         active: usize,
     },
     /// A list of active members or of drafters with a duplicate, a wrong order, an unknown member,
@@ -194,7 +194,7 @@ pub enum ReplayError {
     Active {
         /// The round, from 1.
         round: usize,
-        /// Members of the run.
+        /// Number of members of the run.
         members: usize,
     },
     /// A score that the scoring needs was not recorded.

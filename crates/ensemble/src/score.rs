@@ -23,7 +23,8 @@
 //! −u_ij.
 //!
 //! **Likelihood.** ŝ_ij = exp(ℓ_ij) / Σ_j' exp(ℓ_ij') with ℓ the mean log-probability.
-//! (Log-probabilities over their sum would rank in reverse: all are negative.)
+//! (Log-probabilities over their sum would rank in reverse: all are negative.) This is Eq. 3 of the
+//! geometric means of the tokens' probabilities.
 //!
 //! **Preference.** ŝ_ij = s_ij / Σ_j' s_ij' with s_ij > 0 the preference of a judge without
 //! logits.
@@ -254,7 +255,8 @@ fn by(kind: Kind, verifier: usize, row: &[f64]) -> Result<Vec<f64>, RoundError> 
     Ok(positive.iter().map(|value| value / sum).collect())
 }
 
-/// Nats of a `score`; rounding may put that of a sure candidate above 0.
+/// Surprise in nats, at least 0, of a harmonic `score` (−u). Rounding may put that of a sure
+/// candidate above 0; it counts as 0.
 fn surprise(score: f64) -> f64 {
     (-score).max(0.0)
 }

@@ -64,7 +64,8 @@ switch! {
         /// The paper's: the mean raw logit; share = score over the row's sum (Eq. 3), guarded
         /// against rows that are not positive (see [`crate::score`]).
         Logit = "logit",
-        /// Mean log-probability; shares are its softmax over the candidates.
+        /// Mean log-probability; shares are its softmax over the candidates (Eq. 3 of the geometric
+        /// means of the probabilities).
         Likelihood = "likelihood",
     }
 }

@@ -13,13 +13,13 @@ pub struct Difference {
     pub points: f64,
     /// 95 % interval of the gain, paired.
     pub interval: Interval,
-    /// Questions that the member answers right.
+    /// Number of questions that the member answers right.
     pub right: usize,
-    /// Questions among them that the way answers wrong.
+    /// Number of questions among them that the way answers wrong.
     pub lost: usize,
-    /// Questions that the member answers wrong.
+    /// Number of questions that the member answers wrong.
     pub wrong: usize,
-    /// Questions among them that the way answers right.
+    /// Number of questions among them that the way answers right.
     pub gained: usize,
 }
 

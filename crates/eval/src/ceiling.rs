@@ -11,9 +11,9 @@ use crate::outcome::Outcome;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ceiling {
-    /// Questions with a right answer.
+    /// Number of questions with a right answer.
     pub questions: usize,
-    /// Questions among them that every member answers wrong.
+    /// Number of questions among them that every member answers wrong.
     pub wrong: usize,
     /// β: their share in percent.
     pub percent: f64,

@@ -13,7 +13,7 @@ pub struct Means {
     pub tokens: f64,
     /// Seconds per answer, without prompt processing.
     pub seconds: f64,
-    /// Characters per answer.
+    /// Mean number of characters per answer.
     pub characters: f64,
     /// Ratio of characters to those of the best member; `None` without a best member.
     pub length: Option<f64>,
@@ -29,7 +29,7 @@ pub struct Means {
     pub nats_per_token: Option<f64>,
     /// The same per byte.
     pub nats_per_byte: Option<f64>,
-    /// Questions without an answer.
+    /// Number of questions without an answer.
     pub failed: usize,
 }
 

@@ -27,7 +27,7 @@ pub struct Answer {
     pub tokens: usize,
     /// Time it took, without prompt processing.
     pub seconds: f64,
-    /// Whether it was cut off at the limit.
+    /// Whether a limit ended it: of tokens, rounds, characters or the context.
     pub cut: bool,
     /// Its probability under the reference member, if measured.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -14,13 +14,13 @@ use crate::outcome::Outcome;
 use crate::rounds::{Rounds, slowest};
 use crate::ways::{Kind, Run, Tried, Way, ways};
 
-/// All results.
+/// Results of an evaluation: each way of answering with its intervals, groups and rounds.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
     /// Number of questions.
     pub asked: usize,
-    /// Open questions among them, which count in no percentage.
+    /// Number of open questions among them, which count in no percentage.
     pub open: usize,
     /// Questions of each task file or skill.
     pub groups: BTreeMap<String, usize>,
@@ -48,7 +48,7 @@ pub struct Row {
     pub name: String,
     /// Kind of the way.
     pub kind: Kind,
-    /// Right answers.
+    /// Number of right answers.
     pub right: usize,
     /// Percent right.
     pub percent: f64,
@@ -82,7 +82,7 @@ pub struct OpenRow {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Group {
-    /// Questions with a right answer.
+    /// Number of questions with a right answer.
     pub questions: usize,
     /// Best member alone on this group.
     pub best: String,

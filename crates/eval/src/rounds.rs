@@ -13,7 +13,7 @@ use crate::ways::Run;
 pub struct Rounds {
     /// Name of the rule.
     pub name: String,
-    /// Rounds of all answers.
+    /// Number of rounds of all answers.
     pub rounds: usize,
     /// Mean number of members in a round.
     pub active: f64,
@@ -23,7 +23,7 @@ pub struct Rounds {
     pub segments: Vec<Segments>,
     /// Percent of the rounds that were won by another than the most frequent winner.
     pub others: f64,
-    /// Right answers to questions that every member alone answers wrong.
+    /// Number of right answers to questions that every member alone answers wrong.
     pub beyond: usize,
     /// Times of the answers.
     pub times: Times,

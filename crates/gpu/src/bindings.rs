@@ -69,9 +69,9 @@ pub(crate) struct Bindings {
     /// Parameters and the offset of their slot.
     slots: HashMap<Box<[u8]>, u32>,
     params: Buffer,
-    /// Bind groups made so far.
+    /// Number of bind groups made so far.
     pub groups_made: u64,
-    /// Pipelines made so far.
+    /// Number of pipelines made so far.
     pub pipelines_made: u64,
     /// Replacement WGSL by shader name.
     #[cfg(feature = "faults")]

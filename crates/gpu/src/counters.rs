@@ -4,23 +4,23 @@
 /// an interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GpuCounters {
-    /// Kernels launched.
+    /// Number of kernels launched.
     pub dispatches: u64,
-    /// Compute passes: at most one for each submit.
+    /// Number of compute passes: at most one for each submit.
     pub passes: u64,
-    /// Submits of commands to the queue.
+    /// Number of submits of commands to the queue.
     pub submits: u64,
-    /// Waits of the CPU for results.
+    /// Number of waits of the CPU for results.
     pub read_backs: u64,
     /// Bytes of these results.
     pub read_back_bytes: u64,
-    /// Writes from the CPU.
+    /// Number of writes from the CPU.
     pub writes: u64,
-    /// Buffers made.
+    /// Number of buffers made.
     pub buffers: u64,
-    /// Bind groups made.
+    /// Number of bind groups made.
     pub bind_groups: u64,
-    /// Pipelines made.
+    /// Number of pipelines made.
     pub pipelines: u64,
 }
 

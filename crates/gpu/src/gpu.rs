@@ -23,7 +23,7 @@ pub struct Limits {
     pub binding_bytes: u64,
     /// Bytes of one buffer.
     pub buffer_bytes: u64,
-    /// Workgroups in one dimension of a dispatch.
+    /// Number of workgroups in one dimension of a dispatch.
     pub groups_per_dimension: u32,
 }
 

@@ -16,7 +16,7 @@ pub struct Shader {
     pub name: &'static str,
     /// Pieces of the text; the first has the entry point.
     pub pieces: &'static [&'static str],
-    /// Threads in a workgroup, parsed from the WGSL.
+    /// Number of threads in a workgroup, parsed from the WGSL.
     pub workgroup: u32,
     /// Bytes of the launcher's parameter struct.
     pub params: usize,

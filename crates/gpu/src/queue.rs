@@ -33,7 +33,7 @@ pub(crate) struct Queue {
     ledger: Arc<Ledger>,
     bindings: Bindings,
     open: Option<Open>,
-    /// Launches in the open pass.
+    /// Number of launches in the open pass.
     waiting: u32,
     /// Whether the GPU has had work since the last wait.
     busy: bool,

@@ -130,7 +130,8 @@ impl Client {
         Err(nonsense(address, "it redirects in a circle"))
     }
 
-    /// Returns whether a URL is the hub's own and safe to send the token to.
+    /// Returns whether a URL has the hub's origin, and is https or on this machine, so that the
+    /// token may be sent to it.
     fn is_hub(&self, address: &str) -> bool {
         let (hub, there) = (Parts::parse(&self.endpoint), Parts::parse(address));
         hub.zip(there)
@@ -214,7 +215,7 @@ impl Answer {
         read().unwrap_or((None, None))
     }
 
-    /// Size of the whole file, if known.
+    /// Size of the whole file in bytes, if known.
     pub(crate) fn size(&self) -> Option<u64> {
         match self.status {
             200 => self.header("content-length")?.trim().parse().ok(),
@@ -281,8 +282,8 @@ fn passing(error: ureq::Error, at: &str) -> RequestError {
     })
 }
 
-/// Whether a name could not be resolved. Such errors have no kind of their own: on Windows they are
-/// those of its sockets from `WSAHOST_NOT_FOUND` to `WSANO_DATA`.
+/// Returns whether a host name could not be resolved. `io::ErrorKind` has no value for it: the
+/// message tells it, on Windows also the codes from `WSAHOST_NOT_FOUND` to `WSANO_DATA`.
 fn names_nothing(error: &std::io::Error) -> bool {
     error.to_string().contains("lookup address")
         || cfg!(windows) && matches!(error.raw_os_error(), Some(11_001..=11_004))

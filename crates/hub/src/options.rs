@@ -13,13 +13,13 @@ pub struct Options {
     /// Token for private and gated repositories. Sent to the endpoint only, and never unencrypted
     /// over a network.
     pub token: Option<String>,
-    /// Parallel requests.
+    /// Number of parallel requests.
     pub connections: usize,
     /// Bytes per request; at most this much per connection is lost when the process is killed.
     pub chunk_bytes: u64,
     /// Timeout of a silent connection.
     pub stall: Duration,
-    /// Failures in a row after which a download ends.
+    /// Number of failures in a row after which a download ends.
     pub attempts: u32,
     /// Wait after the first failure; doubles with each.
     pub pause: Duration,

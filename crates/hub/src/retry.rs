@@ -33,7 +33,7 @@ impl From<HubError> for RequestError {
 /// Limits of retries.
 #[derive(Debug, Clone)]
 pub(crate) struct RetryPolicy {
-    /// Failures in a row, without a byte in between, after which to give up.
+    /// Number of failures in a row, without a byte in between, after which to give up.
     pub(crate) attempts: u32,
     /// First wait; doubles with each failure.
     pub(crate) pause: Duration,

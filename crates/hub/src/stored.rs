@@ -20,7 +20,7 @@ pub struct Stored {
     pub path: PathBuf,
     /// Size of the model.
     pub bytes: u64,
-    /// Finished bytes.
+    /// Number of finished bytes.
     pub stored: u64,
     /// Whether the model can be used.
     pub complete: bool,

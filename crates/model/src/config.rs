@@ -24,11 +24,11 @@ pub enum Activation {
 pub enum QkNorm {
     /// No norms.
     None,
-    /// A norm over each head, before its rotation.
+    /// An RMS norm of each head before its rotation, by one weight `[head_dim]` for all heads.
     PerHead,
-    /// A norm over all heads together, before their rotation.
+    /// One RMS norm over all heads together before their rotation, by a weight `[heads · head_dim]`.
     Whole,
-    /// A norm over each head, after its rotation.
+    /// As `PerHead`, but after the rotation.
     Rotated,
 }
 
@@ -137,9 +137,9 @@ impl Mixer {
 /// A layer's attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Attention {
-    /// Query heads.
+    /// Number of query heads.
     pub heads: usize,
-    /// Key and value heads; divides `heads`.
+    /// Number of key and value heads; divides `heads`.
     pub kv_heads: usize,
     /// Width of one head.
     pub head_dim: usize,
@@ -198,9 +198,9 @@ pub enum Rule {
 pub struct Recurrence {
     /// Update rule of the state.
     pub rule: Rule,
-    /// Query heads, and as many key heads.
+    /// Number of query heads, and as many key heads.
     pub key_heads: usize,
-    /// Value heads; a multiple of `key_heads`.
+    /// Number of value heads; a multiple of `key_heads`.
     pub value_heads: usize,
     /// Width of a query or key head.
     pub key_width: usize,
@@ -567,8 +567,8 @@ pub enum RotaryPairs {
     Neighbours,
 }
 
-/// Activation that `config.json` names, or else the family's. An error for one that is not
-/// supported.
+/// Activation that `config.json` names, or else the family's. `gelu` is the tanh form in families
+/// whose own activation is that; elsewhere, as any that is not supported, it is an error.
 fn activation(keys: &Keys<'_>, family: &Family) -> Result<Activation, ModelError> {
     let key = Key("", "hidden_act");
     let named = match keys.word(Key("", "hidden_activation"))? {
@@ -576,8 +576,8 @@ fn activation(keys: &Keys<'_>, family: &Family) -> Result<Activation, ModelError
         None => keys.word(key)?,
     };
     match named.as_deref() {
-        // Gemma's first files say `gelu` and mean its tanh form.
         None => Ok(family.activation),
+        // Gemma's first files say `gelu` and mean its tanh form.
         Some("gelu" | "gelu_pytorch_tanh") if family.activation == Activation::Gelu => {
             Ok(Activation::Gelu)
         }

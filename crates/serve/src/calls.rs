@@ -34,7 +34,7 @@ pub(crate) struct CallReader {
     form: Option<Arc<Calls>>,
     /// Text has been told.
     begun: bool,
-    /// Complete calls.
+    /// Number of complete calls.
     pub calls: usize,
 }
 

@@ -317,7 +317,7 @@ pub(crate) struct Chunks {
     head: Head,
     /// Reader of the current choice.
     reader: CallReader,
-    /// Calls of it that have begun.
+    /// Number of calls of it that have begun.
     begun: usize,
     /// Times for the chunk of the usage.
     timings: Option<Timings>,

@@ -381,8 +381,8 @@ pub enum Drafting {
 /// Sampling options.
 #[derive(Debug, Clone, Args)]
 pub struct Drawing {
-    /// Sampling temperature; 0 is greedy.
-    #[arg(long, default_value_t = 0.6, value_parser = |value: &str| within(value, 0.0, 100.0))]
+    /// Sampling temperature, 0 to 10; 0 is greedy.
+    #[arg(long, default_value_t = 0.6, value_parser = |value: &str| within(value, 0.0, 10.0))]
     pub temperature: f32,
     /// Probability mass of the tokens sampled from, 0 to 1.
     #[arg(long, default_value_t = 0.9, value_parser = |value: &str| within(value, 0.0, 1.0))]

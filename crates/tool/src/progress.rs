@@ -11,7 +11,7 @@ use conclave_rounds::{Left, Round, Watch};
 pub struct Line {
     name: String,
     watched: bool,
-    /// Characters on the screen.
+    /// Number of characters on the screen.
     drawn: usize,
 }
 
@@ -50,7 +50,7 @@ impl Line {
 /// Progress line of members reading a conversation; erased at the end.
 pub struct Reading {
     watched: bool,
-    /// Characters on the screen.
+    /// Number of characters on the screen.
     drawn: usize,
 }
 

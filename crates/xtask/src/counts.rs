@@ -5,9 +5,9 @@ use std::ops::AddAssign;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub passed: usize,
-    /// Failed or cancelled tests.
+    /// Number of failed or cancelled tests.
     pub failed: usize,
-    /// Tests that were not run.
+    /// Number of tests that were not run.
     pub ignored: usize,
 }
 

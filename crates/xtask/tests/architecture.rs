@@ -198,6 +198,7 @@ fn the_documents_state_what_is_so() {
     for (document, said) in [
         ("README.md", "twenty-two families"),
         ("CHANGELOG.md", "twenty-two families"),
+        ("crates/model/Cargo.toml", "twenty-two families"),
         ("docs/models.md", "Twenty-two families"),
         ("README.md", &toolchain),
         ("CONTRIBUTING.md", &toolchain),

@@ -103,7 +103,7 @@ async function put(cache: Cache, path: string, response: Response): Promise<void
   await cache.put(keyOf(path), new Response(body, { headers }));
 }
 
-/** Headers of an isolated page and of the files that it may have. */
+/** Response headers of a cross-origin isolated page, and of the files that it may load. */
 const isolation = {
   "cross-origin-opener-policy": "same-origin",
   "cross-origin-embedder-policy": "require-corp",

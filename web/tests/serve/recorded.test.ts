@@ -50,7 +50,7 @@ function short(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, short(part)]));
 }
 
-/** Sends a request as the client sent it, but for its body. */
+/** Sends a recorded request with `body` in place of its own; without `body`, with none. */
 function send({ method, path, headers }: Recorded, body?: object): Promise<Response> {
   return fetch(new URL(path, server), {
     method,

@@ -56,7 +56,7 @@ pub struct Script {
     pub strength: Option<f64>,
     #[serde(default)]
     pub judges_only: bool,
-    /// Numbers of the verifications from which it abstains, from 1.
+    /// Verifications in which it abstains, by number; the first is 1.
     #[serde(default)]
     pub silent: Vec<usize>,
     /// Failures by call: `"draft 2"` is the second draft.

@@ -60,7 +60,8 @@ fn the_printed_normalisation_and_its_winner() {
     assert_eq!(winner, golden.winner_with_equal_weights);
 }
 
-/// The definition of the counts, independently: which others prefer j to which other candidates.
+/// Counts c_j by their definition, `[candidates]`: pairs of a verifier other than j and a candidate
+/// m other than j that it scores no higher than j; at least 1.
 fn counts_by_definition(scores: &[[usize; 3]; 3]) -> [usize; 3] {
     let mut counts = [0; 3];
     for (verifier, row) in scores.iter().enumerate() {

@@ -26,7 +26,8 @@ struct Stage {
 }
 
 impl Scripted<'_> {
-    /// Notes a call; returns its number.
+    /// Records a call; returns its number among the member's calls of that name, from 1. Fails
+    /// where the script says so.
     fn call(&mut self, name: &'static str, what: &str, stage: &mut Stage) -> Result<usize, Failed> {
         let number = self.made.entry(name).or_default();
         *number += 1;

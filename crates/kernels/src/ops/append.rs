@@ -36,9 +36,9 @@ pub(crate) static SHADERS: [ShaderPair; 2] = [
 /// The heads of an attention and their caches, `[capacity, kv_heads, words of a head]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heads {
-    /// Query heads, a multiple of `kv_heads`; consecutive ones share a key head.
+    /// Number of query heads, a multiple of `kv_heads`; consecutive ones share a key head.
     pub heads: usize,
-    /// Key and value heads.
+    /// Number of key and value heads.
     pub kv_heads: usize,
     /// Numbers in a head: a multiple of 4, at most 512.
     pub width: usize,

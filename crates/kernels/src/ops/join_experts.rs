@@ -24,7 +24,7 @@ pub(crate) static SHADER: Shader = Shader::new::<Params>("join_experts", &[WGSL]
 /// Parameters of the sum.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Joined {
-    /// Experts of a token.
+    /// Number of experts of a token.
     pub used: usize,
     /// Numbers of each output, a multiple of 4.
     pub width: usize,

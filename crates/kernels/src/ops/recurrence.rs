@@ -55,9 +55,9 @@ pub enum RecurrentRule {
 pub struct Recurrence {
     /// Update rule of the state.
     pub rule: RecurrentRule,
-    /// Query heads, and as many key heads.
+    /// Number of query heads, and as many key heads.
     pub key_heads: usize,
-    /// Value heads; a multiple of `key_heads`.
+    /// Number of value heads; a multiple of `key_heads`.
     pub value_heads: usize,
     /// Width of a query or key head.
     pub key_width: usize,

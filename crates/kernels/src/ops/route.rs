@@ -24,9 +24,9 @@ pub(crate) static SHADER: Shader = Shader::new::<Params>("route", &[WGSL]);
 /// Number of experts, and of those that a token uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExpertCounts {
-    /// All experts, at most 512.
+    /// Number of all experts, at most 512.
     pub count: usize,
-    /// Experts that a token uses, at least 1 and at most `count`.
+    /// Number of experts that a token uses, at least 1 and at most `count`.
     pub used: usize,
 }
 

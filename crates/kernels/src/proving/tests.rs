@@ -235,7 +235,11 @@ fn launched(launcher: &Launcher, usual: Choices) -> Vec<Launched> {
     all
 }
 
-/// The self-test's result with a kernel's text replaced.
+/// Runs the self-test with the text of `broken`'s shader replaced. Returns the reason if the kernel
+/// is refused, `None` if the choices `safe` were taken instead.
+///
+/// # Panics
+/// Panics at any other result.
 #[track_caller]
 fn is_found(
     launcher: &Launcher,

@@ -29,6 +29,7 @@ impl Planner<'_> {
                 QkNorm::Whole => whole,
             };
             let mut part = self.norm(self.names.inside(layer, name), width)?;
+            // A converter that permutes the rows of queries permutes their norm as well.
             part.order = pairs;
             Ok::<_, ModelError>(Some(part))
         };

@@ -67,7 +67,8 @@ fn calls(answer: &Value) -> Vec<(String, String, String)> {
     calls.collect()
 }
 
-/// Text, calls and finish of a stream, as OpenAI's clients collect them.
+/// Joins the chunks of a stream as OpenAI's clients do: its text, its calls as `(id, name,
+/// arguments)`, and its `finish_reason`.
 fn collected(chunks: &[Value]) -> (String, Vec<(String, String, String)>, Value) {
     let (mut text, mut calls, mut finish) = (String::new(), Vec::new(), Value::Null);
     for choice in chunks.iter().filter_map(|chunk| chunk["choices"].get(0)) {

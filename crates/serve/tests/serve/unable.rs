@@ -25,7 +25,7 @@ const STRICT: &str = "{% if messages[0].role == 'system' %}\
     <start_of_turn>{{ m.role }}\n{{ m.content | trim }}<end_of_turn>\n{% endfor %}\
     {% if add_generation_prompt %}<start_of_turn>model\n{% endif %}";
 
-/// Refuses every conversation.
+/// Refuses every conversation but a single message of at most six characters.
 const REFUSES: &str = "{% if messages|length != 1 or messages[0].content|length > 6 %}\
     {{ raise_exception('Too much for me.') }}{% endif %}{{ messages[0].content }}";
 

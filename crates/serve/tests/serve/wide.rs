@@ -87,7 +87,7 @@ fn values() -> Value {
     object(json!({ "one": { "enum": names() } }), &["one"])
 }
 
-/// The document that an answer is, and the time that it took.
+/// Asks for an answer that conforms to `schema`; returns its text and the request's duration.
 fn document(stage: &Stage, schema: &Value) -> (String, Duration) {
     let begun = Instant::now();
     let format = json!({

@@ -401,7 +401,7 @@ fn what_cannot_be_asked_is_refused() {
         assert!(failure_of(&args).contains("--count"));
     }
     assert!(failure_of(&["chat", " ", "--device", "cpu"]).contains("question is empty"));
-    assert!(failure_of(&["chat", "hi", "--temperature", "nan"]).contains("from 0 to 100"));
+    assert!(failure_of(&["chat", "hi", "--temperature", "nan"]).contains("from 0 to 10\n"));
     assert!(failure_of(&["chat", "hi", "--top-p", "3"]).contains("from 0 to 1"));
 }
 
