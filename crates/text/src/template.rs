@@ -179,7 +179,7 @@ impl ChatTemplate {
     fn takes_parts(&self, source: &Source) -> Result<bool, TextError> {
         let asked = [Message::new("user", PROBE)];
         let is_asked = |prompt: &Prompt| prompt.text().contains(PROBE);
-        let plain = self.render_with(source, &[], &asked, true);
+        let plain = self.render_parts((source, false), &[], &asked, true);
         // One that refuses the question has read it.
         let decided = match &plain {
             Ok(prompt) => is_asked(prompt),
@@ -191,9 +191,7 @@ impl ChatTemplate {
         if decided {
             return Ok(false);
         }
-        let mut with_parts = source.clone();
-        with_parts.parts = true;
-        match (self.render_with(&with_parts, &[], &asked, true), plain) {
+        match (self.render_parts((source, true), &[], &asked, true), plain) {
             (Ok(prompt), _) if is_asked(&prompt) => Ok(true),
             (_, Err(error @ TextError::TemplateSyntax { .. })) => Err(error),
             _ => Ok(false),
@@ -259,6 +257,18 @@ impl ChatTemplate {
         messages: &[Message],
         add_generation_prompt: bool,
     ) -> Result<Prompt, TextError> {
+        let source = (source, source.parts);
+        self.render_parts(source, tools, messages, add_generation_prompt)
+    }
+
+    /// Renders with contents that are lists of parts, or texts.
+    fn render_parts(
+        &self,
+        (source, parts): (&Source, bool),
+        tools: &[Tool],
+        messages: &[Message],
+        add_generation_prompt: bool,
+    ) -> Result<Prompt, TextError> {
         let marks = Marks::new(tools, messages, &source.text);
         let mut replaced = Vec::new();
         let mut limit = OUTPUT;
@@ -269,7 +279,7 @@ impl ChatTemplate {
         };
         let marked: Vec<_> = messages
             .iter()
-            .map(|message| message.value(source.parts, &mut mark))
+            .map(|message| message.value(parts, &mut mark))
             .collect();
         let tools = match tools {
             [] => Value::from(()),

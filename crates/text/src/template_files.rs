@@ -11,9 +11,32 @@ use crate::TextError;
 /// Name of a template for conversations with tools.
 const FOR_TOOLS: &str = "tool_use";
 
+/// Order in which a model's templates are taken, by their names; the unnamed one has none (`""`).
+type Rank = fn(&str) -> Option<u8>;
+
+/// Order for a plain conversation.
+const PLAIN: Rank = |name| match name {
+    "default" => Some(0),
+    FOR_TOOLS | "rag" => Some(2),
+    _ => Some(1),
+};
+
+/// Order for a conversation with tools.
+const WITH_TOOLS: Rank = |name| (name == FOR_TOOLS).then_some(0);
+
 /// Returns the template of a GGUF file: the unnamed one, else the best of those with a name.
 pub(crate) fn in_metadata(metadata: &Metadata) -> Result<Option<&str>, TextError> {
     let unnamed = metadata.opt_str("tokenizer.chat_template")?;
+    let unnamed = unnamed.and_then(filled);
+    Ok(unnamed.or_else(|| named_in_metadata(metadata, PLAIN)))
+}
+
+/// Returns the template of a GGUF file that is named for conversations with tools.
+pub(crate) fn for_tools_in_metadata(metadata: &Metadata) -> Option<&str> {
+    named_in_metadata(metadata, WITH_TOOLS)
+}
+
+fn named_in_metadata(metadata: &Metadata, rank: Rank) -> Option<&str> {
     let named = metadata.iter().filter_map(|(key, value)| {
         let name = key.strip_prefix("tokenizer.chat_template.")?;
         match value {
@@ -21,34 +44,26 @@ pub(crate) fn in_metadata(metadata: &Metadata) -> Result<Option<&str>, TextError
             _ => None,
         }
     });
-    Ok(unnamed.and_then(filled).or_else(|| best(named)))
+    best(named, rank)
 }
 
 /// Returns the template of a folder: `chat_template.jinja`, else the one in
 /// `tokenizer_config.json`, else one elsewhere.
 pub(crate) fn in_folder(files: &HuggingFace) -> Option<&str> {
-    let config = files.tokenizer_config.as_ref();
-    let listed = config.and_then(|config| config.get("chat_template"));
-    let mut listed = listed.into_iter().chain(&files.other_templates);
     let own = files.chat_template.as_deref().and_then(filled);
-    own.or_else(|| listed.find_map(among))
+    own.or_else(|| listed_in_folder(files, PLAIN))
 }
 
-/// Returns the template of a GGUF file that is named for conversations with tools.
-pub(crate) fn for_tools_in_metadata(metadata: &Metadata) -> Option<&str> {
-    let key = format!("tokenizer.chat_template.{FOR_TOOLS}");
-    filled(metadata.opt_str(&key).ok()??)
-}
-
-/// The same of a folder.
+/// Returns the template of a folder that is named for conversations with tools.
 pub(crate) fn for_tools_in_folder(files: &HuggingFace) -> Option<&str> {
+    listed_in_folder(files, WITH_TOOLS)
+}
+
+fn listed_in_folder(files: &HuggingFace, rank: Rank) -> Option<&str> {
     let config = files.tokenizer_config.as_ref();
     let listed = config.and_then(|config| config.get("chat_template"));
     let mut listed = listed.into_iter().chain(&files.other_templates);
-    listed.find_map(|listed| {
-        let mut named = named(listed).into_iter();
-        filled(named.find(|(name, _)| *name == FOR_TOOLS)?.1)
-    })
+    listed.find_map(|listed| among(listed, rank))
 }
 
 /// Returns the template in a file that is only for one: Jinja, or JSON as a folder has it
@@ -57,9 +72,9 @@ pub(crate) fn for_tools_in_folder(files: &HuggingFace) -> Option<&str> {
 pub fn template_in(file: &str) -> Option<Cow<'_, str>> {
     let json = without_python(file.as_bytes().to_vec());
     let found = match serde_json::from_slice(&json) {
-        Ok(Json::Object(fields)) => fields.get("chat_template").and_then(among)?.to_owned(),
+        Ok(Json::Object(fields)) => among(fields.get("chat_template")?, PLAIN)?.to_owned(),
         Ok(Json::Null) => return None,
-        Ok(listed @ (Json::Array(_) | Json::String(_))) => among(&listed)?.to_owned(),
+        Ok(listed @ (Json::Array(_) | Json::String(_))) => among(&listed, PLAIN)?.to_owned(),
         _ => return Some(Cow::Borrowed(file)),
     };
     Some(Cow::Owned(found))
@@ -71,41 +86,28 @@ pub(crate) fn filled(template: &str) -> Option<&str> {
     Some(template).filter(|template| !template.trim().is_empty())
 }
 
-/// Returns the chat template from a JSON value: a string or a list of named ones.
-fn among(listed: &Json) -> Option<&str> {
+/// Returns the first chat template by `rank` of a JSON value: a string or named ones.
+fn among(listed: &Json, rank: Rank) -> Option<&str> {
     match listed {
-        Json::String(template) => filled(template),
-        _ => best(named(listed).into_iter()),
-    }
-}
-
-/// Returns the templates of an object or a list, with their names.
-fn named(listed: &Json) -> Vec<(&str, &str)> {
-    match listed {
+        Json::String(template) => rank("").and_then(|_| filled(template)),
         Json::Object(named) => {
             let named = named.iter();
             let named = named.filter_map(|(name, one)| Some((name.as_str(), one.as_str()?)));
-            named.collect()
+            best(named, rank)
         }
         Json::Array(named) => {
             let named = named.iter().filter_map(|one| {
                 let text = |field| one.get(field).and_then(Json::as_str);
                 Some((text("name")?, text("template")?))
             });
-            named.collect()
+            best(named, rank)
         }
-        _ => Vec::new(),
+        _ => None,
     }
 }
 
-/// Returns the named template for a plain conversation.
-fn best<'a>(named: impl Iterator<Item = (&'a str, &'a str)>) -> Option<&'a str> {
-    let rank = |name: &str| match name {
-        "default" => 0,
-        FOR_TOOLS | "rag" => 2,
-        _ => 1,
-    };
-    let named = named.filter_map(|(name, template)| Some((rank(name), filled(template)?)));
+fn best<'a>(named: impl Iterator<Item = (&'a str, &'a str)>, rank: Rank) -> Option<&'a str> {
+    let named = named.filter_map(|(name, template)| Some((rank(name)?, filled(template)?)));
     Some(named.min_by_key(|(rank, _)| *rank)?.1)
 }
 

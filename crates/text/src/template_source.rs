@@ -15,7 +15,6 @@ use crate::template_python::understood;
 const NAME: &str = "chat_template";
 
 /// One template's text.
-#[derive(Clone)]
 pub(crate) struct Source {
     pub(crate) text: String,
     /// Text as given to the interpreter.

@@ -139,6 +139,10 @@ fn marked(json: &Json, mark: Mark<'_>) -> Value {
 
 /// Whether a conversation has anything that only a template with tools can render.
 pub(crate) fn are_used(tools: &[Tool], messages: &[Message]) -> bool {
+    // The page, whose engine is to be small, has neither.
+    if cfg!(target_family = "wasm") {
+        return false;
+    }
     let is_used = |message: &Message| message.role == "tool" || !message.tool_calls.is_empty();
     !tools.is_empty() || messages.iter().any(is_used)
 }
