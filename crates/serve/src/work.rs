@@ -10,8 +10,8 @@ use conclave_ensemble::Settings;
 use conclave_member::{ChosenToken, Judged, JudgedToken, Message, Passage};
 use conclave_model::Sampling;
 use conclave_rounds::{
-    Answer, Ask, Form, Lexicon, Limits, MoveError, Question, Round, STOPPED, Shape, TakePart,
-    answer, check_schema,
+    Answer, Ask, Form, Lexicon, Limits, Question, Round, STOPPED, Shape, TakePart, answer,
+    check_schema,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
@@ -23,10 +23,12 @@ use crate::record::Record;
 use crate::server::Ensemble;
 use crate::tools::Toolbox;
 
+mod bare;
 mod embedding;
 mod sink;
 mod timings;
 
+use bare::Rendered;
 use sink::{EventSink, begin};
 pub(crate) use timings::Timings;
 
@@ -286,6 +288,7 @@ pub(crate) fn work<M: TakePart>(
 ) {
     let lexicons: Vec<Lexicon> = members.iter().map(|_| Lexicon::default()).collect();
     let mut judged = vec![Judged::default(); members.len()];
+    let mut rendered = Rendered::default();
     while let Some(job) = queue.next() {
         let started = Instant::now();
         for member in members.iter_mut() {
@@ -300,6 +303,7 @@ pub(crate) fn work<M: TakePart>(
             settings: &ensemble.settings,
             lexicons: &lexicons,
             judged: &mut judged,
+            rendered: &mut rendered,
             ending,
             job: &job,
             timings: None,
@@ -341,6 +345,7 @@ struct Run<'a, M> {
     settings: &'a Settings,
     lexicons: &'a [Lexicon],
     judged: &'a mut [Judged],
+    rendered: &'a mut Rendered,
     ending: &'a AtomicBool,
     job: &'a Job,
     /// Times so far; `None` before the first drafted answer.
@@ -408,36 +413,6 @@ impl<M: TakePart> Run<'_, M> {
             Some(member) => member..member + 1,
             None => 0..self.members.len(),
         }
-    }
-
-    /// Renders a conversation, with the beginning of its answer, by the first asked member that has
-    /// a template here.
-    fn rendered(&mut self, messages: &[Message], begun: &str) -> Result<String, ApiError> {
-        let mut told = Err(MoveError::Unknown("render a conversation"));
-        let asked = self.asked();
-        for member in &mut self.members[asked] {
-            member.begin_with(begun);
-            told = member.render(messages);
-            if !matches!(told, Err(MoveError::Unknown(_))) {
-                break;
-            }
-        }
-        Ok(told?)
-    }
-
-    /// Returns log-probabilities of the tokens of `text` from one member, which also renders
-    /// conversations: the first asked member that has log-probabilities. Returns its name, too.
-    async fn judged(&mut self, text: &str) -> Result<(String, Vec<JudgedToken>), ApiError> {
-        let mut told = Err(MoveError::Unknown("judge a bare text"));
-        for place in self.asked() {
-            let judged = &mut self.judged[place];
-            let tokens = self.members[place].judge_text(text, judged).await;
-            told = tokens.map(|tokens| (self.names[place].clone(), tokens));
-            if !matches!(told, Err(MoveError::Unknown(_))) {
-                break;
-            }
-        }
-        Ok(told?)
     }
 
     /// Returns log-probabilities of the tokens of the only asked member's last answer, as far as it

@@ -224,3 +224,71 @@ fn a_member_whose_server_does_not_answer_is_named() {
         answer["conclave"]["abstained"]
     );
 }
+
+/// The prompt that a model renders of these messages.
+fn rendered(stage: &Stage, model: &str, messages: &[(&str, &str)]) -> String {
+    let mut body = json!({ "model": model });
+    body["messages"] = said(messages)["messages"].clone();
+    let (status, told) = stage.post("/apply-template", &body);
+    assert_eq!(status, 200, "{told}");
+    told["prompt"].as_str().unwrap().to_owned()
+}
+
+/// The status of judging a text by the ensemble; and who judged it, or else the error.
+fn judge_of(stage: &Stage, text: &str) -> (u16, Value) {
+    let body = json!({ "prompt": text, "echo": true, "max_tokens": 0, "logprobs": 1 });
+    let (status, told) = stage.post(TEXT, &body);
+    let by = match status {
+        200 => &told["conclave"]["logprobs"],
+        _ => &told["error"]["message"],
+    };
+    (status, by.clone())
+}
+
+#[test]
+fn a_conversation_is_rendered_and_judged_by_the_first_that_can_do_both() {
+    let stage = served(&[
+        ("Quill", 1024, Some(REFUSES)),
+        ("Ada", 64, None),
+        ("Juno", 1024, None),
+    ]);
+    let long = "The fox sleeps. ".repeat(20) + SUM;
+    for (question, member) in [(&long[..], "Juno"), (SUM, "Ada"), ("Well?", "Quill")] {
+        let asked = [("user", question)];
+        let prompt = rendered(&stage, "conclave", &asked);
+        assert_eq!(prompt, rendered(&stage, member, &asked), "{member}");
+        // Others before it have room for the text, but it has another's marks.
+        let judge = judge_of(&stage, &format!("{prompt}It is 432."));
+        assert_eq!(judge, (200, json!(member)));
+    }
+    // A text that has grown too long for its member is no other's.
+    let prompt = rendered(&stage, "conclave", &[("user", SUM)]);
+    let (status, told) = judge_of(&stage, &format!("{prompt}{long}"));
+    let told = told.as_str().unwrap();
+    let names = told.starts_with("Ada: ") && told.contains("context of 64");
+    assert!(status == 400 && names, "{told}");
+}
+
+#[test]
+fn a_text_is_judged_by_the_first_with_room_for_it() {
+    let stage = served(&[("Ada", 64, None), ("Juno", 256, None), ("Quill", 128, None)]);
+    let fox = |times: usize| "The fox sleeps. ".repeat(times);
+    assert_eq!(judge_of(&stage, "Well?"), (200, json!("Ada")));
+    assert_eq!(judge_of(&stage, &fox(20)), (200, json!("Juno")));
+    // If none has, the one with the most room says how much that is.
+    let (status, told) = judge_of(&stage, &fox(200));
+    let told = told.as_str().unwrap();
+    let names = told.starts_with("Juno: ") && told.contains("context of 256");
+    assert!(status == 400 && names, "{told}");
+    let mut body = said(&[("user", &fox(200))]);
+    body["model"] = json!("conclave");
+    let (status, told) = stage.post("/apply-template", &body);
+    let error = &told["error"];
+    assert_eq!(
+        (status, &error["code"]),
+        (400, &json!("context_length_exceeded")),
+        "{told}"
+    );
+    let told = error["message"].as_str().unwrap();
+    assert!(told.starts_with("Juno: "), "{told}");
+}
