@@ -17,6 +17,7 @@ mod alone;
 mod bare;
 mod chosen;
 mod constrained;
+mod counted;
 mod embedding;
 mod novel;
 mod prefixes;

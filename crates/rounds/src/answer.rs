@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use conclave_ensemble::{
-    Event, Failed, Limits, Move, Query, RoundError, Rounds, Settings, SettingsError,
+    Event, Failed, Limits, Move, Query, RoundError, Rounds, Settings, SettingsError, Stop,
 };
 use conclave_member::{Message, Thought};
 use conclave_model::Sampling;
 use serde::Serialize;
 
+use crate::counted::tokens_to_stop;
 use crate::form::Form;
 use crate::round::{Round, drive};
 use crate::taking_part::{MoveError, TakePart};
@@ -30,7 +31,7 @@ pub enum Question<'a> {
 
 impl<'a> Question<'a> {
     /// The conversation with the beginning of its answer, or the bare text.
-    fn conversation(self) -> Result<(&'a [Message], &'a str), &'a str> {
+    pub(crate) fn conversation(self) -> Result<(&'a [Message], &'a str), &'a str> {
         match self {
             Self::Conversation(messages) => Ok((messages, "")),
             Self::Begun(messages, begun) => Ok((messages, begun)),
@@ -98,7 +99,9 @@ pub struct Answer {
     pub stopped: &'static str,
     /// Tokens of the conversation, in the member that has the most.
     pub prompt_tokens: usize,
-    /// Tokens of the accepted segments, each in its writer's own tokenisation.
+    /// Tokens of the accepted segments, each in its writer's own tokenisation; up to the one that
+    /// completes the stop text, if one ended the answer. A writer behind a server tells its tokens
+    /// for whole segments only.
     pub answer_tokens: usize,
     /// Each member's thoughts before the answer.
     pub thoughts: Vec<Thought>,
@@ -231,7 +234,10 @@ pub async fn answer<M: TakePart>(
     drive(members, &mut rounds, first, ask.settings, &mut said, watch).await?;
     said.timings.writing = begun.elapsed();
     said.text.push_str(&rounds.rest());
-    said.answer_tokens = rounds.tokens();
+    said.answer_tokens = match said.stopped == Stop::Text.name() {
+        true => tokens_to_stop(members, ask, &said).min(rounds.tokens()),
+        false => rounds.tokens(),
+    };
     let counted = members.iter().map(TakePart::prompt_tokens);
     said.prompt_tokens = counted.fold(said.prompt_tokens, usize::max);
     Ok(said)

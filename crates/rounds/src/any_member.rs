@@ -143,6 +143,10 @@ impl TakePart for AnyMember {
         its!(self, member => TakePart::chosen(&mut **member, most).await)
     }
 
+    fn tokens_before(&self, segment: &str, end: usize, first: bool) -> Option<usize> {
+        its!(self, member => TakePart::tokens_before(&**member, segment, end, first))
+    }
+
     async fn embed(&mut self, passage: &Passage) -> Result<Embedding, MoveError> {
         its!(self, member => TakePart::embed(&mut **member, passage).await)
     }

@@ -39,6 +39,7 @@
 mod answer;
 mod any_member;
 mod away;
+mod counted;
 mod fitting;
 mod form;
 mod round;

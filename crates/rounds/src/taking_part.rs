@@ -168,6 +168,12 @@ pub trait TakePart {
         ))
     }
 
+    /// Number of tokens of a `segment` that begin before its byte `end`, in its own tokenisation;
+    /// `first` if the segment begins the answer. `None` for a member that has no tokenizer here.
+    fn tokens_before(&self, _segment: &str, _end: usize, _first: bool) -> Option<usize> {
+        None
+    }
+
     /// Embeds a text.
     ///
     /// # Errors
@@ -306,6 +312,10 @@ impl TakePart for Member {
 
     async fn chosen(&mut self, most: usize) -> Result<Vec<ChosenToken>, MoveError> {
         Ok(self.chosen(most).await?)
+    }
+
+    fn tokens_before(&self, segment: &str, end: usize, first: bool) -> Option<usize> {
+        self.tokens_before(segment, end, first).ok()
     }
 
     async fn embed(&mut self, passage: &Passage) -> Result<Embedding, MoveError> {

@@ -414,3 +414,80 @@ fn times_are_told_once_at_the_end() {
     let judged = json!({ "prompt": "The fox", "max_tokens": 0, "echo": true, "logprobs": 1 });
     assert_eq!(stage.complete(&judged).get("timings"), None);
 }
+
+/// With llama.cpp's server, the last counted token is the one that completes the stop text.
+#[test]
+fn tokens_after_a_stop_text_are_not_counted() {
+    let stage = Stage::new();
+    let alone = stage.chat(SUM, json!({ "model": "Ada", "logprobs": true }));
+    let choice = &alone["choices"][0];
+    let text = choice["message"]["content"].as_str().unwrap();
+    let tokens = choice["logprobs"]["content"].as_array().unwrap();
+    let lengths: Vec<usize> = tokens
+        .iter()
+        .map(|token| token["token"].as_str().unwrap().len())
+        .collect();
+    assert_eq!(lengths.iter().sum::<usize>(), text.len());
+    let second = text.find(' ').unwrap() + 1;
+    let stops = [
+        " ",
+        "432",
+        &text[..1],
+        &text[second..second + 3],
+        &text[text.len() - 1..],
+    ];
+    for (model, stop) in ["Ada", "conclave"]
+        .into_iter()
+        .flat_map(|one| stops.map(|stop| (one, stop)))
+    {
+        let shown = text.find(stop).unwrap();
+        let mut begun = 0;
+        let before = lengths.iter().take_while(|&&length| {
+            begun += length;
+            begun - length < shown + stop.len()
+        });
+        let wanted = json!(before.count());
+        let mut options = json!({ "model": model, "stop": stop });
+        let whole = stage.chat(SUM, options.clone());
+        assert_eq!(whole["choices"][0]["message"]["content"], text[..shown]);
+        assert_eq!(
+            whole["usage"]["completion_tokens"], wanted,
+            "{model}, {stop:?}"
+        );
+        assert_eq!(whole["timings"]["predicted_n"], wanted);
+        options["stream_options"] = json!({ "include_usage": true });
+        let chunks = stage.stream("/v1/chat/completions", &asked(SUM, options));
+        let last = &chunks[chunks.len() - 1];
+        assert_eq!(
+            last["usage"]["completion_tokens"], wanted,
+            "{model}, {stop:?}"
+        );
+    }
+    // A continued text is one, too.
+    let body = |stop: Value| {
+        json!({ "model": "Ada", "prompt": "What is 3 + 4? The sum", "temperature": 0,
+            "stop": stop, "logprobs": 0 })
+    };
+    let whole = stage.complete(&body(json!(null)));
+    let text = whole["choices"][0]["text"].as_str().unwrap();
+    let tokens = whole["choices"][0]["logprobs"]["tokens"]
+        .as_array()
+        .unwrap();
+    let shown = text
+        .find(' ')
+        .filter(|&at| at > 0 || text.len() > 1)
+        .expect(text);
+    let mut begun = 0;
+    let before = tokens.iter().take_while(|token| {
+        let begins = begun <= shown;
+        begun += token.as_str().unwrap().len();
+        begins
+    });
+    let stopped = stage.complete(&body(json!([" "])));
+    assert_eq!(stopped["choices"][0]["text"], text[..shown]);
+    assert_eq!(
+        stopped["usage"]["completion_tokens"],
+        json!(before.count()),
+        "{whole}"
+    );
+}
