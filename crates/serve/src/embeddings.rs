@@ -70,6 +70,7 @@ pub(crate) fn read(body: &[u8], models: &[String]) -> Result<Asked, ApiError> {
         let message = "Embeddings come whole. Leave `stream` out.";
         return Err(ApiError::option("stream", message));
     }
+    always_normalised(&mut options);
     options.nothing_else()?;
     Ok(Asked {
         model,
@@ -78,6 +79,22 @@ pub(crate) fn read(body: &[u8], models: &[String]) -> Result<Asked, ApiError> {
         shape: Shape { dimensions, base64 },
         user,
     })
+}
+
+/// Takes the options of other servers that ask for vectors of length 1, as all are; what they ask
+/// for otherwise stays, and is refused.
+fn always_normalised(options: &mut Options) {
+    let asks_for_1 = |name: &str, value: &Value| match name {
+        "normalize" => *value == true,
+        // The Euclidean norm.
+        _ => value.as_f64() == Some(2.0),
+    };
+    for name in ["normalize", "embd_normalize"] {
+        let other = options.take(name).filter(|value| !asks_for_1(name, value));
+        if let Some(value) = other {
+            options.put(name, value);
+        }
+    }
 }
 
 /// Reads a text, its tokens, or a list of either.
@@ -230,6 +247,24 @@ mod tests {
             assert_eq!(asked.passages, wanted);
             assert_eq!((asked.member, asked.model.as_str()), (1, "Juno"));
             assert!(!asked.shape.base64);
+        }
+    }
+
+    #[test]
+    fn vectors_have_a_length_of_1_whoever_asks_for_it() {
+        for (name, value, wanted) in [
+            ("normalize", json!(true), None),
+            ("normalize", json!(null), None),
+            ("normalize", json!(false), Some("normalize")),
+            ("embd_normalize", json!(2), None),
+            ("embd_normalize", json!(2.0), None),
+            ("embd_normalize", json!(-1), Some("embd_normalize")),
+            ("embd_normalize", json!(0), Some("embd_normalize")),
+        ] {
+            let mut body = json!({ "model": "Ada", "input": "x" });
+            body[name] = value;
+            let refused = read_one(&body).err().and_then(|error| error.param);
+            assert_eq!(refused.as_deref(), wanted, "{body}");
         }
     }
 

@@ -142,7 +142,9 @@ fn part(place: &str, part: Value) -> Result<String, ApiError> {
         None | Some(Some("text" | "input_text" | "output_text")) => "text",
         Some(Some("refusal")) => "refusal",
         // Earlier reasoning is not part of a prompt.
-        Some(Some("thinking" | "redacted_thinking" | "reasoning")) => return Ok(String::new()),
+        Some(Some("thinking" | "redacted_thinking" | "reasoning" | "reasoning_text")) => {
+            return Ok(String::new());
+        }
         _ => {
             let kind = kind.unwrap_or_default();
             let kind = kind
@@ -218,6 +220,7 @@ mod tests {
               "conclave": { "stop": "ended" }, "name": "x" },
             { "role": "assistant", "content": [
                 { "type": "reasoning", "text": "Hm." }, { "type": "refusal", "refusal": "I" },
+                { "type": "reasoning_text", "text": "Hm, hm." },
                 { "type": "output_text", "text": " won't.", "annotations": [] },
             ] },
             { "role": "assistant", "content": null, "refusal": "No." },

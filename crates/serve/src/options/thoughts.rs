@@ -42,6 +42,8 @@ impl Options {
         let budgets = [
             own("thinking_budget"),
             own("thinking_budget_tokens"),
+            // llama.cpp's: 0 for no thoughts, -1 for any.
+            own("reasoning_budget"),
             reasoning("max_tokens"),
         ];
         let mut says_no = efforts.into_iter().flatten().any(|effort| effort == "none");
@@ -136,6 +138,8 @@ mod tests {
             (json!({ "reasoning": { "max_tokens": 0 } }), off),
             (json!({ "reasoning": { "enabled": true } }), on),
             (json!({ "thinking_budget": 0 }), off),
+            (json!({ "reasoning_budget": 0 }), off),
+            (json!({ "reasoning_budget": -1 }), None),
             (
                 json!({ "chat_template_kwargs": { "reasoning_effort": "none" } }),
                 off,
