@@ -118,8 +118,45 @@ fn a_model_that_cannot_be_loaded_costs_its_member_alone() {
     std::fs::remove_file(log).unwrap();
 }
 
+#[test]
+fn half_a_surrogate_in_a_members_answer_costs_one_character() {
+    let template = std::env::temp_dir().join(format!("conclave-{}.jinja", std::process::id()));
+    std::fs::write(&template, "{{ messages[0].content }}").unwrap();
+    let far = stand_in(&[
+        ("/v1/models", r#"{"data": [{"id": "writer"}]}"#),
+        (
+            "/v1/completions",
+            r#"{"choices": [{"text": "I \ud83d see.", "finish_reason": "stop"}]}"#,
+        ),
+    ]);
+    let members = format!("{},http://{far}/v1#writer", bundled("ada"));
+    let file = template.display().to_string();
+    let served = Served::new(&["--members", &members, "--template", &file], &[]);
+    for stream in [false, true] {
+        let body = json!({ "model": "writer", "stream": stream,
+            "messages": [{ "role": "user", "content": "Well?" }] });
+        let (status, told) = served.send("POST /v1/chat/completions", &body.to_string());
+        assert_eq!(status, 200, "{told}");
+        assert!(told.contains("I \u{fffd} see."), "{told}");
+    }
+    // And among others, whose members read it.
+    answer(&served);
+    std::fs::remove_file(template).unwrap();
+}
+
 /// Address of a server whose model chats, and names no letter.
 fn chatty() -> String {
+    stand_in(&[
+        ("/v1/models", r#"{"data": [{"id": "critic"}]}"#),
+        (
+            "/v1/chat/completions",
+            r#"{"choices": [{"message": {"content": "I like neither."}}]}"#,
+        ),
+    ])
+}
+
+/// Address of a server with these answers, by path.
+fn stand_in(answers: &'static [(&str, &str)]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || {
@@ -136,14 +173,9 @@ fn chatty() -> String {
                 line.clear();
             }
             let _ = reader.read_exact(&mut vec![0; length]);
-            let said = json!({ "choices": [{ "message": { "content": "I like neither." } }] });
-            let models = json!({ "data": [{ "id": "critic" }] });
-            let (status, body) = match first.split_whitespace().nth(1) {
-                Some("/v1/models") => (200, models),
-                Some("/v1/chat/completions") => (200, said),
-                _ => (404, json!({})),
-            };
-            let body = body.to_string();
+            let path = first.split_whitespace().nth(1).unwrap_or_default();
+            let known = answers.iter().find(|(one, _)| *one == path);
+            let (status, body) = known.map_or((404, "{}"), |(_, body)| (200, *body));
             let _ = write!(
                 connection,
                 "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\n\
