@@ -6,7 +6,9 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 use conclave_ensemble::{Candidate, Settings};
-use conclave_member::{Begun, Draft, Message, Thought, VerifiedScore};
+use conclave_member::{
+    Begun, Draft, Embedding, Judged, JudgedToken, Message, Passage, Thought, VerifiedScore,
+};
 use conclave_model::Sampling;
 use conclave_remote::{Remote, RemoteError};
 
@@ -97,6 +99,22 @@ impl TakePart for Away {
     }
 
     fn measure_text(&self, _text: &str) -> Result<usize, MoveError> {
+        Err(self.error())
+    }
+
+    fn render(&self, _messages: &[Message]) -> Result<String, MoveError> {
+        Err(self.error())
+    }
+
+    async fn judge_text(
+        &mut self,
+        _text: &str,
+        _judged: &mut Judged,
+    ) -> Result<Vec<JudgedToken>, MoveError> {
+        Err(self.error())
+    }
+
+    async fn embed(&mut self, _passage: &Passage) -> Result<Embedding, MoveError> {
         Err(self.error())
     }
 

@@ -31,6 +31,13 @@ impl MoveError {
         matches!(self, Self::Remote(error) if error.passes())
     }
 
+    /// Whether its server is away, so that a later answer may succeed; this one may have waited for
+    /// it for too long already.
+    pub fn is_away(&self) -> bool {
+        let gone = matches!(self, Self::Remote(RemoteError::Gone { .. }));
+        gone || self.abstains()
+    }
+
     /// Whether its context is full.
     pub fn context_full(&self) -> bool {
         self.failure() == Failure::ContextFull

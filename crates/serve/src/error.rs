@@ -171,10 +171,13 @@ impl From<MoveError> for ApiError {
             MoveError::Local(MemberError::Model(
                 ModelError::Token { .. } | ModelError::NoToken,
             )) => Self::option("input", message),
-            MoveError::Remote(error) if error.passes() => Self {
+            error if error.is_away() => Self {
                 code: Some("member_unavailable"),
                 ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "server_error", message)
             },
+            // Asking again changes nothing, and this server has no fault: the member's own lists
+            // other models, wants a key, or can't take part.
+            MoveError::Remote(_) => Self::option("model", message),
             _ => Self::internal(message),
         }
     }

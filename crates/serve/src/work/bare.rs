@@ -56,7 +56,9 @@ impl Unable {
         let another_may = error.context_full()
             || matches!(
                 error,
-                MoveError::Unknown(_) | MoveError::Local(MemberError::Text(_))
+                MoveError::Unknown(_)
+                    | MoveError::Local(MemberError::Text(_))
+                    | MoveError::Remote(_)
             );
         if !another_may {
             return Err(error);

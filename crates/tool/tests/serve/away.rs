@@ -118,6 +118,72 @@ fn a_model_that_cannot_be_loaded_costs_its_member_alone() {
     std::fs::remove_file(log).unwrap();
 }
 
+/// Asks one model with status 400; returns the reason.
+fn refusal(served: &Served, path: &str, body: &Value) -> String {
+    let (status, told) = served.send(&format!("POST {path}"), &body.to_string());
+    assert_eq!(status, 400, "{told}");
+    told
+}
+
+#[test]
+fn a_member_that_cannot_take_part_says_why_when_it_is_asked_alone() {
+    let keyed = Served::new(&["--key", KEY], &[]);
+    let judge = chatty();
+    let members = format!(
+        "{},http://{}/v1#keyed,http://{judge}/v1#critic,http://{judge}/v1#another",
+        bundled("ada"),
+        keyed.address
+    );
+    let served = Served::new(&["--members", &members], &[]);
+    for (model, why) in [
+        ("keyed", "asks for a key"),
+        ("critic", "names no letter"),
+        ("another", "has other models"),
+    ] {
+        let chat = json!({ "model": model,
+            "messages": [{ "role": "user", "content": "Well?" }] });
+        let text = json!({ "model": model, "prompt": "Well?" });
+        for (path, body) in [
+            ("/v1/chat/completions", &chat),
+            (
+                "/apply-template",
+                &json!({ "model": model, "messages": chat["messages"] }),
+            ),
+            ("/v1/completions", &text),
+        ] {
+            let told = refusal(&served, path, body);
+            assert!(told.contains(why), "{path}: {told}");
+        }
+    }
+}
+
+#[test]
+fn embeddings_are_of_models_that_run_here() {
+    let port = free_port();
+    let inner = Served::new(&["--members", &bundled("quill")], &[]);
+    let members = format!(
+        "{},http://{}/v1#quill,http://127.0.0.1:{port}/v1#away",
+        bundled("ada"),
+        inner.address
+    );
+    let served = Served::new(&["--members", &members], &[]);
+    let told = refusal(
+        &served,
+        "/v1/embeddings",
+        &json!({ "model": "quill", "input": "Well?" }),
+    );
+    assert!(
+        told.contains("a model that runs here") && !told.contains("the ensemble"),
+        "{told}"
+    );
+    let body = json!({ "model": "away", "input": "Well?" }).to_string();
+    let (status, told) = served.send("POST /v1/embeddings", &body);
+    assert!(
+        status == 503 && told.contains("can't be asked just now"),
+        "{status} {told}"
+    );
+}
+
 #[test]
 fn half_a_surrogate_in_a_members_answer_costs_one_character() {
     let template = std::env::temp_dir().join(format!("conclave-{}.jinja", std::process::id()));
