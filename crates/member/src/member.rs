@@ -183,6 +183,11 @@ impl Member {
         &self.name
     }
 
+    /// Renames it, where another member has its name.
+    pub fn set_name(&mut self, name: &str) {
+        name.clone_into(&mut self.name);
+    }
+
     /// Facts about its model.
     pub fn about(&self) -> &About {
         self.session.about()

@@ -163,6 +163,11 @@ impl Remote {
         &self.name
     }
 
+    /// Renames it, where another member has its name.
+    pub fn set_name(&mut self, name: &str) {
+        name.clone_into(&mut self.name);
+    }
+
     /// Server of its model.
     pub fn server(&self) -> &Server {
         &self.server

@@ -57,6 +57,10 @@ impl TakePart for AnyMember {
         its!(self, member => TakePart::name(&**member))
     }
 
+    fn set_name(&mut self, name: &str) {
+        its!(self, member => TakePart::set_name(&mut **member, name));
+    }
+
     fn reconnect(&mut self) {
         if let Self::Away(away) = self
             && let Some(member) = away.connected()

@@ -21,8 +21,9 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// Longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// Connects to a member's server; blocks until it has answered or its time is over.
-pub type Connect = dyn Fn() -> Result<Remote, RemoteError> + Send + Sync;
+/// Connects to the server of a member with this name; blocks until it has answered or its time is
+/// over.
+pub type Connect = dyn Fn(&str) -> Result<Remote, RemoteError> + Send + Sync;
 
 /// A member that is away.
 pub struct Away {
@@ -74,10 +75,10 @@ impl Away {
         }
         if self.error.passes() && Instant::now() >= self.next {
             let (sender, receiver) = channel();
-            let connect = Arc::clone(&self.connect);
+            let (connect, name) = (Arc::clone(&self.connect), self.name.clone());
             std::thread::spawn(move || {
                 // The member may be gone.
-                let _ = sender.send(connect());
+                let _ = sender.send(connect(&name));
             });
             self.attempt = Some(receiver);
         }
@@ -92,6 +93,10 @@ impl Away {
 impl TakePart for Away {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn set_name(&mut self, name: &str) {
+        name.clone_into(&mut self.name);
     }
 
     async fn measure(&self, _messages: &[Message]) -> Result<usize, MoveError> {
@@ -176,7 +181,7 @@ mod tests {
     fn fails(error: &RemoteError) -> (Away, Arc<AtomicUsize>) {
         let tried = Arc::new(AtomicUsize::new(0));
         let (count, again) = (Arc::clone(&tried), error.clone());
-        let connect = move || {
+        let connect = move |_: &str| {
             count.fetch_add(1, Ordering::SeqCst);
             Err(again.clone())
         };

@@ -63,6 +63,9 @@ pub trait TakePart {
     /// Its name.
     fn name(&self) -> &str;
 
+    /// Renames it, where another member has its name; a kind that can't be renamed keeps it.
+    fn set_name(&mut self, _name: &str) {}
+
     /// Tries again to reach it if it is away; called between answers, before all other moves.
     fn reconnect(&mut self) {}
 
@@ -243,6 +246,10 @@ impl TakePart for Member {
         self.name()
     }
 
+    fn set_name(&mut self, name: &str) {
+        self.set_name(name);
+    }
+
     fn strength(&self) -> f64 {
         self.strength()
     }
@@ -360,6 +367,10 @@ impl TakePart for Member {
 impl TakePart for Remote {
     fn name(&self) -> &str {
         self.name()
+    }
+
+    fn set_name(&mut self, name: &str) {
+        self.set_name(name);
     }
 
     /// Its server counts them, for the first draft.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | serve members | [`Server::bind`], [`Server::run`] |
 //! | set address, access and queue length | [`Config`] |
+//! | know the members' names in requests | [`name_apart`] |
 //!
 //! ```text
 //! a client    → connections.rs
@@ -43,4 +44,4 @@ mod tools;
 mod turns;
 mod work;
 
-pub use server::{Config, Ensemble, ServeError, Server};
+pub use server::{Config, Ensemble, ServeError, Server, name_apart};

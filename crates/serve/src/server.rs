@@ -185,10 +185,10 @@ impl Server {
         let queue = Arc::new(Queue::new(self.waiting, Job::is_wanted));
         let ending = Arc::new(AtomicBool::new(false));
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let models = distinct(members.iter().map(TakePart::name));
-        let names = models[1..].to_vec();
+        let names = name_apart(members);
+        let models = std::iter::once(ENSEMBLE.to_owned()).chain(names.iter().cloned());
         let shared = Arc::new(Shared {
-            models,
+            models: models.collect(),
             sampling: ensemble.sampling,
             queue: Arc::clone(&queue),
             metrics: Arc::default(),
@@ -235,6 +235,17 @@ impl Server {
         runtime.shutdown_background();
         Ok(())
     }
+}
+
+/// Gives each member a name of its own, by which clients ask it: one that is the ensemble's or an
+/// earlier member's gets a number. Returns the names. [`Server::run`] does it, too: before, it is
+/// for callers that tell the names.
+pub fn name_apart<M: TakePart>(members: &mut [M]) -> Vec<String> {
+    let names = distinct(members.iter().map(TakePart::name)).split_off(1);
+    for (member, name) in members.iter_mut().zip(&names) {
+        member.set_name(name);
+    }
+    names
 }
 
 /// Returns the names of the ensemble and its members, numbered where they repeat: members on two

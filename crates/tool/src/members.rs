@@ -287,7 +287,13 @@ impl Link {
             self.name = self.address.host().to_owned();
         }
         let name = self.name.clone();
-        let connect = move || self.connect().inspect(tell_remote);
+        // The ensemble may have renamed it.
+        let connect = move |name: &str| {
+            let mut member = self.connect()?;
+            member.set_name(name);
+            tell_remote(&member);
+            Ok(member)
+        };
         Away::new(&name, error, Arc::new(connect))
     }
 }

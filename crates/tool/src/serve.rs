@@ -1,8 +1,8 @@
 //! `conclave serve`: the ensemble through OpenAI's interface.
 
 use conclave_ensemble::Settings;
-use conclave_rounds::TakePart;
-use conclave_serve::{Config, Ensemble, Server};
+use conclave_rounds::AnyMember;
+use conclave_serve::{Config, Ensemble, Server, name_apart};
 use serde_json::json;
 use tracing::Level;
 use tracing_subscriber::Layer;
@@ -38,8 +38,13 @@ pub fn run(serve: &args::Serve, device: &Device, json: bool) -> Result<(), Failu
         waiting: serve.waiting,
     })?;
     log_requests();
-    let mut members = members::load_any(&serve.members, device, tell_remote)?;
-    let names: Vec<_> = members.iter().map(TakePart::name).collect();
+    let mut members = members::load_any(&serve.members, device, |_| ())?;
+    let names = name_apart(&mut members);
+    for member in &members {
+        if let AnyMember::Remote(member) = member {
+            tell_remote(member);
+        }
+    }
     say(&format!(
         "{} on {}. Ctrl-C ends.",
         names.join(", "),

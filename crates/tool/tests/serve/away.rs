@@ -185,6 +185,43 @@ fn embeddings_are_of_models_that_run_here() {
 }
 
 #[test]
+fn members_have_one_name_at_the_start_and_in_requests() {
+    let port = free_port();
+    let log = std::env::temp_dir().join(format!("conclave-{}-names.log", std::process::id()));
+    let lines = std::fs::File::create(&log).unwrap();
+    let members = format!(
+        "{0},{0},http://127.0.0.1:{port}/v1#conclave",
+        bundled("ada")
+    );
+    let served = Served::logging(&["--members", &members], &[], Stdio::from(lines));
+    let (_, models) = served.send("GET /v1/models", "");
+    let models: Value = serde_json::from_str(&models).unwrap();
+    let named: Vec<&str> = models["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["id"].as_str().unwrap())
+        .collect();
+    assert_eq!(named, ["conclave", "ada", "ada-2", "conclave-2"]);
+    let told = left(&answer(&served));
+    assert!(told[0].starts_with("conclave-2: "), "{told:?}");
+    let body = json!({ "model": "conclave-2",
+        "messages": [{ "role": "user", "content": "Well?" }] });
+    let (status, told) = served.send("POST /v1/chat/completions", &body.to_string());
+    assert!(
+        status == 503 && told.contains("\"conclave-2: "),
+        "{status} {told}"
+    );
+    let long = json!({ "model": "ada-2", "prompt": "The fox. ".repeat(1000) });
+    let told = refusal(&served, "/v1/completions", &long);
+    assert!(told.contains("\"ada-2: "), "{told}");
+    let told = std::fs::read_to_string(&log).unwrap();
+    assert!(told.contains("ada, ada-2, conclave-2 on "), "{told}");
+    assert!(!told.contains("conclave: "), "{told}");
+    std::fs::remove_file(log).unwrap();
+}
+
+#[test]
 fn half_a_surrogate_in_a_members_answer_costs_one_character() {
     let template = std::env::temp_dir().join(format!("conclave-{}.jinja", std::process::id()));
     std::fs::write(&template, "{{ messages[0].content }}").unwrap();
