@@ -44,4 +44,5 @@ mod tools;
 mod turns;
 mod work;
 
+pub use options::HOTTEST;
 pub use server::{Config, Ensemble, ServeError, Server, name_apart};

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::embeddings::MOST_TEXTS;
 use crate::endpoints::{ENDPOINTS, Endpoint};
-use crate::options::MOST_CHOICES;
+use crate::options::{HOTTEST, MOST_CHOICES};
 
 /// Returns the document of a server with these models, the ensemble's first; `key` says whether it
 /// has one.
@@ -138,7 +138,7 @@ fn answering(models: &[String], required: &[&str], own: Value) -> Value {
         "model": {
             "enum": models, "description": "`conclave` for all members, or a member's name",
         },
-        "temperature": { "type": "number", "minimum": 0, "maximum": 2 },
+        "temperature": { "type": "number", "minimum": 0, "maximum": HOTTEST },
         "top_p": { "type": "number", "minimum": 0, "maximum": 1 },
         "top_k": { "type": "integer", "minimum": -1 },
         "seed": { "type": "integer", "description": "-1 for any" },

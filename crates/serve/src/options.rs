@@ -18,6 +18,9 @@ pub(crate) use thoughts::Thoughts;
 /// Maximum number of answers to one request.
 pub(crate) const MOST_CHOICES: usize = 16;
 
+/// Highest temperature that a request may ask for, as in OpenAI's API.
+pub const HOTTEST: f32 = 2.0;
+
 /// Maximum number of stop texts, and bytes of one.
 const MOST_STOPS: usize = 16;
 const LONGEST_STOP: usize = 1024;
@@ -196,7 +199,7 @@ impl Options {
     fn common(&mut self, models: &[String], sampling: Sampling) -> Result<Common, ApiError> {
         let (model, member) = self.model(models)?;
         let choices = self.whole("n", 1, MOST_CHOICES as i128)?;
-        let temperature = self.number("temperature", 0.0, 2.0)?;
+        let temperature = self.number("temperature", 0.0, HOTTEST.into())?;
         let top_p = self.number("top_p", 0.0, 1.0)?;
         let top_k = self.whole("top_k", -1, i128::MAX)?;
         let seed = self.whole("seed", i64::MIN.into(), u64::MAX.into())?;

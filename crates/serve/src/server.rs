@@ -99,6 +99,9 @@ pub enum ServeError {
          http://localhost:* for any port, vscode-webview://* or null"
     )]
     Origin(String),
+    /// An origin of files, which browsers do not send.
+    #[error("`{0}` is no origin: browsers send null for pages that are files; write --origin null")]
+    FileOrigin(String),
     /// An unknown host name.
     #[error("`{0}` is no address of this machine: write one, as 127.0.0.1 or ::1, or localhost")]
     Host(String),
@@ -147,8 +150,12 @@ impl Server {
             return Err(ServeError::Key);
         }
         let origins = config.origins.iter();
-        let origins =
-            origins.map(|one| Origin::new(one).ok_or_else(|| ServeError::Origin(one.clone())));
+        let is_file = |one: &str| one.to_ascii_lowercase().starts_with("file:");
+        let origins = origins.map(|one| match Origin::new(one) {
+            _ if is_file(one) => Err(ServeError::FileOrigin(one.clone())),
+            Some(origin) => Ok(origin),
+            None => Err(ServeError::Origin(one.clone())),
+        });
         let access = Access {
             key: config.key,
             origins: origins.collect::<Result<_, _>>()?,
@@ -358,6 +365,16 @@ mod tests {
             ServeError::Host(_)
         ));
         assert!(matches!(refused(config("::", None)), ServeError::NoKey(_)));
+    }
+
+    #[test]
+    fn pages_that_are_files_are_allowed_by_null() {
+        for origin in ["file://", "file:///home/me/page.html", "FILE://*"] {
+            let mut config = config("127.0.0.1", None);
+            config.origins = vec![origin.to_owned()];
+            let refused = Server::bind(config).expect_err(origin).to_string();
+            assert!(refused.contains("--origin null"), "{refused}");
+        }
     }
 
     #[test]

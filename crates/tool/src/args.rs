@@ -13,7 +13,7 @@ mod eval;
 mod method;
 
 pub use eval::Eval;
-pub use method::Method;
+pub use method::{Method, check};
 
 /// Several small language models that answer as one.
 ///

@@ -27,6 +27,9 @@ pub async fn run(chat: &args::Chat, device: &Device, json: bool) -> Result<(), F
             tell_remote(member);
         }
     };
+    let settings = chat.method.settings(Settings::default());
+    // Fails before gigabytes are read.
+    args::check(&settings)?;
     let mut members = members::load_any(&chat.members, device, tell)?;
     if let Some(name) = &chat.member {
         let known: Vec<_> = members.iter().map(|m| m.name().to_owned()).collect();
@@ -38,7 +41,6 @@ pub async fn run(chat: &args::Chat, device: &Device, json: bool) -> Result<(), F
             )));
         }
     }
-    let settings = chat.method.settings(Settings::default());
     let form = match &chat.json_schema {
         Some(path) => Some(Form::read(path, members.len())?),
         None => None,

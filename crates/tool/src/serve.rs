@@ -2,7 +2,7 @@
 
 use conclave_ensemble::Settings;
 use conclave_rounds::AnyMember;
-use conclave_serve::{Config, Ensemble, Server, name_apart};
+use conclave_serve::{Config, Ensemble, HOTTEST, Server, name_apart};
 use serde_json::json;
 use tracing::Level;
 use tracing_subscriber::Layer;
@@ -29,7 +29,13 @@ pub fn run(serve: &args::Serve, device: &Device, json: bool) -> Result<(), Failu
         thinking: serve.members.thinking,
     };
     // Fails before gigabytes are read if a setting is none, or the address is taken.
-    ensemble.settings.validate()?;
+    args::check(&ensemble.settings)?;
+    if ensemble.sampling.temperature > HOTTEST {
+        return Err(Failure::Usage(format!(
+            "--temperature {}: choose a number from 0 to {HOTTEST}, as requests may",
+            ensemble.sampling.temperature
+        )));
+    }
     let server = Server::bind(Config {
         host: serve.host.clone(),
         port: serve.port,

@@ -1,7 +1,11 @@
 //! Options of the method.
 
 use clap::Args;
-use conclave_ensemble::{Exit, Leader, Rate, Reward, Rule, Scoring, Settings, Update};
+use conclave_ensemble::{
+    Exit, Leader, Rate, Reward, Rule, Scoring, Settings, SettingsError, Update,
+};
+
+use crate::failure::Failure;
 
 #[derive(Debug, Clone, Args)]
 pub struct Method {
@@ -169,6 +173,43 @@ macro_rules! overridden {
     };
 }
 
+/// Checks settings of the command line.
+///
+/// # Errors
+/// The first number out of its range, with the name of its option.
+pub fn check(settings: &Settings) -> Result<(), Failure> {
+    settings.validate().map_err(|error| match &error {
+        SettingsError::Range {
+            setting,
+            value,
+            low,
+            high,
+        } => Failure::Usage(format!(
+            "{} {value}: choose a value from {low} to {high}",
+            option_of(setting)
+        )),
+        _ => error.into(),
+    })
+}
+
+/// Option of a setting's number by its name in JSON: `--max-rounds` of `maxRounds`.
+fn option_of(setting: &str) -> String {
+    if setting == "leader.doubt" {
+        return "--doubt".to_owned();
+    }
+    let mut option = "--".to_owned();
+    for letter in setting.chars() {
+        match letter {
+            '.' => option.push('-'),
+            letter if letter.is_ascii_uppercase() => {
+                option.extend(['-', letter.to_ascii_lowercase()]);
+            }
+            letter => option.push(letter),
+        }
+    }
+    option
+}
+
 fn on_off(value: &str) -> Result<bool, String> {
     match value {
         "on" | "true" | "yes" => Ok(true),
@@ -215,5 +256,32 @@ impl Method {
             fast: self.fast || defaults.fast,
             ..self.limited(settings)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::args::Cli;
+
+    #[test]
+    fn a_number_out_of_its_range_is_named_by_its_option() {
+        let command = Cli::command();
+        let serve = command.find_subcommand("serve").unwrap();
+        let known: Vec<String> = serve
+            .get_arguments()
+            .filter_map(|one| Some(format!("--{}", one.get_long()?)))
+            .collect();
+        for setting in Settings::ranges().into_keys() {
+            assert!(known.contains(&option_of(setting)), "{setting}");
+        }
+        let settings = Settings {
+            max_characters: 0,
+            ..Settings::default()
+        };
+        let told = check(&settings).unwrap_err().to_string();
+        assert!(told.starts_with("--max-characters 0: "), "{told}");
     }
 }

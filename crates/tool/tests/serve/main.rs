@@ -182,8 +182,15 @@ fn its_address_is_one_json_object_where_asked() {
 
 #[test]
 fn a_setting_that_no_request_could_have_is_refused_at_the_start() {
-    let told = refused(&["--max-rounds", "0", "--port", "0"]);
-    assert!(told.contains("maxRounds is 0"), "{told}");
+    for (option, value, range) in [
+        ("--max-rounds", "0", "from 1 to 10000"),
+        ("--max-characters", "0", "from 1 to 1000000"),
+        ("--temperature", "3", "from 0 to 2"),
+    ] {
+        let told = refused(&[option, value, "--port", "0"]);
+        let names = told.contains(&format!("{option} {value}: ")) && told.contains(range);
+        assert!(names, "{told}");
+    }
     let told = refused(&["--context", "0", "--port", "0"]);
     assert!(
         told.contains("--context") && told.contains("at least 1"),
