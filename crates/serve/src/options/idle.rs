@@ -5,24 +5,26 @@ use serde_json::{Map, Value, json};
 /// Options without effect on an answer: billing, caching, priority, extra output, and parameters of
 /// disabled samplers.
 const HINTS: &str = "cache_prompt cache_salt chat_id client_metadata dry_allowed_length dry_base \
-    dry_penalty_last_n dry_sequence_breakers dynatemp_exponent guided_decoding_backend \
-    id_slot include_reasoning keep_alive metadata mirostat_eta mirostat_tau n_keep num_ctx parallel_tool_calls prediction \
-    penalty_last_n priority prompt_cache_key prompt_cache_retention provider reasoning reasoning_control \
-    reasoning_effort reasoning_format repeat_last_n repetition_penalty_range request_id \
-    safety_identifier separate_reasoning service_tier session_id slot_id store stream_reasoning \
-    timings_per_token ttl usage verbosity xtc_threshold";
+    dry_penalty_last_n dry_sequence_breakers dynatemp_exponent guided_decoding_backend id_slot \
+    include_reasoning keep_alive metadata mirostat_eta mirostat_tau n_keep num_ctx \
+    parallel_tool_calls prediction penalty_last_n priority prompt_cache_key \
+    prompt_cache_retention provider reasoning reasoning_control reasoning_effort reasoning_format \
+    repeat_last_n repetition_penalty_range request_id safety_identifier separate_reasoning \
+    service_tier session_id slot_id store stream_reasoning timings_per_token ttl usage verbosity \
+    xtc_threshold";
 
 /// Unsupported options by the number that disables them; `false`, `null` and empty values do so as
 /// well.
-const OFF_AT_0: &str = "audio backend_sampling continuous_usage_stats deferred documents dry_multiplier \
-    dynatemp_range early_stopping echo epsilon_cutoff eta_cutoff \
-    frequency_penalty grammar guided_choice guided_grammar guided_json guided_regex ignore_eos \
+const OFF_AT_0: &str = "audio backend_sampling continuous_usage_stats deferred documents \
+    dry_multiplier dynatemp_range early_stopping echo epsilon_cutoff eta_cutoff frequency_penalty \
+    grammar guided_choice guided_grammar guided_json guided_regex ignore_eos \
     include_stop_str_in_output json_schema logit_bias logprobs min_p min_tokens mirostat \
-    mirostat_mode n_cache_reuse n_discard n_indent n_probs negative_prompt no_repeat_ngram_size penalty_alpha plugins \
-    post_sampling_probs presence_penalty prompt_logprobs raw reasoning_budget return_token_ids return_tokens \
-    return_tokens_as_token_ids safe_mode safe_prompt samplers smoothing_factor structured_outputs suffix \
-    t_max_predict_ms thinking_budget thinking_budget_tokens thinking_forced_open top_a top_logprobs use_beam_search \
-    web_search_options xtc_probability";
+    mirostat_mode n_cache_reuse n_discard n_indent n_probs negative_prompt no_repeat_ngram_size \
+    penalty_alpha plugins post_sampling_probs presence_penalty prompt_logprobs raw \
+    reasoning_budget return_token_ids return_tokens return_tokens_as_token_ids safe_mode \
+    safe_prompt samplers smoothing_factor structured_outputs suffix t_max_predict_ms \
+    thinking_budget thinking_budget_tokens thinking_forced_open top_a top_logprobs \
+    use_beam_search web_search_options xtc_probability";
 const OFF_AT_1: &str = "best_of encoder_repetition_penalty guidance_scale length_penalty \
     repeat_penalty repetition_penalty tfs tfs_z typ_p typical typical_p";
 /// Options that -1 disables or leaves unlimited.
