@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ModelError;
 
+/// Highest temperature of [`Sampling`].
+pub const MAX_TEMPERATURE: f32 = 10.0;
+
 /// Settings of a member's draws. Defaults are the paper's: temperature 0.6, top-p 0.9.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "ts", derive(ts_rs::TS))]

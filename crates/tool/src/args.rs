@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use conclave_hub::Reference;
 use conclave_member::Thinking;
-use conclave_model::{LoadOptions, Sampling};
+use conclave_model::{LoadOptions, MAX_TEMPERATURE, Sampling};
 use conclave_weights::Format;
 use serde::Serialize;
 
@@ -382,13 +382,15 @@ pub enum Drafting {
 #[derive(Debug, Clone, Args)]
 pub struct Drawing {
     /// Sampling temperature, 0 to 10; 0 is greedy.
-    #[arg(long, default_value_t = 0.6, value_parser = |value: &str| within(value, 0.0, 10.0))]
+    #[arg(long, default_value_t = Sampling::default().temperature,
+        value_parser = |value: &str| within(value, 0.0, MAX_TEMPERATURE))]
     pub temperature: f32,
     /// Probability mass of the tokens sampled from, 0 to 1.
-    #[arg(long, default_value_t = 0.9, value_parser = |value: &str| within(value, 0.0, 1.0))]
+    #[arg(long, default_value_t = Sampling::default().top_p,
+        value_parser = |value: &str| within(value, 0.0, 1.0))]
     pub top_p: f32,
     /// Number of tokens sampled from; 0 for all.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = Sampling::default().top_k)]
     pub top_k: u32,
     /// Seed: the same text on the same device.
     #[arg(long, default_value_t = 0)]

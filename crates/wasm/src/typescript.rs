@@ -1,6 +1,6 @@
 //! Writes the types that cross to JavaScript, with their comments wrapped at 100 columns, and the
-//! checks and presets of the method's settings: `generated.ts` and `generated-settings.ts` in
-//! `web/src/protocol`.
+//! checks and defaults of the method's settings and of sampling: `generated.ts` and
+//! `generated-settings.ts` in `web/src/protocol`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use conclave_ensemble::{
     Settings, Stop, Update, VerifiedScore,
 };
 use conclave_member::{Begun, Message, Thinking, Thought};
-use conclave_model::{Counters, Memory, Sampling};
+use conclave_model::{Counters, MAX_TEMPERATURE, Memory, Sampling};
 use serde_json::{Map, Value};
 use ts_rs::{Config, TS};
 
@@ -172,6 +172,33 @@ fn checks(settings: &Map<String, Value>, indent: &str) -> String {
         .collect()
 }
 
+/// The check of each number of sampling, and its defaults but for the seed.
+fn sampling() -> String {
+    let defaults = match serde_json::to_value(Sampling::default()) {
+        Ok(Value::Object(map)) => map.into_iter().collect::<BTreeMap<_, _>>(),
+        other => panic!("{other:?}"),
+    };
+    let check = |(name, default): (&String, &Value)| match (name.as_str(), default.is_u64()) {
+        ("temperature", _) => format!("  {name}: within(0, {MAX_TEMPERATURE}),\n"),
+        // The largest seed that is exact in JavaScript.
+        ("seed", _) => format!("  {name}: whole(0, Number.MAX_SAFE_INTEGER),\n"),
+        (_, true) => format!("  {name}: whole(0, 2 ** 32 - 1),\n"),
+        (_, false) => format!("  {name}: within(0, 1),\n"),
+    };
+    let default = |(name, value): (&String, &Value)| match name.as_str() {
+        "seed" => String::new(),
+        // As an f32 was written.
+        _ => format!("  {name}: {},\n", value.as_f64().unwrap_or_default() as f32),
+    };
+    format!(
+        "export const sampling = exact({{\n{}}});\n\n/** Sampling of an answer that asks for \
+        none. */\nexport const defaultSampling = {{\n{}}};\n\n/** Highest temperature. */\nexport \
+        const maxTemperature = {MAX_TEMPERATURE};\n",
+        defaults.iter().map(check).collect::<String>(),
+        defaults.iter().map(default).collect::<String>(),
+    )
+}
+
 fn quoted<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<String> = names.map(|name| format!("{name:?}")).collect();
     names.join(", ")
@@ -193,12 +220,14 @@ fn the_page_checks_the_settings_that_are_there() {
         format!("export const {} = {settings} as const;\n", rule.name())
     });
     let wanted = format!(
-        "/**\n * The check of the method's settings, and the settings of each rule, from\n * \
-        `crates/ensemble/src/settings.rs`. Written by `{HOW}`.\n */\nimport {{ count, exact, \
-        flag, nullable, number, oneOf }} from \"./check.ts\";\n\n\
+        "/**\n * The checks of the method's settings and of sampling, the settings of each rule, and \
+        the default\n * sampling, from `crates/ensemble/src/settings.rs` and \
+        `crates/model/src/sampling.rs`. Written by\n * `{HOW}`.\n */\nimport {{ count, exact, \
+        flag, nullable, number, oneOf, whole, within }} from \"./check.ts\";\n\n\
         /** The engine knows and checks the ranges. */\nexport const settings = \
-        exact({{\n{}}});\n\n{}",
+        exact({{\n{}}});\n\n{}\n{}",
         checks(&map(&all), "  "),
+        sampling(),
         presets.collect::<String>(),
     );
     compare("generated-settings.ts", &wanted);

@@ -12,6 +12,7 @@ import type {
   LocalMember,
   Sampling,
 } from "../protocol/engine.ts";
+import { defaultSampling } from "../protocol/generated-settings.ts";
 import { readManifest, readSource, sourceOf } from "../store/load.ts";
 import { compileModule, startModule } from "../worker/engine-module.ts";
 import { compared, ways, type CheckedMember, type Way } from "./check.ts";
@@ -24,7 +25,7 @@ const scope = globalThis as unknown as {
 };
 
 const messages = [{ role: "user" as const, content: "What is 14 plus 28?" }];
-const greedy: Sampling = { temperature: 0, topP: 1, topK: 0, seed: 1 };
+const greedy: Sampling = { ...defaultSampling, temperature: 0, topP: 1, seed: 1 };
 
 scope.onmessage = () => {
   run().then(

@@ -2,6 +2,7 @@
 import * as glue from "engine-glue";
 import { places } from "../library/places.ts";
 import type { Engine, EngineModule, Member, Sampling } from "../protocol/engine.ts";
+import { defaultSampling } from "../protocol/generated-settings.ts";
 import { startWorker } from "../protocol/start-worker.ts";
 import { compileModule, startModule } from "../worker/engine-module.ts";
 import { Helpers } from "../worker/helpers.ts";
@@ -64,9 +65,8 @@ async function run(plan: Plan): Promise<void> {
     // Random weights make all words almost equally probable: only greedy sampling has a realistic
     // cost.
     const sampling: Sampling = {
-      temperature: greedy ? 0 : 0.6,
-      topP: greedy ? 1 : 0.9,
-      topK: 0,
+      ...defaultSampling,
+      ...(greedy ? { temperature: 0, topP: 1 } : {}),
       seed: 1,
     };
     const report = (what: string) =>

@@ -138,7 +138,5 @@ export interface MeasureOptions {
   thinking?: Thinking;
 }
 
-/** The paper's sampling. */
-export const defaultSampling: Omit<Sampling, "seed"> = { temperature: 0.6, topP: 0.9, topK: 0 };
 /** Default context size of `add` and `load`, in a member's tokens. */
 export const defaultContextTokens = 1024;

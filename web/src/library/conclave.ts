@@ -28,9 +28,12 @@ import {
   typed,
 } from "../protocol/errors.ts";
 import { text } from "../protocol/check.ts";
-import { settings as wholeSettings } from "../protocol/generated-settings.ts";
 import {
+  defaultSampling,
   sampling as wholeSampling,
+  settings as wholeSettings,
+} from "../protocol/generated-settings.ts";
+import {
   memberSource,
   type ConclaveEvent,
   type Measured,
@@ -44,14 +47,13 @@ import {
 import { unlessAborted } from "../protocol/unless-aborted.ts";
 import { answerOf, isEngineLost, unlessStopped, WrittenAnswer } from "./answering.ts";
 import type { BuiltIn } from "./built-in.ts";
-import {
-  defaultSampling,
-  type AddOptions,
-  type AskOptions,
-  type BeginOptions,
-  type LoadOptions,
-  type MeasureOptions,
-  type OpenOptions,
+import type {
+  AddOptions,
+  AskOptions,
+  BeginOptions,
+  LoadOptions,
+  MeasureOptions,
+  OpenOptions,
 } from "./call-options.ts";
 import { Conversation } from "./conversation.ts";
 import {

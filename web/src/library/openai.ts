@@ -24,6 +24,7 @@ import {
   within,
   type Check,
 } from "../protocol/check.ts";
+import { maxTemperature } from "../protocol/generated-settings.ts";
 import { finishOf, voteOf, type FinishReason, type SegmentVote } from "./answer.ts";
 import {
   BadSettings,
@@ -180,7 +181,7 @@ const fields = {
   max_completion_tokens: orNone(whole(1, 2 ** 32 - 1)),
   max_tokens: orNone(whole(1, 2 ** 32 - 1)),
   stop: orNone(stops),
-  temperature: orNone(within(0, 10)),
+  temperature: orNone(within(0, maxTemperature)),
   top_p: orNone(within(0, 1)),
   seed: orNone(whole(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER)),
   stream_options: orNone(shape({ include_usage: optional(flag) })),

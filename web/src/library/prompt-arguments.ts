@@ -9,9 +9,9 @@ import {
   type Check,
   type Fields,
 } from "../protocol/check.ts";
+import { defaultSampling, maxTemperature } from "../protocol/generated-settings.ts";
 import {
   ConclaveError,
-  defaultSampling,
   type ErrorKind,
   type Message,
   type ResponseFormat,
@@ -32,7 +32,7 @@ export const limits: SamplingLimits = {
   defaultTopK: mostTokens,
   maxTopK: mostTokens,
   defaultTemperature: defaultSampling.temperature,
-  maxTemperature: 10,
+  maxTemperature,
 };
 
 export const unsupported = (message: string): DOMException =>

@@ -1,7 +1,6 @@
 /** Types and functions of other files that are part of the library's interface. */
 export {
   defaultContextTokens,
-  defaultSampling,
   type AddOptions,
   type AskOptions,
   type BeginOptions,
@@ -9,6 +8,7 @@ export {
   type MeasureOptions,
   type OpenOptions,
 } from "./call-options.ts";
+export { defaultSampling } from "../protocol/generated-settings.ts";
 export type { BackendChoice } from "../protocol/backend.ts";
 export type {
   About,

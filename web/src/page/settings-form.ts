@@ -12,6 +12,7 @@ import {
   type Settings,
   type Thinking,
 } from "../protocol/engine.ts";
+import { defaultSampling } from "../protocol/generated-settings.ts";
 import { button, el } from "./dom.ts";
 
 interface NumberField {
@@ -305,8 +306,8 @@ export class SettingsForm {
   }
 
   reset(): void {
-    this.#control("temperature").value = "0.6";
-    this.#control("topP").value = "0.9";
+    for (const name of ["temperature", "topP"] as const)
+      this.#control(name).value = String(defaultSampling[name]);
     this.#control("seed").value = "";
     this.#control("thinking").value = "off";
     if (this.#rules) this.#control("maxRounds").value = String(this.#rules[defaultRule].maxRounds);

@@ -3,7 +3,6 @@
  * derived from the checks.
  */
 import {
-  exact,
   flag,
   list,
   nullable,
@@ -13,19 +12,12 @@ import {
   shape,
   text,
   variant,
-  whole,
-  within,
+  type Check,
   type Checked,
 } from "./check.ts";
 import { errorKinds } from "./errors.ts";
-import { paper, settings } from "./generated-settings.ts";
+import { defaultSampling, paper, sampling, settings } from "./generated-settings.ts";
 
-export const sampling = exact({
-  temperature: within(0, 10),
-  topP: within(0, 1),
-  topK: whole(0, 2 ** 32 - 1),
-  seed: whole(0, Number.MAX_SAFE_INTEGER),
-});
 export const thinking = oneOf("off", "on", "auto");
 /**
  * A drafted segment. `ended`: the drafter ended the answer after it; `tokens`: its length in the
@@ -75,19 +67,22 @@ export const stopReason = oneOf(
 const answerUsage = shape({ promptTokens: number, answerTokens: number });
 
 /**
- * Check of an answer's settings. An answer that an earlier version kept lacks the settings that
- * were added later; they are taken as off.
+ * A check that takes fields which are missing from defaults: answers kept by an earlier version
+ * lack those that were added later.
  */
-const complete: typeof settings = (data, path) =>
-  settings(typeof data === "object" && data !== null ? { ...paper, ...data } : data, path);
+const completed =
+  <T>(check: Check<T>, defaults: object): Check<T> =>
+  (data, path) =>
+    check(typeof data === "object" && data !== null ? { ...defaults, ...data } : data, path);
 
 export const event = variant({
   reading: shape({ member: text, done: number, total: number }),
   begin: shape({
     /** Names of the participating members; rounds refer to their indices. */
     members: list(text),
-    settings: complete,
-    sampling,
+    // In the paper's settings what was added later is off.
+    settings: completed(settings, paper),
+    sampling: completed(sampling, defaultSampling),
     thinking,
     /** By member: tokens in the prefix, and how many of them had to be run. */
     prefixes: list(shape({ prefix: number, run: number })),

@@ -1,8 +1,9 @@
 /**
- * The check of the method's settings, and the settings of each rule, from
- * `crates/ensemble/src/settings.rs`. Written by `CONCLAVE_WRITE=1 cargo test -p conclave-wasm`.
+ * The checks of the method's settings and of sampling, the settings of each rule, and the default
+ * sampling, from `crates/ensemble/src/settings.rs` and `crates/model/src/sampling.rs`. Written by
+ * `CONCLAVE_WRITE=1 cargo test -p conclave-wasm`.
  */
-import { count, exact, flag, nullable, number, oneOf } from "./check.ts";
+import { count, exact, flag, nullable, number, oneOf, whole, within } from "./check.ts";
 
 /** The engine knows and checks the ranges. */
 export const settings = exact({
@@ -38,6 +39,23 @@ export const settings = exact({
   trust: number,
   update: oneOf("before", "after"),
 });
+
+export const sampling = exact({
+  seed: whole(0, Number.MAX_SAFE_INTEGER),
+  temperature: within(0, 10),
+  topK: whole(0, 2 ** 32 - 1),
+  topP: within(0, 1),
+});
+
+/** Sampling of an answer that asks for none. */
+export const defaultSampling = {
+  temperature: 0.6,
+  topK: 0,
+  topP: 0.9,
+};
+
+/** Highest temperature. */
+export const maxTemperature = 10;
 
 export const harmonic = {
   "segmentTokens": 32,

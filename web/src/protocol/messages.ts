@@ -22,8 +22,8 @@ import {
   type Check,
   type Checked,
 } from "./check.ts";
-import { event, failure, sampling, scores, thinking } from "./events.ts";
-import { settings } from "./generated-settings.ts";
+import { event, failure, scores, thinking } from "./events.ts";
+import { sampling, settings } from "./generated-settings.ts";
 import { capabilities } from "./remote.ts";
 
 export * from "./events.ts";

@@ -26,12 +26,11 @@ import {
   fileSize,
   message,
   modelAbout,
-  sampling,
   scores,
   thinking,
   thought,
 } from "../protocol/messages.ts";
-import { settings } from "../protocol/generated-settings.ts";
+import { sampling, settings } from "../protocol/generated-settings.ts";
 
 const draft = { text, ended: flag, tokens: number };
 
