@@ -77,7 +77,7 @@ export interface AskOptions {
   rule?: Rule;
   /** Changes to the rule's settings (`Conclave.rules`). */
   settings?: Partial<Settings>;
-  /** Changes to {@link defaultSampling}; without a seed each answer uses a new one. */
+  /** Changes to `defaultSampling`; without a seed each answer uses a new one. */
   sampling?: Partial<Sampling>;
   /** Names of the members that take part; all by default. */
   members?: string[];
