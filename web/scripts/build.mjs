@@ -291,5 +291,12 @@ await build({
   sourcemap: false,
   define: { OFFLINE_FILES: JSON.stringify(files), OFFLINE_ONCE_USED: JSON.stringify(onceUsed) },
 });
-await rm(page, { recursive: true, force: true });
+// The former page makes room by its name alone: to remove its files takes so long that a visit would
+// meet some of them.
+const former = `${page}.old`;
+await rm(former, { recursive: true, force: true });
+await rename(page, former).catch((error) => {
+  if (error.code !== "ENOENT") throw error;
+});
 await rename(dist, page);
+await rm(former, { recursive: true, force: true });
