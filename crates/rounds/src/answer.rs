@@ -99,9 +99,9 @@ pub struct Answer {
     pub stopped: &'static str,
     /// Tokens of the conversation, in the member that has the most.
     pub prompt_tokens: usize,
-    /// Tokens of the accepted segments, each in its writer's own tokenisation; up to the one that
-    /// completes the stop text, if one ended the answer. A writer behind a server tells its tokens
-    /// for whole segments only.
+    /// Number of tokens of the accepted segments, each in its writer's tokenisation. If a stop text
+    /// ended the answer, the token that completes it is the last one counted; a segment written by
+    /// remote members alone counts as a whole.
     pub answer_tokens: usize,
     /// Each member's thoughts before the answer.
     pub thoughts: Vec<Thought>,

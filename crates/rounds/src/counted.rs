@@ -5,7 +5,7 @@ use crate::taking_part::TakePart;
 
 /// Returns the number of tokens up to and including the one that completes the stop text, with
 /// which a member that writes token by token stops: each segment's in its writer's tokenisation.
-/// The last segment counts as a whole if all of its writers are behind servers.
+/// A last segment that only remote members wrote counts as a whole: their tokens are unknown here.
 pub(crate) fn tokens_to_stop<M: TakePart>(members: &[M], ask: &Ask<'_>, said: &Answer) -> usize {
     let segments = said.rounds.iter();
     let segments = segments.map(|round| round.candidates[round.winner].text.as_str());
