@@ -198,11 +198,10 @@ impl<F: PackedFormat, const RUNS: usize> Tile for Block<F, RUNS> {
             runs[t] = &input[t].as_chunks().0[..rows.len()];
         }
         for (i, block) in rows.iter().enumerate() {
-            // More rows take longer than the memory.
-            if T == 1 {
-                l.prefetch(block);
-            }
             for (run, codes) in block.codes.iter().enumerate() {
+                // Run by run: a whole block can be more lines than a processor fetches at once, so
+                // that its products would wait.
+                l.prefetch(block, run, RUNS);
                 let mut input = [&runs[0][i][run]; T];
                 for t in 1..T {
                     input[t] = &runs[t][i][run];

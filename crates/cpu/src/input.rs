@@ -1,12 +1,12 @@
 //! Input of matrix products: rows of numbers, also as 16-bit integers.
 //!
-//! Blocks of 32 numbers share a scale of 1/32767 of the largest: products with the weights' bytes
+//! Blocks of 32 numbers share a scale of 1/32639 of the largest: products with the weights' bytes
 //! sum up in i32, and the rounding is a thousandth of f16's. Eight bits, as in other engines, would
-//! cost a logit some hundredths. Where four bytes may be multiplied at once, the scale is 1/32639,
-//! the most that two signed bytes represent, so that sums are the same with and without.
+//! cost a logit some hundredths. 32639 is the most that two signed bytes represent, so that sums
+//! are the same where four bytes are multiplied at once and where two words are.
 
 use crate::exp::ROUND;
-use crate::lanes::{MAY_MULTIPLY_QUADS, multiply_quads};
+use crate::lanes::multiply_quads;
 use crate::threads;
 
 /// Numbers that share a scale.
@@ -189,12 +189,8 @@ fn step<const MAX: u16>(largest: f32) -> (f32, f32) {
     }
 }
 
-/// The largest integer: as two signed bytes `2⁸ · high + low`, or whole.
-const MAX: u16 = if MAY_MULTIPLY_QUADS {
-    127 * 256 + 127
-} else {
-    32_767
-};
+/// The largest integer that two signed bytes represent as `2⁸ · high + low`.
+const MAX: u16 = 127 * 256 + 127;
 
 /// Packs pairs of 16-bit integers, the first of a pair in the low half.
 #[inline(always)]

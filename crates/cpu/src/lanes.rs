@@ -58,9 +58,9 @@ pub trait Lanes: Copy {
         unreachable!("these have none")
     }
 
-    /// Prefetches as many bytes as a `T` has, one page after `from`, on processors where that is
-    /// faster.
-    fn prefetch<T>(self, _from: &T) {}
+    /// Prefetches part `part` of `parts` equal ones of a `T` that is some way after `from`, on
+    /// processors where that is faster.
+    fn prefetch<T>(self, _from: &T, _part: usize, _parts: usize) {}
 
     /// Loads words.
     fn load_words(self, from: &[i16; 16]) -> Self::Words;
@@ -157,17 +157,15 @@ pub fn run<W: Work>(work: W) -> W::Out {
     work.with(Plain::<false>)
 }
 
-/// Whether quads are multiplied on some machine of this target. The tests multiply them in plain
-/// arrays.
-pub const MAY_MULTIPLY_QUADS: bool = cfg!(any(
-    test,
-    all(target_arch = "wasm32", target_feature = "simd128")
-));
-
-/// Whether [`run`] multiplies quads on this machine.
+/// Whether [`run`] multiplies quads on this machine. The tests multiply them in plain arrays.
 pub fn multiply_quads() -> bool {
     #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
     return wasm::multiply_quads();
-    #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
-    MAY_MULTIPLY_QUADS
+    #[cfg(target_arch = "x86_64")]
+    return cfg!(test) || avx2::multiply_quads();
+    #[cfg(not(any(
+        target_arch = "x86_64",
+        all(target_arch = "wasm32", target_feature = "simd128")
+    )))]
+    cfg!(test)
 }

@@ -48,6 +48,8 @@ mod exp;
 mod formats;
 #[cfg(any(test, not(all(target_arch = "wasm32", target_feature = "simd128"))))]
 mod half;
+#[cfg(target_os = "linux")]
+mod huge_pages;
 mod input;
 mod lanes;
 mod matrix;

@@ -275,6 +275,8 @@ impl<P: Packed + Tile<InputBlock: InputBlock>> Rows for Vec<P> {
 
     fn reserve(&mut self, rows: usize, cols: usize) {
         self.reserve_exact(rows.div_ceil(LANES) * (cols / P::COLS));
+        #[cfg(target_os = "linux")]
+        crate::huge_pages::request(self.spare_capacity_mut());
     }
 
     fn push(&mut self, rows: &[u8], cols: usize) {

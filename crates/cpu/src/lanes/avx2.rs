@@ -5,13 +5,15 @@ use std::arch::x86_64::*;
 use super::avx512::Sixteen;
 use super::{Lanes, Work};
 
-/// Prefetches as many bytes as a `T` has, one page after `from`.
+/// Prefetches part `part` of `parts` equal ones of a `T` that is `AHEAD` bytes after `from`.
 #[inline(always)]
-pub(super) fn prefetch<T>(from: *const T) {
-    const AHEAD: usize = 4096;
-    for line in (0..size_of::<T>()).step_by(64) {
+pub(super) fn prefetch<T>(from: *const T, part: usize, parts: usize) {
+    const AHEAD: usize = 2048;
+    let bytes = size_of::<T>() / parts;
+    let from = from.wrapping_byte_add(AHEAD + part * bytes);
+    for line in (0..bytes).step_by(64) {
         // SAFETY: it is harmless where there is no memory.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_byte_add(AHEAD + line).cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_byte_add(line).cast()) };
     }
 }
 
@@ -41,20 +43,35 @@ pub fn run<W: Work>(work: W) -> Result<W::Out, W> {
     fn avx512_vnni<W: Work>(work: W) -> W::Out {
         work.with(Avx2::<AVX512_VNNI>(()))
     }
+    // SAFETY: the features were detected.
+    unsafe {
+        match level() {
+            None => Err(work),
+            Some(AVX512_VNNI) => Ok(avx512_vnni(work)),
+            Some(AVX_VNNI) => Ok(avx_vnni(work)),
+            Some(_) => Ok(plain(work)),
+        }
+    }
+}
+
+/// Whether [`run`] multiplies quads on this machine.
+pub fn multiply_quads() -> bool {
+    level() == Some(AVX512_VNNI)
+}
+
+/// This machine's best level of [`Avx2`]; `None` for a processor without AVX2, FMA and F16C.
+fn level() -> Option<u8> {
     let avx2 = is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("fma")
         && is_x86_feature_detected!("f16c");
-    let avx512_vnni_there = is_x86_feature_detected!("avx512vl")
+    let avx512_vnni = is_x86_feature_detected!("avx512vl")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512vnni");
-    // SAFETY: the features were detected.
-    unsafe {
-        match avx2 {
-            false => Err(work),
-            true if avx512_vnni_there => Ok(avx512_vnni(work)),
-            true if is_x86_feature_detected!("avxvnni") => Ok(avx_vnni(work)),
-            true => Ok(plain(work)),
-        }
+    match avx2 {
+        false => None,
+        true if avx512_vnni => Some(AVX512_VNNI),
+        true if is_x86_feature_detected!("avxvnni") => Some(AVX_VNNI),
+        true => Some(NONE),
     }
 }
 
@@ -63,6 +80,7 @@ pub fn run<W: Work>(work: W) -> Result<W::Out, W> {
 impl<const VNNI: u8> Lanes for Avx2<VNNI> {
     const REGISTERS: usize = if VNNI == AVX512_VNNI { 32 } else { 16 };
     const ROLLS: bool = Self::REGISTERS == 16;
+    const QUADS: bool = VNNI == AVX512_VNNI;
 
     type Words = __m256i;
     type Ints = __m256i;
@@ -78,8 +96,8 @@ impl<const VNNI: u8> Lanes for Avx2<VNNI> {
     }
 
     #[inline(always)]
-    fn prefetch<T>(self, from: &T) {
-        prefetch(from);
+    fn prefetch<T>(self, from: &T, part: usize, parts: usize) {
+        prefetch(from, part, parts);
     }
 
     #[inline(always)]
@@ -162,9 +180,12 @@ impl<const VNNI: u8> Lanes for Avx2<VNNI> {
 
     #[inline(always)]
     fn quad(self, sum: __m256i, a: __m256i, b: i32) -> __m256i {
-        // VNNI has one instruction for it. Without VNNI these two would be slower than products of
-        // pairs; with it, no faster. No sum of two saturates: 2 · 127 · 128 < 2¹⁵.
+        // Without VNNI there are two instructions, slower than products of pairs. No sum of two
+        // saturates: 2 · 127 · 128 < 2¹⁵.
         unsafe {
+            if VNNI == AVX512_VNNI {
+                return _mm256_dpbusd_epi32(sum, a, _mm256_set1_epi32(b));
+            }
             let pairs = _mm256_maddubs_epi16(a, _mm256_set1_epi32(b));
             _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))
         }

@@ -70,6 +70,7 @@ impl Sixteen {
 impl Lanes for Sixteen {
     const REGISTERS: usize = 32;
     const WIDE: bool = true;
+    const QUADS: bool = true;
 
     type Words = __m512i;
     type Ints = __m512i;
@@ -77,9 +78,9 @@ impl Lanes for Sixteen {
     type Wide = Self;
 
     #[inline(always)]
-    fn prefetch<T>(self, from: &T) {
-        prefetch(from);
-        prefetch(self.next(from));
+    fn prefetch<T>(self, from: &T, part: usize, parts: usize) {
+        prefetch(from, part, parts);
+        prefetch(self.next(from), part, parts);
     }
 
     #[inline(always)]
