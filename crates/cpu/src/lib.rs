@@ -18,7 +18,9 @@
 //! Matrices are packed eight rows together and input is rounded to 16 bits in blocks of 32, so that
 //! the inner loop is one instruction for eight products and one for their sum: `i32x4.dot_i16x8_s`
 //! in wasm, `vpmaddwd` on AVX2, `vpdpwssd` for both with VNNI, for two groups of rows at once with
-//! AVX-512. Everything runs on the calling thread, or is shared by [`Threads`].
+//! AVX-512. Codes of at most seven bits are multiplied by the input's two bytes, four at once, with
+//! the same sums: `vpdpbusd` with AVX-512 VNNI, `i32x4.relaxed_dot_i8x16_i7x16_add_s` in wasm.
+//! Everything runs on the calling thread, or is shared by [`Threads`].
 //!
 //! ```
 //! # fn main() -> Result<(), conclave_cpu::CpuError> {
