@@ -14,8 +14,9 @@ pub(crate) fn request<T>(memory: &mut [MaybeUninit<T>]) {
     let before = start.addr().next_multiple_of(SIZE) - start.addr();
     let whole = size_of_val(memory).saturating_sub(before) / SIZE * SIZE;
     if whole > 0 {
+        let first = start.wrapping_add(before).cast();
         // SAFETY: all of it lies within `memory`, whose bytes stay as they are.
-        unsafe { libc::madvise(start.wrapping_add(before).cast(), whole, libc::MADV_HUGEPAGE) };
+        unsafe { libc::madvise(first, whole, libc::MADV_HUGEPAGE) };
     }
 }
 
@@ -35,7 +36,10 @@ mod tests {
         let maps = std::fs::read_to_string("/proc/self/smaps").expect("Linux tells its maps");
         let mut inside = false;
         let flags = maps.lines().find(|line| {
-            let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+            let range = line
+                .split(' ')
+                .next()
+                .and_then(|range| range.split_once('-'));
             let address = |text| usize::from_str_radix(text, 16).ok();
             if let Some((Some(begin), Some(end))) = range.map(|(a, b)| (address(a), address(b))) {
                 inside = (begin..end).contains(&middle);
