@@ -183,7 +183,7 @@ impl<F: PackedFormat, const RUNS: usize> Tile for Block<F, RUNS> {
     const QUADS: bool = F::CodeStorage::QUADS && Self::TABLE.is_none();
 
     /// No sum overflows: bytes, and unpacked or looked-up values, are at most 255 in magnitude,
-    /// input less than 2¹⁵, so that 32 products are less than 2²⁸; the part subtracted for
+    /// input at most 2¹⁵, so that 32 products are less than 2²⁸; the part subtracted for
     /// `OFFSETS` ≤ 128 is less than 2²⁷.
     #[inline(always)]
     fn products<L: Lanes, const T: usize>(

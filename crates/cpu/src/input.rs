@@ -1,9 +1,9 @@
 //! Input of matrix products: rows of numbers, also as 16-bit integers.
 //!
-//! Blocks of 32 numbers share a scale of 1/32639 of the largest: products with the weights' bytes
-//! sum up in i32, and the rounding is a thousandth of f16's. Eight bits, as in other engines, would
-//! cost a logit some hundredths. 32639 is the most that two signed bytes represent, so that sums
-//! are the same where four bytes are multiplied at once and where two words are.
+//! Blocks of 32 numbers share a scale of 2⁻¹⁵ of the largest: products with the weights' bytes sum
+//! up in i32, and the rounding is a thousandth of f16's. Eight bits, as in other engines, would cost
+//! a logit some hundredths. The integers are those that two signed bytes represent, so that sums are
+//! the same where four bytes are multiplied at once and where two words are.
 
 use crate::exp::ROUND;
 use crate::lanes::multiply_quads;
@@ -179,7 +179,12 @@ pub(crate) fn nearest(number: f32) -> i32 {
 /// too.
 #[inline(always)]
 fn step<const MAX: u16>(largest: f32) -> (f32, f32) {
-    let scale = largest / f32::from(MAX);
+    with_inverse(largest, largest / f32::from(MAX))
+}
+
+/// The step `scale`, and its inverse; NaN for a `largest` that is NaN or infinite.
+#[inline(always)]
+fn with_inverse(largest: f32, scale: f32) -> (f32, f32) {
     if !largest.is_finite() {
         (f32::NAN, 0.0)
     } else if scale.is_normal() {
@@ -189,8 +194,27 @@ fn step<const MAX: u16>(largest: f32) -> (f32, f32) {
     }
 }
 
-/// The largest integer that two signed bytes represent as `2⁸ · high + low`.
-const MAX: u16 = 127 * 256 + 127;
+/// The step of a block, and its inverse: the number of the largest magnitude becomes −2¹⁵ by a step
+/// of the other sign, since two signed bytes `2⁸ · high + low` reach further down than up. NaN for
+/// NaN, as in [`step`].
+#[inline(always)]
+fn step_of_block(values: &[f32; BLOCK]) -> (f32, f32) {
+    const MIN: f32 = -32_768.0;
+    const MAX: f32 = 127.0 * 256.0 + 127.0;
+    let (mut low, mut high) = (0.0_f32, 0.0_f32);
+    for &value in values {
+        low = low.min(value);
+        high = high.max(value);
+    }
+    let (most, other) = if high > -low {
+        (high, low)
+    } else {
+        (low, high)
+    };
+    let (scale, for_other) = (most / MIN, other / MAX);
+    let fits = for_other.abs() <= scale.abs();
+    with_inverse(largest(values), if fits { scale } else { for_other })
+}
 
 /// Packs pairs of 16-bit integers, the first of a pair in the low half.
 #[inline(always)]
@@ -200,7 +224,7 @@ fn in_pairs(numbers: &[i32; BLOCK]) -> [i32; BLOCK / 2] {
 }
 
 fn quantise(values: &[f32; BLOCK], in_quads: bool) -> Quants {
-    let (scale, inverse) = step::<MAX>(largest(values));
+    let (scale, inverse) = step_of_block(values);
     let mut rounded = [0; BLOCK];
     if !scale.is_nan() {
         for (rounded, value) in rounded.iter_mut().zip(values) {
@@ -231,5 +255,33 @@ fn quantise(values: &[f32; BLOCK], in_quads: bool) -> Quants {
         quads,
         scale,
         totals: [total(&rounded), total(first), total(second)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_reaches_down_to_the_largest_integer_and_loses_half_a_step() {
+        let small: [f32; BLOCK] = std::array::from_fn(|i| (i as f32 - 15.5) / 100.0);
+        // Most below 0, above, and on both sides alike, where integers reach up to 32639 only.
+        for (ends, whole) in [
+            ([-1.0, 0.9], 32_768.0),
+            ([-0.9, 1.0], 32_768.0),
+            ([-1.0, 1.0], 32_639.0),
+        ] {
+            let mut values = small;
+            [values[3], values[20]] = ends;
+            let quants = quantise(&values, true);
+            let step = quants.scale.abs();
+            assert!((step * whole - 1.0).abs() < 1e-6, "{ends:?}: {step}");
+            for (value, pair) in values.as_chunks::<2>().0.iter().zip(quants.pairs) {
+                for (value, q) in value.iter().zip([pair as i16, (pair >> 16) as i16]) {
+                    let off = f32::from(q) * quants.scale - value;
+                    assert!(off.abs() <= 0.51 * step, "{ends:?}: {value} is {q}");
+                }
+            }
+        }
     }
 }
