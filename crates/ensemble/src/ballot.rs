@@ -13,7 +13,8 @@ const UNFINISHED: f64 = 2.0;
 /// surprise is smaller than a sentence's.
 const TERSE: f64 = 1.0;
 
-/// Factor by which the other verifiers must prefer a second candidate to its drafter's first.
+/// Factor by which the verifiers beside its drafter must prefer a candidate to its rival (see
+/// [`Ballot::clear_unsupported`]).
 const SUPPORT: f64 = 1.25;
 
 /// Fraction of another's starting weight from which a member counts as equally strong.
@@ -194,8 +195,9 @@ impl Ballot {
     ///   first likelier where they part, so that only evidence of others can turn it. Without
     ///   this, a second wins by being short and likely after any question, as "Yes" is.
     /// - Where the strongest drafter's first candidate continues the answer, it is the rival of
-    ///   each weaker member's that continues too, with f = 1: a member's liking for its own way
-    ///   to say something does not decide who leads a long answer.
+    ///   each weaker member's that continues too: a member's liking for its own way to say
+    ///   something does not decide who leads a long answer. f = SUPPORT in the first round, which
+    ///   sets out how the rest is solved, so that a near tie does not decide it either; then 1.
     ///
     /// `shares`: `[verifiers][candidates]`; `weights`: `[verifiers]`.
     pub fn clear_unsupported(&self, totals: &mut [f64], shares: &[Vec<f64>], weights: &[f64]) {
@@ -206,10 +208,11 @@ impl Ballot {
                     .map(|(_, (row, weight))| weight * row[candidate])
                     .sum()
             };
+            let first = self.is_second(j).then(|| (j - 1, SUPPORT));
+            let lead = if self.begun { 1.0 } else { SUPPORT };
             let leading = self.leading().filter(|_| self.weaker[j]);
-            if self.is_second(j) && liked(j) <= SUPPORT * liked(j - 1)
-                || leading.is_some_and(|at| liked(j) <= liked(at))
-            {
+            let mut rivals = first.into_iter().chain(leading.map(|at| (at, lead)));
+            if rivals.any(|(rival, factor)| liked(j) <= factor * liked(rival)) {
                 totals[j] = 0.0;
             }
         }

@@ -336,9 +336,10 @@ fn a_second_candidate_needs_the_support_of_others() {
 
 #[test]
 fn a_weaker_members_draft_that_goes_on_needs_the_others() {
-    let trial = |strengths: [f64; 3], ends: bool, rows: [[f64; 3]; 3]| {
+    let trial_after = |begun: &str, strengths: [f64; 3], ends: bool, rows: [[f64; 3]; 3]| {
         let mut query = Query::new(3, calm()).unwrap();
         query.trust(&strengths, &[true; 3]).unwrap();
+        query.begin(begun);
         let candidates = [
             candidate("A beaver", ends),
             candidate("The animal", false),
@@ -349,6 +350,7 @@ fn a_weaker_members_draft_that_goes_on_needs_the_others() {
         let shares = query.normalise(&scores).unwrap();
         query.select(&shares).unwrap()
     };
+    let trial = |strengths, ends, rows| trial_after("", strengths, ends, rows);
     // The first dislikes all but its own; the others hold theirs for nearly as likely.
     let rows = [[1.0, 5.0, 9.0], [2.0, 1.8, 2.0], [2.1, 4.0, 2.0]];
     let unlike = [1.0, 1.0, 2.0];
@@ -360,9 +362,13 @@ fn a_weaker_members_draft_that_goes_on_needs_the_others() {
     // Equal members, and one whose draft ends, have no such rival.
     assert_eq!(trial([1.0; 3], false, rows).winner, 0);
     assert!(trial(unlike, true, rows).totals[0] > 0.0);
-    // The others prefer it to the strongest's.
+    // The others prefer it to the strongest's by a little, which begins no answer, and clearly.
     let mut preferred = rows;
     preferred[2][0] = 1.9;
+    assert_eq!(trial(unlike, false, preferred).winner, 2);
+    let later = trial_after("Guess what.", unlike, false, preferred);
+    assert_eq!(later.winner, 0);
+    preferred[2][0] = 1.0;
     assert_eq!(trial(unlike, false, preferred).winner, 0);
 }
 
