@@ -194,9 +194,9 @@ fn with_inverse(largest: f32, scale: f32) -> (f32, f32) {
     }
 }
 
-/// The step of a block, and its inverse: the number of the largest magnitude becomes −2¹⁵ by a step
-/// of the other sign, since two signed bytes `2⁸ · high + low` reach further down than up. NaN for
-/// NaN, as in [`step`].
+/// The step of a block, and its inverse. Two signed bytes `2⁸ · high + low` reach further down than
+/// up: the number of the largest magnitude becomes −2¹⁵ by a step of the other sign, unless the
+/// largest of the other sign would exceed 32639. NaN for NaN, as in [`step`].
 #[inline(always)]
 fn step_of_block(values: &[f32; BLOCK]) -> (f32, f32) {
     const MIN: f32 = -32_768.0;
