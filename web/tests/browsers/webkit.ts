@@ -27,6 +27,13 @@ export interface WebKitOptions {
 const machine = process.arch === "arm64" ? "aarch64" : "x86_64";
 const browser = `/usr/lib/${machine}-linux-gnu/webkit2gtk-4.1/MiniBrowser`;
 
+/**
+ * Milliseconds in which every command is answered: a click or a screenshot has no limit of its own.
+ * A browser that hangs is replaced as one that has ended, within the limit of a test, so that the
+ * file's other tests do not inherit it.
+ */
+const replyLimit = 60_000;
+
 export async function launchWebKit({
   dark = false,
   language = "en_US.UTF-8",
@@ -49,10 +56,17 @@ export async function launchWebKit({
     LANG: language,
     LC_ALL: language,
   });
+  let hanging: BrowserEnded | undefined;
   const ask = async (method: string, path: string, body?: object): Promise<unknown> => {
+    if (hanging) throw hanging;
     const response = await fetch(`http://127.0.0.1:${port}/${path}`, {
       method,
       ...(body && { body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(replyLimit),
+    }).catch((error: unknown) => {
+      if (!(error instanceof DOMException && error.name === "TimeoutError")) throw error;
+      hanging = new BrowserEnded(`WebKit does not reply to ${method} ${path}.`);
+      throw hanging;
     });
     const { value } = (await response.json()) as {
       value: { error?: string; message?: string } | null;
