@@ -10,7 +10,7 @@ use conclave_weights::{Format, each_format, formats};
 use crate::block::Block;
 use crate::codes::{self, Codes};
 use crate::matrix::Rows;
-use crate::packed::{Bf16x8, F16x8, F32x8};
+use crate::packed::{Bf16x8, F16x8, F32x8, no_blocks};
 use crate::scales::{self, Scales};
 
 macro_rules! rows {
@@ -20,14 +20,14 @@ macro_rules! rows {
             $(Format::$name => Some(rows!(@$kind $module $name)),)+
         }
     };
-    (@numbers f32 $name:ident) => { Box::new(Vec::<F32x8>::new()) };
-    (@numbers f16 $name:ident) => { Box::new(Vec::<F16x8>::new()) };
-    (@numbers bf16 $name:ident) => { Box::new(Vec::<Bf16x8>::new()) };
+    (@numbers f32 $name:ident) => { Box::new(no_blocks::<F32x8>()) };
+    (@numbers f16 $name:ident) => { Box::new(no_blocks::<F16x8>()) };
+    (@numbers bf16 $name:ident) => { Box::new(no_blocks::<Bf16x8>()) };
     (@blocks_of_32 $module:ident $name:ident) => {
-        Box::new(Vec::<Block<formats::$module::$name, 1>>::new())
+        Box::new(no_blocks::<Block<formats::$module::$name, 1>>())
     };
     (@blocks_of_256 $module:ident $name:ident) => {
-        Box::new(Vec::<Block<formats::$module::$name, 8>>::new())
+        Box::new(no_blocks::<Block<formats::$module::$name, 8>>())
     };
 }
 

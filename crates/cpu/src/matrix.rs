@@ -9,7 +9,7 @@ use crate::error::CpuError;
 use crate::formats::empty_rows;
 use crate::input::{Input, InputBlock};
 use crate::lanes::{self, LANES, Lanes, Work};
-use crate::packed::Packed;
+use crate::packed::{Blocks, Packed};
 use crate::threads;
 use crate::tile::{MAX_ROWS, Tile};
 
@@ -264,7 +264,7 @@ fn check(what: &'static str, found: usize, expected: usize) -> Result<(), CpuErr
     }
 }
 
-impl<P: Packed + Tile<InputBlock: InputBlock>> Rows for Vec<P> {
+impl<P: Packed + Tile<InputBlock: InputBlock>> Rows for Blocks<P> {
     fn boxed_clone(&self) -> Box<dyn Rows> {
         Box::new(self.clone())
     }
@@ -275,8 +275,6 @@ impl<P: Packed + Tile<InputBlock: InputBlock>> Rows for Vec<P> {
 
     fn reserve(&mut self, rows: usize, cols: usize) {
         self.reserve_exact(rows.div_ceil(LANES) * (cols / P::COLS));
-        #[cfg(target_os = "linux")]
-        crate::huge_pages::request(self.spare_capacity_mut());
     }
 
     fn push(&mut self, rows: &[u8], cols: usize) {

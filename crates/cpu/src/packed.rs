@@ -5,6 +5,19 @@ use std::fmt::Debug;
 
 use crate::lanes::{LANES, Lanes};
 
+#[cfg(target_os = "linux")]
+pub(crate) use crate::huge_pages::{Blocks, no_blocks};
+
+/// The blocks of a matrix.
+#[cfg(not(target_os = "linux"))]
+pub(crate) type Blocks<P> = Vec<P>;
+
+/// Blocks of a matrix without rows.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn no_blocks<P>() -> Blocks<P> {
+    Vec::new()
+}
+
 /// Blocks of eight rows, packed.
 pub(crate) trait Packed: Clone + Debug + Send + Sync + 'static {
     /// Columns of a block.
