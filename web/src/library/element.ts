@@ -39,6 +39,7 @@ import {
   type Rule,
   type Thinking,
 } from "./conclave.ts";
+import { WrittenAnswer } from "./answering.ts";
 import { copyText } from "./markdown/copy.ts";
 import { copiedCode, showMarkdown, type Written } from "./markdown/show.ts";
 import type { ChatEvents, LoadProgress } from "./element-events.ts";
@@ -249,6 +250,7 @@ export class ConclaveChat extends Base {
     this.#showStatus("Loading the members…");
     let text = "";
     let conclave: Conclave | undefined;
+    const unwritten = new WrittenAnswer([]);
     try {
       conclave = await unlessAborted((this.#loading ??= this.#load(signal)), signal);
       this.#loaded = true;
@@ -269,8 +271,7 @@ export class ConclaveChat extends Base {
         if (event.type === "round") text += event.text;
         if (event.type === "end") text = event.text;
         if (isCurrent()) this.#show(event, text);
-        this.#dispatch("conclave-event", event);
-        if (event.type === "round" || event.type === "end") this.#dispatch(event.type, event);
+        this.#dispatchEvent(event);
       }
     } catch (thrown) {
       const declined = thrown instanceof Declined;
@@ -278,6 +279,7 @@ export class ConclaveChat extends Base {
         // Stopped while loading: the question can be asked again.
         if (isCurrent()) this.#showStatus(declined ? "Nothing was downloaded." : "");
         if (!this.#loaded) this.#unload();
+        this.#dispatchEvent(unwritten.stopped());
         return;
       }
       // Accepted text stays above the message.
@@ -379,6 +381,11 @@ export class ConclaveChat extends Base {
   #showStatus(status: string): void {
     this.#status.textContent = status;
     this.#status.hidden = status === "";
+  }
+
+  #dispatchEvent(event: ConclaveEvent): void {
+    this.#dispatch("conclave-event", event);
+    if (event.type === "round" || event.type === "end") this.#dispatch(event.type, event);
   }
 
   #dispatch(name: string, detail: ConclaveEvent | ConclaveError | LoadProgress): void {

@@ -39,6 +39,19 @@ async function arrive(
   return { visitor, chat, part: (name) => chat.locator(`[part=${name}]`) };
 }
 
+/** Collects the reasons of the element's ends, for {@link ends}. */
+const collectEnds = (chat: Locator): Promise<void> =>
+  chat.evaluate((element) => {
+    const ends: string[] = [];
+    Object.assign(globalThis, { ends });
+    element.addEventListener("end", (event) =>
+      ends.push((event as CustomEvent<{ stop: string }>).detail.stop),
+    );
+  });
+
+const ends = ({ page }: Visitor): Promise<string[]> =>
+  page.evaluate(() => (globalThis as unknown as { ends: string[] }).ends);
+
 test("the element answers in any page, goes on with a conversation, and begins anew", async () => {
   const { visitor, chat, part } = await arrive();
   await part("box").fill("What is 3 + 4?");
@@ -140,7 +153,8 @@ test("a conversation longer than the room goes on without its oldest questions",
 });
 
 test("the element stops while its members are loading, and gives the question back", async () => {
-  const { visitor, part } = await arrive();
+  const { visitor, chat, part } = await arrive();
+  await collectEnds(chat);
   let release = (): void => {};
   const held = new Promise<void>((resolve) => (release = resolve));
   await visitor.page.route("**/members/ada.gguf", async (route) => (await held, route.continue()));
@@ -161,6 +175,7 @@ test("the element stops while its members are loading, and gives the question ba
   await stop.click();
   await ask.waitFor();
   assert.equal(await part("box").inputValue(), "What is 3 + 4?");
+  assert.deepEqual(await ends(visitor), ["stopped", "stopped"]);
   release();
   await part("ask").click();
   await part("segment").first().waitFor();
@@ -171,6 +186,7 @@ test("models are downloaded once, with consent, and what they take is told befor
   const refs = ["ada", "quill"].map((file) => `hf:makers/${file}-GGUF/${file}.gguf`).join(" ");
   const { visitor, chat, part } = await arrive(`hub="${hub.address}" members="${refs}"`);
   const question = "What is 3 + 4?";
+  await collectEnds(chat);
   await part("box").fill(question);
   await part("box").press("Enter");
   await part("consent").waitFor();
@@ -185,6 +201,7 @@ test("models are downloaded once, with consent, and what they take is told befor
   await part("consent-decline").click();
   await part("status").filter({ hasText: "Nothing was downloaded." }).waitFor();
   assert.equal(await part("box").inputValue(), question);
+  assert.deepEqual(await ends(visitor), ["stopped"]);
 
   await chat.evaluate((element) => {
     const seen: unknown[] = [];
