@@ -145,16 +145,26 @@ test("fetched and kept, they answer the same with the network off", {
 interface Visit {
   loadMs: number;
   segmentMs: number;
+  heapBytes: number;
   prefixes: { prefix: number; run: number }[];
   answer: string;
 }
+
+/** The two, and those that `CONCLAVE_AGAIN` names: `KEY=FILE`, separated by commas. */
+const kept = [
+  ...models,
+  ...(process.env["CONCLAVE_AGAIN"] ?? "").split(",").flatMap((named) => {
+    const [key, file] = named.split("=");
+    return key && file ? { key, file } : [];
+  }),
+];
 
 test("who comes again has the models sooner, and reads no more than was asked", {
   timeout: minutes,
 }, async () => {
   const hub = await Hub.start();
   after(() => hub.stop());
-  for (const model of models)
+  for (const model of kept)
     await hub.put(refOf(model).slice("hf:".length), await readFile(join(folder, model.file)));
   stand.site.overrides.set(
     "again.html",
@@ -172,7 +182,7 @@ test("who comes again has the models sooner, and reads no more than was asked", 
     await page.goto(`${stand.site.address}again.html`);
     const asked = {
       script: new URL("library/conclave.js", stand.site.address).href,
-      refs: models.map(refOf),
+      refs: kept.map(refOf),
       hub: hub.address,
       question,
     };
@@ -193,8 +203,9 @@ test("who comes again has the models sooner, and reads no more than was asked", 
       }
       while ((await conclave.models()).prompts === 0)
         await new Promise((resolve) => setTimeout(resolve, 100));
+      const { heapBytes } = conclave;
       conclave.close();
-      return { loadMs, segmentMs, prefixes, answer };
+      return { loadMs, segmentMs, heapBytes, prefixes, answer };
     }, asked);
   };
   const first = await visit();
@@ -204,7 +215,8 @@ test("who comes again has the models sooner, and reads no more than was asked", 
     console.log(
       `loaded after ${Math.round(again.loadMs)} ms, ` +
         `the first segment after ${Math.round(again.segmentMs)}; ` +
-        `at the first visit ${Math.round(first.loadMs)} and ${Math.round(first.segmentMs)}`,
+        `at the first visit ${Math.round(first.loadMs)} and ${Math.round(first.segmentMs)}; ` +
+        `they hold ${Math.round(again.heapBytes / 1e6)} MB`,
     );
     assert.equal(again.answer, first.answer);
     // Gemma's template begins with more than a hundred tokens of its own.

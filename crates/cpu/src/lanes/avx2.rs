@@ -5,15 +5,23 @@ use std::arch::x86_64::*;
 use super::avx512::Sixteen;
 use super::{Lanes, Work};
 
-/// Prefetches part `part` of `parts` equal ones of a `T` that is `AHEAD` bytes after `from`.
+/// Prefetches part `part` of `parts` equal ones of a `T` at two distances in bytes after `from`:
+/// from memory into the second cache, which many loads may wait for at once, and from there into
+/// the first.
 #[inline(always)]
 pub(super) fn prefetch<T>(from: *const T, part: usize, parts: usize) {
-    const AHEAD: usize = 2048;
+    const FROM_MEMORY: usize = 8192;
+    const FROM_SECOND: usize = 1024;
     let bytes = size_of::<T>() / parts;
-    let from = from.wrapping_byte_add(AHEAD + part * bytes);
+    let from = from.wrapping_byte_add(part * bytes);
     for line in (0..bytes).step_by(64) {
+        let far = from.wrapping_byte_add(FROM_MEMORY + line);
+        let near = from.wrapping_byte_add(FROM_SECOND + line);
         // SAFETY: it is harmless where there is no memory.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_byte_add(line).cast()) };
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T1>(far.cast());
+            _mm_prefetch::<_MM_HINT_T0>(near.cast());
+        }
     }
 }
 
