@@ -187,6 +187,9 @@ pub struct Chat {
     /// Ask only this member, by name, without voting.
     #[arg(long, value_name = "NAME")]
     pub member: Option<String>,
+    /// Begin with this system message: how the members should answer.
+    #[arg(long, value_name = "TEXT")]
+    pub system: Option<String>,
     /// After each segment, show its writer, all candidates and the weights.
     #[arg(long)]
     pub show_votes: bool,

@@ -55,7 +55,8 @@ pub async fn run(chat: &args::Chat, device: &Device, json: bool) -> Result<(), F
             "the question is empty; ask as in `conclave chat \"What is 347 + 85?\"`".to_owned(),
         ));
     }
-    let messages = [Message::new("user", &question)];
+    let mut messages = opening(chat);
+    messages.push(Message::new("user", &question));
     let answer = ask(
         chat,
         &mut members,
@@ -65,11 +66,17 @@ pub async fn run(chat: &args::Chat, device: &Device, json: bool) -> Result<(), F
         json,
     )
     .await?;
-    let run = record(chat, &members, &settings, &question, &device.name, &answer);
+    let run = record(chat, &members, &settings, &messages, &device.name, &answer);
     if json {
         print(&format!("{run}\n"))?;
     }
     save(chat, &run)
+}
+
+/// The conversation before its first question.
+fn opening(chat: &args::Chat) -> Vec<Message> {
+    let system = chat.system.iter();
+    system.map(|text| Message::new("system", text)).collect()
 }
 
 /// Writes the run to the file of `--record`.
@@ -96,7 +103,7 @@ fn converse(
         let names: Vec<_> = members.iter().map(TakePart::name).collect();
         eprintln!("{} on {device}. An empty line ends.", names.join(", "));
     }
-    let mut messages = Vec::new();
+    let mut messages = opening(chat);
     loop {
         if prompts {
             eprint!("> ");
@@ -121,11 +128,11 @@ fn converse(
             messages.drain(old);
         }
         let said = pollster::block_on(ask(chat, members, settings, form, &messages, false))?;
-        messages.push(Message::new("assistant", &said.text));
         save(
             chat,
-            &record(chat, members, settings, &question, device, &said),
+            &record(chat, members, settings, &messages, device, &said),
         )?;
+        messages.push(Message::new("assistant", &said.text));
     }
 }
 
@@ -283,13 +290,13 @@ fn record(
     chat: &args::Chat,
     members: &[AnyMember],
     settings: &Settings,
-    question: &str,
+    messages: &[Message],
     device: &str,
     answer: &Answer,
 ) -> serde_json::Value {
     json!({
-        "question": question,
-        "messages": [{ "role": "user", "content": question }],
+        "question": messages.last().map(|question| &question.content),
+        "messages": messages,
         "answer": answer.text,
         "stopped": answer.stopped,
         "device": device,

@@ -179,13 +179,15 @@ fn the_strongest_member_answers_alone_while_it_is_sure() {
     );
 }
 
-/// A conversation from a pipe: one answer per line, and the last one's run in the record.
+/// A conversation from a pipe: one answer per line, and the last one's run in the record, with all
+/// turns before it, since a rule may compare candidates with these.
 #[test]
 fn a_conversation_is_recorded_too() {
     let questions = written("questions.txt", "What is 12 + 30?\nWhat is 5 + 6?\n");
     let record = written("conversation.json", "");
     let output = Command::new(env!("CARGO_BIN_EXE_conclave"))
         .args(["--device", "cpu", "chat", "--record", &record, "--exit"])
+        .args(["--system", "Answer in a sentence."])
         .stdin(std::fs::File::open(&questions).unwrap())
         .output()
         .unwrap();
@@ -193,6 +195,15 @@ fn a_conversation_is_recorded_too() {
     let said = String::from_utf8(output.stdout).unwrap();
     let run: Value = serde_json::from_str(&std::fs::read_to_string(&record).unwrap()).unwrap();
     assert_eq!(run["question"], "What is 5 + 6?");
+    let turn = |role: &str, content: &str| json!({ "role": role, "content": content });
+    let first = said.lines().next().unwrap();
+    let turns = [
+        turn("system", "Answer in a sentence."),
+        turn("user", "What is 12 + 30?"),
+        turn("assistant", first),
+        turn("user", "What is 5 + 6?"),
+    ];
+    assert_eq!(run["messages"], json!(turns));
     assert!(
         said.ends_with(&format!("{}\n", run["answer"].as_str().unwrap())),
         "{said}"
