@@ -121,8 +121,10 @@ unsafe impl Allocator for HugePages {
         let mut regions = regions();
         let found = regions.iter_mut().find_map(|region| region.take(layout));
         let start = found.or_else(|| {
-            let size = REGION.max(layout.size().checked_next_multiple_of(PAGE)?);
-            let mut region = Region::new(size)?;
+            let least = layout.size().checked_next_multiple_of(PAGE)?;
+            let region = Region::new(REGION.max(least));
+            // A limit on the process may leave no room for more.
+            let mut region = region.or_else(|| Region::new(least))?;
             let start = region.take(layout);
             regions.push(region);
             start
