@@ -194,8 +194,11 @@ pub fn check(settings: &Settings) -> Result<(), Failure> {
 
 /// Option of a setting's number by its name in JSON: `--max-rounds` of `maxRounds`.
 fn option_of(setting: &str) -> String {
-    if setting == "leader.doubt" {
-        return "--doubt".to_owned();
+    match setting {
+        "leader.doubt" => return "--doubt".to_owned(),
+        // `--trust` names a file of measured strengths.
+        "trust" => return "--trust-power".to_owned(),
+        _ => {}
     }
     let mut option = "--".to_owned();
     for letter in setting.chars() {
@@ -277,11 +280,21 @@ mod tests {
         for setting in Settings::ranges().into_keys() {
             assert!(known.contains(&option_of(setting)), "{setting}");
         }
-        let settings = Settings {
+        let default = Settings::default;
+        let no_text = Settings {
             max_characters: 0,
-            ..Settings::default()
+            ..default()
         };
-        let told = check(&settings).unwrap_err().to_string();
-        assert!(told.starts_with("--max-characters 0: "), "{told}");
+        let trusting = Settings {
+            trust: 9.0,
+            ..default()
+        };
+        for (settings, told) in [
+            (no_text, "--max-characters 0: "),
+            (trusting, "--trust-power 9: "),
+        ] {
+            let error = check(&settings).unwrap_err().to_string();
+            assert!(error.starts_with(told), "{error}");
+        }
     }
 }
