@@ -13,8 +13,12 @@ use conclave_ensemble::Candidate;
 
 use crate::template::ChatMessage;
 
-/// Letters of candidates: as many as an ensemble may have members.
-pub const LETTERS: &[u8; 8] = b"ABCDEFGH";
+/// Letters of candidates: two for each of eight members, which may draft a second one. Without `I`,
+/// which is a word.
+pub const LETTERS: &[u8; MOST] = b"ABCDEFGHJKLMNOPQ";
+
+/// Maximum number of candidates.
+const MOST: usize = 16;
 
 /// Prior of κ.
 const PRIOR_KAPPA: f64 = 0.5;
@@ -29,7 +33,7 @@ pub struct Judge {
     agreed: f64,
     most: f64,
     /// How often each letter was named among n candidates, `[n]` by n; starts at one each.
-    named: [[f64; 8]; 9],
+    named: [[f64; MOST]; MOST + 1],
 }
 
 impl Default for Judge {
@@ -37,7 +41,7 @@ impl Default for Judge {
         Self {
             agreed: PRIOR_KAPPA * PRIOR_ROUNDS * 0.5,
             most: PRIOR_ROUNDS * 0.5,
-            named: [[1.0; 8]; 9],
+            named: [[1.0; MOST]; MOST + 1],
         }
     }
 }
@@ -279,14 +283,14 @@ mod tests {
         assert_eq!(judge.hear(&orders_of_four, &[Some(7), None]), None);
         assert_eq!(judge, Judge::default());
         assert_eq!(judge.hear(&[], &[]), None);
-        assert!(orders(1, 0).is_empty() && orders(9, 0).is_empty());
+        assert!(orders(1, 0).is_empty() && orders(17, 0).is_empty());
     }
 
     #[test]
     fn all_orders_come_and_the_second_moves_every_candidate() {
         let firsts: BTreeSet<_> = (0..60).map(|seed| orders(3, seed)[0].clone()).collect();
         assert_eq!(firsts.len(), 6);
-        for count in 2..=8 {
+        for count in 2..=16 {
             let orders = orders(count, 1);
             assert!((0..count).all(|place| orders[0][place] != orders[1][place]));
         }
