@@ -42,7 +42,7 @@ export interface UseConclaveOptions extends LoadOptions {
  * Options for answering a question. If the conversation is too long, its oldest questions are left
  * out unless `overflow` says otherwise.
  */
-export interface QuestionOptions extends Omit<AskOptions, "signal"> {
+export interface QuestionOptions extends Omit<AskOptions, "signal" | "accepted" | "drafts"> {
   /** Called with every event of the answer. */
   onEvent?: (event: ConclaveEvent) => void;
 }
