@@ -111,7 +111,7 @@ pub struct Settings {
     pub level: bool,
     /// Exponent c by which a verifier counts more if it is sure of its own finished answer; 0 to 8,
     /// where 0 treats all verifiers alike. Its weight is multiplied by (½ + u)^−c, where u is its
-    /// surprise at that answer in nats: at least 0.8, plus 1 for a base model, and 2 for an
+    /// surprise at that answer in nats, plus 1 for a base model, and at least 0.8; 2 for an
     /// unfinished answer. While a candidate of the strongest member does not end the answer, the
     /// factor is not applied.
     pub confidence: f64,
