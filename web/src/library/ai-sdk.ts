@@ -26,7 +26,7 @@ import type {
   SharedV4Warning,
 } from "@ai-sdk/provider";
 import { optional, text } from "../protocol/check.ts";
-import { finishOf, voteOf, type SegmentVote } from "./answer.ts";
+import { finishOf, unfinished, voteOf, type SegmentVote } from "./answer.ts";
 import {
   BadSettings,
   isAbort,
@@ -35,7 +35,7 @@ import {
   type EndEvent,
   type Message,
 } from "./conclave.ts";
-import { answerFields, checked, checkedOptions, ensemble } from "./options.ts";
+import { answerFields, checked, checkedOptions, ensemble, notText } from "./options.ts";
 
 export type { SegmentVote } from "./answer.ts";
 
@@ -216,12 +216,6 @@ async function* partsOf({
   throw unfinished();
 }
 
-const unfinished = (): BadSettings =>
-  new BadSettings(
-    "The answer has no end: its engine was closed. " +
-      "Keep the engine open until the answer is complete.",
-  );
-
 function optionsOf(call: LanguageModelV4CallOptions): AskOptions {
   const {
     maxOutputTokens,
@@ -292,11 +286,7 @@ function messageOf({ role, content }: LanguageModelV4Message): Message {
   for (const part of content) {
     if (part.type === "text") text += part.text;
     // Thoughts are not part of the next question.
-    else if (part.type !== "reasoning")
-      throw new BadSettings(
-        "The members read text alone, and a message has a part of type " +
-          `${JSON.stringify(part.type)}. Leave it out.`,
-      );
+    else if (part.type !== "reasoning") throw notText(part.type);
   }
   return { role, content: text };
 }

@@ -2,7 +2,7 @@
  * Facts about an answer for the interfaces of other clients: writers of each segment, finish
  * reason.
  */
-import type { RoundEvent, StopReason } from "./conclave.ts";
+import { BadSettings, type RoundEvent, type StopReason } from "./conclave.ts";
 
 /** Reason that an answer ended: `length` is a limit set by the caller or the members' context. */
 export type FinishReason = "stop" | "length";
@@ -28,6 +28,13 @@ export interface SegmentVote {
 
 export const finishOf = (stop: StopReason): FinishReason =>
   stop === "ended" || stop === "stop" || stop === "silence" ? "stop" : "length";
+
+/** Error of an answer whose events stop before its end. */
+export const unfinished = (): BadSettings =>
+  new BadSettings(
+    "The answer has no end: its engine was closed. " +
+      "Keep the engine open until the answer is complete.",
+  );
 
 /** `members`: members of the answer, as in its `begin` event. */
 export function voteOf(

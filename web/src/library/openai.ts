@@ -17,6 +17,7 @@ import {
   flag,
   list,
   nullable,
+  object,
   optional,
   shape,
   text,
@@ -25,7 +26,7 @@ import {
   type Check,
 } from "../protocol/check.ts";
 import { maxTemperature } from "../protocol/generated-settings.ts";
-import { finishOf, voteOf, type FinishReason, type SegmentVote } from "./answer.ts";
+import { finishOf, unfinished, voteOf, type FinishReason, type SegmentVote } from "./answer.ts";
 import {
   BadSettings,
   type Conclave,
@@ -34,7 +35,7 @@ import {
   type ResponseFormat,
   type StopReason,
 } from "./conclave.ts";
-import { checked, ensemble, object, signal as signalCheck } from "./options.ts";
+import { checked, ensemble, notText, signal as signalCheck } from "./options.ts";
 
 export type { FinishReason, SegmentVote } from "./answer.ts";
 
@@ -288,10 +289,7 @@ async function completed(
       conclave: { stop, segments },
     };
   }
-  throw new BadSettings(
-    "The answer has no end: its engine was closed. " +
-      "Keep the engine open until the answer is complete.",
-  );
+  throw unfinished();
 }
 
 function streamOf(
@@ -393,11 +391,7 @@ function messageOf(message: ChatMessage, index: number): Message {
       `messages[${index}].content must be a string or a list; it is missing. Say what it says.`,
     );
   const other = parts.find(({ type }) => type !== "text");
-  if (other)
-    throw new BadSettings(
-      "The members read text alone, and a message has a part of type " +
-        `${JSON.stringify(other.type)}. Leave it out.`,
-    );
+  if (other) throw notText(other.type);
   const pieces = checked(`messages[${index}].content`, parts, list(shape({ text })));
   return {
     role: role === "developer" ? "system" : role,

@@ -8,6 +8,7 @@ import {
   flag,
   list,
   misnamed,
+  object,
   oneOf,
   optional,
   shape,
@@ -53,12 +54,12 @@ export function checkedOptions<F extends Fields>(
 export const stillAnswering = (): BadSettings =>
   new BadSettings("A question is being answered. Wait for its end, or stop it.");
 
-/** Any object; its fields are checked by its user. */
-export const object: Check<object> = (data, path) => {
-  if (typeof data !== "object" || data === null || Array.isArray(data))
-    throw fault(path, "an object", data);
-  return data;
-};
+/** Error for a part of a message that is no text. */
+export const notText = (type: string): BadSettings =>
+  new BadSettings(
+    "The members read text alone, and a message has a part of type " +
+      `${JSON.stringify(type)}. Leave it out.`,
+  );
 
 /** An object with an ensemble's methods. */
 export const ensemble: Check<object> = (data, path) => {
@@ -76,7 +77,7 @@ export const signal: Check<AbortSignal> = (data, path) => {
 };
 
 /** An address as text, or a URL. */
-export const address: Check<string | URL> = (data, path) => {
+const address: Check<string | URL> = (data, path) => {
   if (typeof data !== "string" && Object.prototype.toString.call(data) !== "[object URL]")
     throw fault(path, "an address", data);
   return data as string | URL;

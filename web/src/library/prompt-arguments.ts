@@ -3,6 +3,7 @@ import {
   fault,
   flag,
   list,
+  object,
   optional,
   shape,
   text,
@@ -25,7 +26,7 @@ import type {
   SessionNeeds,
   SessionOptions,
 } from "./language-model.ts";
-import { callback, checked, object, signal as signalCheck } from "./options.ts";
+import { callback, checked, signal as signalCheck } from "./options.ts";
 
 const mostTokens = 2 ** 32 - 1;
 export const limits: SamplingLimits = {

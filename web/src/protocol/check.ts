@@ -111,6 +111,13 @@ export function list<T>(item: Check<T>): Check<T[]> {
   };
 }
 
+/** Any object; its fields are checked by its user. */
+export const object: Check<object> = (data, path) => {
+  if (typeof data !== "object" || data === null || Array.isArray(data))
+    throw fault(path, "an object", data);
+  return data;
+};
+
 export function nullable<T>(check: Check<T>): Check<T | null> {
   return (data, path) => (data === null ? null : check(data, path));
 }
@@ -140,21 +147,19 @@ type Plain<T> = { [K in keyof T]: T[K] };
 
 /** An object with any field names and values of one type. */
 export function record<T>(item: Check<T>): Check<Record<string, T>> {
-  return (data, path) => {
-    if (typeof data !== "object" || data === null || Array.isArray(data))
-      throw fault(path, "an object", data);
-    return Object.fromEntries(
-      Object.entries(data).map(([key, value]) => [key, item(value, `${path}.${key}`)]),
+  return (data, path) =>
+    Object.fromEntries(
+      Object.entries(object(data, path)).map(([key, value]) => [
+        key,
+        item(value, `${path}.${key}`),
+      ]),
     );
-  };
 }
 
 /** An object of these fields; others are dropped. */
 export function shape<F extends Fields>(fields: F): Check<Plain<Shaped<F>>> {
   return (data, path) => {
-    if (typeof data !== "object" || data === null || Array.isArray(data))
-      throw fault(path, "an object", data);
-    const source = data as Record<string, unknown>;
+    const source = object(data, path) as Record<string, unknown>;
     const result: Record<string, unknown> = {};
     for (const [key, field] of Object.entries(fields)) {
       const at = `${path}.${key}`;

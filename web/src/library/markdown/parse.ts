@@ -99,10 +99,6 @@ class Converter {
     if (literal.test(name))
       return [block("p", [{ text: this.#text(node), from: node.from, to: node.to }])];
     switch (name) {
-      case "Paragraph":
-        return [block("p", this.#inline(node))];
-      case "Task":
-        return [block("p", this.#inline(node))];
       case "BulletList":
         return [block("ul", this.blocks(node))];
       case "OrderedList":
