@@ -28,6 +28,7 @@ import {
   typed,
 } from "../protocol/errors.ts";
 import { text } from "../protocol/check.ts";
+import { definedFields } from "../protocol/defined-fields.ts";
 import {
   defaultSampling,
   sampling as wholeSampling,
@@ -44,6 +45,7 @@ import {
   type Stored,
   type Usage,
 } from "../protocol/messages.ts";
+import type { Port } from "../protocol/start-worker.ts";
 import { unlessAborted } from "../protocol/unless-aborted.ts";
 import { answerOf, isEngineLost, unlessStopped, WrittenAnswer } from "./answering.ts";
 import type { BuiltIn } from "./built-in.ts";
@@ -58,7 +60,6 @@ import type {
 import { Conversation } from "./conversation.ts";
 import {
   added,
-  definedFields,
   listed,
   located,
   locatedSource,
@@ -82,10 +83,10 @@ import {
 import { places } from "./places.ts";
 import { schemaOf } from "./response-format.ts";
 import { Share } from "./share.ts";
-import { Wire, type Port } from "./wire.ts";
+import { Wire } from "./wire.ts";
 
 export { Conversation } from "./conversation.ts";
-export type { Port } from "./wire.ts";
+export type { Port };
 export type { ResponseFormat } from "./response-format.ts";
 export * from "./reexports.ts";
 
@@ -372,10 +373,9 @@ export class Conclave {
       settings: this.#settings(options),
       sampling: this.#sampling(options.sampling),
       thinking: options.thinking ?? "off",
-      ...(maxTokens === undefined ? {} : { maxTokens }),
       stop: texts,
       overflow,
-      ...(schema === undefined ? {} : { schema }),
+      ...definedFields({ maxTokens, schema }),
       accepted: written.accepted,
       ...(options.drafts && { drafts: true }),
     };
@@ -474,7 +474,7 @@ export class Conclave {
         messages,
         members,
         sampling: this.#sampling(options.sampling),
-        ...(schema === undefined ? {} : { schema }),
+        ...definedFields({ schema }),
       },
       signal,
     );

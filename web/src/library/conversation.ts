@@ -2,17 +2,15 @@
 import type { Candidate, Draft, Settings, VerifiedScore } from "../protocol/engine.ts";
 import { number } from "../protocol/check.ts";
 import { BadSettings } from "../protocol/errors.ts";
-import type { Reply, Request } from "../protocol/messages.ts";
+import type { Reply } from "../protocol/messages.ts";
+import type { Answer, Unnumbered } from "./engine-requests.ts";
 import { candidates as candidateList, checked, checkedOptions, draftFields } from "./options.ts";
 
 /** Sends a request and waits for its reply, which must be of the named type. */
 export type Move = <T extends Reply["type"]>(
   request: Unnumbered<"draft" | "verify" | "keep" | "end">,
   expected: T,
-) => Promise<Extract<Reply, { type: T }>>;
-type Unnumbered<T extends Request["type"]> = T extends T
-  ? Omit<Extract<Request, { type: T }>, "id">
-  : never;
+) => Promise<Answer<T>>;
 
 /**
  * Result of {@link Conclave.begin}: members that have read the same messages, to draft, verify and

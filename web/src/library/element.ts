@@ -23,6 +23,7 @@
  * `--conclave-gap` and `--conclave-rule`.
  */
 import { text as words } from "../protocol/check.ts";
+import { definedFields } from "../protocol/defined-fields.ts";
 import { unlessAborted } from "../protocol/unless-aborted.ts";
 import {
   Conclave,
@@ -43,7 +44,6 @@ import { WrittenAnswer } from "./answering.ts";
 import { copyText } from "./markdown/copy.ts";
 import { copiedCode, showMarkdown, type Written } from "./markdown/show.ts";
 import type { ChatEvents, LoadProgress } from "./element-events.ts";
-import { definedFields } from "./engine-requests.ts";
 import { checked, namesModel, stillAnswering } from "./options.ts";
 import { Share } from "./share.ts";
 

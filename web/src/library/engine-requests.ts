@@ -1,7 +1,8 @@
 /** Requests of the library that start an engine and add members to it. */
+import { definedFields } from "../protocol/defined-fields.ts";
 import { EngineFailure, type ConclaveError } from "../protocol/errors.ts";
 import type { MemberSource, Progress, Reply, Request } from "../protocol/messages.ts";
-import { startWorker } from "../protocol/start-worker.ts";
+import { startWorker, type Port } from "../protocol/start-worker.ts";
 import { readManifest, sourceOf } from "../store/load.ts";
 import { BuiltIn } from "./built-in.ts";
 import {
@@ -11,7 +12,7 @@ import {
   type OpenOptions,
 } from "./call-options.ts";
 import { absolute, places, toys } from "./places.ts";
-import type { Port, Wire } from "./wire.ts";
+import type { Wire } from "./wire.ts";
 
 const openRequest = (
   id: number,
@@ -21,27 +22,17 @@ const openRequest = (
   id,
   backend,
   places: places(assets),
-  ...(hub === undefined ? {} : { hub }),
-  ...(threads === undefined ? {} : { threads }),
-  ...(core === undefined ? {} : { core }),
-  ...(keepPrompts === undefined ? {} : { keepPrompts }),
+  ...definedFields({ hub, threads, core, keepPrompts }),
 });
 
 /** Whether the page is on a phone or tablet, which ends hidden pages that compute. */
 export const isHandheld = (): boolean =>
   globalThis.matchMedia?.("(hover: none) and (pointer: coarse)").matches ?? false;
 
-/** Copy without undefined fields. */
-export function definedFields<T extends object>(
-  options: T,
-): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as {
-    [K in keyof T]?: Exclude<T[K], undefined>;
-  };
-}
-
-/** A request before it has an id. */
-export type Unnumbered<T extends Request["type"]> = Omit<Extract<Request, { type: T }>, "id">;
+/** A request of one of these types, before it has an id. */
+export type Unnumbered<T extends Request["type"]> = T extends T
+  ? Omit<Extract<Request, { type: T }>, "id">
+  : never;
 export type Answer<T extends Reply["type"]> = Extract<Reply, { type: T }>;
 
 export function workerAt(address: string): Port {
@@ -72,8 +63,8 @@ export async function added(
     id: wire.id(),
     source,
     contextTokens,
-    ...(replace === undefined ? {} : { replace }),
-    ...(builtIn ? { builtIn: { port: builtIn.port, context: builtIn.context } } : {}),
+    ...definedFields({ replace }),
+    ...(builtIn && { builtIn: { port: builtIn.port, context: builtIn.context } }),
   };
   try {
     const reply = await wire.request(request, signal, onStep);

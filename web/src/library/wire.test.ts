@@ -1,7 +1,8 @@
 /** Invalid replies from a worker fail all pending requests, so that none waits for ever. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Wire, type Port } from "./wire.ts";
+import type { Port } from "../protocol/start-worker.ts";
+import { Wire } from "./wire.ts";
 
 /** A connection to a worker that answers nothing by itself. */
 function line(): { wire: Wire; port: Port; ended: () => boolean } {

@@ -13,15 +13,7 @@ import {
   type Reply,
   type Request,
 } from "../protocol/messages.ts";
-
-/** The part of a Worker's interface that is used here; tests substitute a service. */
-export interface Port {
-  postMessage(data: unknown, moved?: Transferable[]): void;
-  terminate(): void;
-  onmessage: ((event: MessageEvent<unknown>) => void) | null;
-  onmessageerror: ((event: MessageEvent<unknown>) => void) | null;
-  onerror: ((event: ErrorEvent) => void) | null;
-}
+import type { Port } from "../protocol/start-worker.ts";
 
 /** Waits for the replies to one request. */
 interface Listener {

@@ -1,4 +1,5 @@
 /** Format that unquantised weights are loaded as: the visitor's choice, or by size. */
+import { definedFields } from "../protocol/defined-fields.ts";
 import type { MemberSource } from "../protocol/messages.ts";
 import { el } from "./dom.ts";
 import { bytes } from "./figures.ts";
@@ -58,10 +59,7 @@ export class QuantiseSelect {
 
   /** Applies the choice to a model's files. */
   optionFor(files: { name: string; bytes: number }[]): Pick<MemberSource, "quantise"> {
-    const quantise = quantiseFor(
-      choices.find((choice) => choice === this.#select.value) ?? "auto",
-      files,
-    );
-    return quantise === undefined ? {} : { quantise };
+    const choice = choices.find((one) => one === this.#select.value) ?? "auto";
+    return definedFields({ quantise: quantiseFor(choice, files) });
   }
 }

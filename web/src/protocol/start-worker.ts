@@ -1,6 +1,15 @@
 /** Starts the engine's workers, from a page or from a worker. */
 import { EngineFailure } from "./errors.ts";
 
+/** The part of a Worker's interface that is used here; tests substitute a service. */
+export interface Port {
+  postMessage(data: unknown, moved?: Transferable[]): void;
+  terminate(): void;
+  onmessage: ((event: MessageEvent<unknown>) => void) | null;
+  onmessageerror: ((event: MessageEvent<unknown>) => void) | null;
+  onerror: ((event: ErrorEvent) => void) | null;
+}
+
 interface Policy {
   createScriptURL: (address: string) => string;
 }

@@ -19,10 +19,9 @@ import type {
 } from "../protocol/engine.ts";
 import type { StartedModule } from "../worker/engine-module.ts";
 import { openLocks } from "../store/locks.ts";
-import { parseHelperStart, type HelperPort } from "../worker/helpers.ts";
+import { parseHelperStart } from "../worker/helpers.ts";
 import { Traps } from "../worker/traps.ts";
 import { MemberHost } from "../worker/member-host.ts";
-import type { ThreadPort } from "../worker/member-threads.ts";
 import type { BeginEvent, ConclaveEvent } from "../protocol/messages.ts";
 import {
   ranges,
@@ -41,14 +40,14 @@ import { Store } from "../store/store.ts";
 
 /** A thread under a test's control. */
 export interface StagedThread {
-  port: ThreadPort;
+  port: Port;
   /** Core that it was started with. */
   core?: Core;
   backend?: Backend;
   /** Names of the members it loaded. */
   members: string[];
   /** Its helper workers, without those that failed or left. */
-  helpers: Set<HelperPort>;
+  helpers: Set<Port>;
   /** Number of helpers it last asked for. */
   wanted: number;
   /** Reason why its device is lost, if a test sets it. */
@@ -197,7 +196,7 @@ export function stage(
     return { module, memory, compiled };
   };
   const startGrammar = async (): Promise<GrammarModule> => scriptedGrammar(journal);
-  const startThread = (address: string): ThreadPort => {
+  const startThread = (address: string): Port => {
     const core: Core = address.includes("open-core") ? "burn" : "fused";
     const thread: StagedThread = {
       members: [],
@@ -219,17 +218,18 @@ export function stage(
       startGrammar,
       traps,
       () => {
-        const helper: HelperPort = {
+        const helper: Port = {
           postMessage: (data) => void parseHelperStart(data),
           terminate: () => void thread.helpers.delete(helper),
           onmessage: null,
+          onmessageerror: null,
           onerror: null,
         };
         thread.helpers.add(helper);
         return helper;
       },
     );
-    function postMessage(data: unknown, transfer: Transferable[]): void {
+    function postMessage(data: unknown, transfer: Transferable[] = []): void {
       // A compiled module can be sent between workers, but not through structuredClone in Node.
       const copy: unknown = hasModule(data) ? data : structuredClone(data, { transfer });
       setImmediate(() => thread.terminated || void host.receive(copy));

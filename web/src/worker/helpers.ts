@@ -4,15 +4,8 @@
  * product.
  */
 import type { EngineModule } from "../protocol/engine.ts";
+import type { Port } from "../protocol/start-worker.ts";
 import { compiledModule, shape, sharedMemory, variant, type Checked } from "../protocol/check.ts";
-
-/** The part of a nested worker that is used here. */
-export interface HelperPort {
-  postMessage(data: unknown): void;
-  terminate(): void;
-  onmessage: ((event: MessageEvent<unknown>) => void) | null;
-  onerror: ((event: ErrorEvent) => void) | null;
-}
 
 const start = shape({ compiled: compiledModule, memory: sharedMemory });
 const reply = variant({
@@ -26,14 +19,14 @@ export type HelperStart = Checked<typeof start>;
 export const parseHelperStart = (data: unknown): HelperStart => start(data, "start");
 
 export class Helpers {
-  readonly #startWorker: () => HelperPort;
+  readonly #startWorker: () => Port;
   readonly #module: Pick<EngineModule, "wantHelpers">;
   readonly #start: HelperStart;
-  readonly #ports = new Set<HelperPort>();
+  readonly #ports = new Set<Port>();
   #wanted = 0;
 
   constructor(
-    startWorker: () => HelperPort,
+    startWorker: () => Port,
     module: Pick<EngineModule, "wantHelpers">,
     start: HelperStart,
   ) {

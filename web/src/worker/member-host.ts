@@ -6,11 +6,12 @@ import type { BurnModule, Engine, EngineMember, EngineModule } from "../protocol
 import type { StartedModule } from "./engine-module.ts";
 import { EngineFailure, toRecord, type ConclaveError } from "../protocol/errors.ts";
 import { FormedMember, Grammars, type StartGrammar } from "./grammars.ts";
-import { Helpers, type HelperPort } from "./helpers.ts";
+import { Helpers } from "./helpers.ts";
 import { soonest } from "./handle-files.ts";
 import { lackOfMemory, loadError, refuseTooLarge } from "./out-of-memory.ts";
 import { diagnosed, lossOf } from "./lost-device.ts";
 import { isShared } from "../protocol/shared-memory.ts";
+import type { StartThread } from "./member-threads.ts";
 import { PortFiles } from "./port-files.ts";
 import { Traps } from "./traps.ts";
 import {
@@ -54,7 +55,7 @@ export class MemberHost {
   readonly #post: (reply: ThreadReply) => void;
   readonly #grammars: Grammars;
   readonly #traps: Traps;
-  readonly #startHelper: ((address: string) => HelperPort) | undefined;
+  readonly #startHelper: StartThread | undefined;
   readonly #members = new Map<number, EngineMember>();
   /** Their names, which members can't tell after a trap. */
   readonly #names = new Map<number, string>();
@@ -72,7 +73,7 @@ export class MemberHost {
     post: (reply: ThreadReply) => void,
     startGrammar: StartGrammar,
     traps = new Traps(),
-    startHelper?: (address: string) => HelperPort,
+    startHelper?: StartThread,
   ) {
     this.#startModule = startModule;
     this.#post = post;

@@ -27,6 +27,7 @@ import type {
 } from "../protocol/engine.ts";
 import { EngineFailure, fromRecord, type ConclaveError } from "../protocol/errors.ts";
 import type { ModelFiles } from "../protocol/model-files.ts";
+import type { Port } from "../protocol/start-worker.ts";
 import { serveFiles } from "./port-files.ts";
 import {
   parseThreadReply,
@@ -35,17 +36,8 @@ import {
   type ThreadStart,
 } from "./thread-messages.ts";
 
-/** The part of a nested Worker that is used here; tests replace it by a host. */
-export interface ThreadPort {
-  postMessage(data: unknown, transfer: Transferable[]): void;
-  terminate(): void;
-  onmessage: ((event: MessageEvent<unknown>) => void) | null;
-  onmessageerror: ((event: MessageEvent<unknown>) => void) | null;
-  onerror: ((event: ErrorEvent) => void) | null;
-}
-
 /** Starts a worker with the script at this address. */
-export type StartThread = (address: string) => ThreadPort;
+export type StartThread = (address: string) => Port;
 
 /** Time limit for a worker's start: some browsers create workers that never run. */
 const startLimitMs = 120_000;
@@ -239,14 +231,14 @@ class Thread {
   shared = false;
   /** Number of helpers. */
   helpers = 0;
-  readonly #port: ThreadPort;
+  readonly #port: Port;
   readonly #waiting = new Map<number, Waiting>();
   #next = 0;
   /** Reason why it takes no more requests. */
   #why: string | undefined;
   #late: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(port: ThreadPort) {
+  constructor(port: Port) {
     this.#port = port;
     port.onmessage = ({ data }) => {
       let reply: ThreadReply;
