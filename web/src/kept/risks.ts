@@ -5,6 +5,7 @@
  * runs once the tab is dead. A mark names models, never what was asked.
  */
 import { list, number, oneOf, optional, shape, text, type Checked } from "../protocol/check.ts";
+import { definedFields } from "../protocol/defined-fields.ts";
 import type { MemberSource } from "../protocol/messages.ts";
 
 /** Phases in which a tab can die of memory; `queued`: a load that may have begun. */
@@ -46,13 +47,7 @@ export function keyOf({ ref, url, files, name }: MemberSource): string {
 /** A member as a mark names it. */
 export function atRisk(source: MemberSource, bytes: number): AtRisk {
   const { name, ref, quantise } = source;
-  return {
-    key: keyOf(source),
-    name,
-    bytes,
-    ...(ref === undefined ? {} : { ref }),
-    ...(quantise === undefined ? {} : { quantise }),
-  };
+  return { key: keyOf(source), name, bytes, ...definedFields({ ref, quantise }) };
 }
 
 /** Members at fault for the end of a tab with these marks. */
@@ -169,7 +164,7 @@ export class Risks {
   }
 }
 
-const keysOf = (storage: MarkStorage): string[] =>
+export const keysOf = (storage: MarkStorage): string[] =>
   Array.from({ length: storage.length }, (_, index) => storage.key(index) ?? "");
 
 const phases: Record<Ending["phase"], string> = {

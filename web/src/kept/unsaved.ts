@@ -2,7 +2,7 @@
  * Turns whose last events may not have reached the database when the page closes: written
  * synchronously as it closes, and read by the next visit.
  */
-import type { MarkStorage } from "./risks.ts";
+import { keysOf, type MarkStorage } from "./risks.ts";
 import { readable, type KeptTurn } from "./records.ts";
 
 const prefix = "conclave unsaved ";
@@ -29,8 +29,7 @@ export function forgetUnsaved(storage: MarkStorage | undefined, conversation?: s
 /** Returns the turns that earlier visits wrote as they closed, and removes them from storage. */
 export function takeUnsaved(storage: MarkStorage | undefined): KeptTurn[] {
   if (!storage) return [];
-  const keys = Array.from({ length: storage.length }, (_, index) => storage.key(index) ?? "");
-  return keys
+  return keysOf(storage)
     .filter((key) => key.startsWith(prefix))
     .flatMap((key) => {
       const text = storage.getItem(key) ?? "";

@@ -12,6 +12,7 @@ import {
   toRecord,
 } from "../protocol/errors.ts";
 import type { Progress } from "../protocol/messages.ts";
+import { unmeasured } from "../store/meter.ts";
 
 /** Availability of the model; `unavailable` also in browsers without one. */
 export type Availability = "unavailable" | "downloadable" | "downloading" | "available";
@@ -97,14 +98,7 @@ export class BuiltIn {
       const monitor = (monitor: EventTarget): void =>
         monitor.addEventListener("downloadprogress", (event) => {
           const { loaded, total } = event as ProgressEvent;
-          if (!signal?.aborted)
-            onProgress({
-              phase: "downloading",
-              loaded,
-              total: total || 1,
-              rate: null,
-              secondsLeft: null,
-            });
+          if (!signal?.aborted) onProgress(unmeasured("downloading", loaded, total || 1));
         });
       return new BuiltIn(await own()!.create({ ...needs, monitor, ...(signal ? { signal } : {}) }));
     } catch (error) {

@@ -6,6 +6,15 @@ const memoryMs = 5000;
 /** Minimum interval between reports, in ms. */
 const reportMs = 100;
 
+/** Progress at an unknown rate. */
+export const unmeasured = (phase: Progress["phase"], loaded = 0, total = 0): Progress => ({
+  phase,
+  loaded,
+  total,
+  rate: null,
+  secondsLeft: null,
+});
+
 export class Meter {
   readonly #total: number;
   readonly #report: (progress: Progress) => void;

@@ -5,7 +5,7 @@
  */
 import { nullable, number, oneOf, shape, text } from "../protocol/check.ts";
 import type { Hold, Locks } from "./locks.ts";
-import type { Folder, Shelf } from "./shelf.ts";
+import { writePart, type Folder, type Shelf } from "./shelf.ts";
 
 const aboutPart = "about";
 const prefixPart = "prefix";
@@ -97,7 +97,7 @@ export class Prompts {
       }
       const folder = await shelf.create(key);
       try {
-        await write(folder, prefixPart, bytes);
+        await writePart(folder, prefixPart, bytes);
         await this.#note(folder, { of, bytes: bytes.length });
       } catch {
         await shelf.remove(key); // Most likely a full disk.
@@ -146,7 +146,7 @@ export class Prompts {
   }
 
   #note(folder: Folder, { of, bytes }: Pick<KeptPrompt, "of" | "bytes">): Promise<void> {
-    return write(
+    return writePart(
       folder,
       aboutPart,
       new TextEncoder().encode(
@@ -193,16 +193,5 @@ async function described(key: string, folder: Folder): Promise<KeptPrompt | unde
     return { key, of, bytes, used };
   } catch {
     return undefined;
-  }
-}
-
-async function write(folder: Folder, part: string, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
-  const file = await folder.open(part);
-  try {
-    file.truncate(0);
-    file.write(0, bytes);
-    file.flush();
-  } finally {
-    file.close();
   }
 }

@@ -25,6 +25,22 @@ export interface Folder {
   handle(part: string): Promise<FileSystemFileHandle | undefined>;
 }
 
+/** Replaces the content of a part. */
+export async function writePart(
+  folder: Folder,
+  part: string,
+  bytes: Uint8Array<ArrayBuffer>,
+): Promise<void> {
+  const file = await folder.open(part);
+  try {
+    file.truncate(0);
+    file.write(0, bytes);
+    file.flush();
+  } finally {
+    file.close();
+  }
+}
+
 export interface Shelf {
   /** Whether the content outlives the page. */
   readonly persistent: boolean;
@@ -89,7 +105,8 @@ async function isWritable(root: FileSystemDirectoryHandle): Promise<boolean> {
   }
 }
 
-const isFull = (error: unknown): boolean =>
+/** Whether a write failed for lack of room. */
+export const isFull = (error: unknown): boolean =>
   error instanceof Error && error.name === "QuotaExceededError";
 const isMissing = (error: unknown): boolean =>
   error instanceof DOMException && error.name === "NotFoundError";

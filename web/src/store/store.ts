@@ -4,6 +4,7 @@
  * host.
  */
 import { complete } from "./download.ts";
+import { definedFields } from "../protocol/defined-fields.ts";
 import {
   BadReference,
   ConclaveError,
@@ -14,13 +15,13 @@ import {
 import { Journal, readState, type ModelState, type RemoteModel } from "./journal.ts";
 import type { Locks } from "./locks.ts";
 import type { MemberSource, Plan, Progress, Stored, StoredModel } from "../protocol/messages.ts";
-import { Meter } from "./meter.ts";
+import { Meter, unmeasured } from "./meter.ts";
 import { BlobFiles, type ModelFiles } from "../protocol/model-files.ts";
 import { parseReference, referenceText, type Reference } from "./reference.ts";
 import { amount, askHost, latestCommit, publicHub, type HostOptions } from "./remote.ts";
 import { usualRetry, type RetryPolicy } from "./retry.ts";
 import { Sha256 } from "./sha256.ts";
-import type { Shelf } from "./shelf.ts";
+import { isFull, type Shelf } from "./shelf.ts";
 import { Changed, NotThere } from "./transfer.ts";
 
 export interface StoreOptions {
@@ -76,15 +77,13 @@ export class Store {
       const reference = parseReference(ref);
       const state = await this.#state(this.#key(reference));
       const model = state?.model ?? (await askHost(reference, this.#host(signal)));
-      const files = model.files.map(({ name, bytes }) => ({ name, bytes }));
-      const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
       const { free } = await this.#space();
       return {
         ref: model.ref,
         from: model.from,
         commit: model.commit,
-        files,
-        bytes,
+        files: sizesOf(model),
+        bytes: totalOf(model),
         stored: state?.stored ?? 0,
         free,
       };
@@ -148,14 +147,7 @@ export class Store {
       const key = this.#key(reference);
       const name = lockName(key);
       const { locks } = this.#options;
-      const waiting = (): void =>
-        options.onProgress({
-          phase: "waiting",
-          loaded: 0,
-          total: 0,
-          rate: null,
-          secondsLeft: null,
-        });
+      const waiting = (): void => options.onProgress(unmeasured("waiting"));
       // Another tab may delete the model between download and use; retry that.
       for (let attempt = 0; attempt < 3; attempt++) {
         const reading = await locks.hold(name, "shared", options.signal, waiting);
@@ -207,7 +199,7 @@ export class Store {
   ): Promise<void> {
     const { shelf } = this.#options;
     for (let beginning = 1; ; beginning++) {
-      onProgress({ phase: "checking", loaded: 0, total: 0, rate: null, secondsLeft: null });
+      onProgress(unmeasured("checking"));
       const found = await shelf.folder(key);
       let journal = found && (await Journal.resume(found));
       if (journal && !isAsExpected(journal.state.model, expected)) {
@@ -220,14 +212,7 @@ export class Store {
       try {
         if (!journal || !folder) {
           const note = (why: string | undefined): void =>
-            onProgress({
-              phase: "checking",
-              loaded: 0,
-              total: 0,
-              rate: null,
-              secondsLeft: null,
-              ...(why === undefined ? {} : { note: why }),
-            });
+            onProgress({ ...unmeasured("checking"), ...definedFields({ note: why }) });
           model = await askHost(reference, { ...this.#host(signal), expected, onWait: note });
           await this.#makeRoom(model, totalOf(model));
           // The content belongs to another version of the model, or to none.
@@ -386,8 +371,8 @@ export async function isStored(
 }
 
 const lockName = (key: string): string => `conclave-model ${key}`;
-const isFull = (error: unknown): boolean =>
-  error instanceof Error && error.name === "QuotaExceededError";
+const sizesOf = ({ files }: RemoteModel): Plan["files"] =>
+  files.map(({ name, bytes }) => ({ name, bytes }));
 const totalOf = (model: RemoteModel): number =>
   model.files.reduce((sum, { bytes }) => sum + bytes, 0);
 
@@ -417,12 +402,12 @@ function isAsExpected(
 }
 
 function described(state: ModelState): Listed["models"][number] {
-  const { ref, from, commit, files } = state.model;
+  const { ref, from, commit } = state.model;
   return {
     ref,
     from,
     commit,
-    files: files.map(({ name, bytes }) => ({ name, bytes })),
+    files: sizesOf(state.model),
     bytes: state.bytes,
     stored: state.stored,
     complete: state.complete,

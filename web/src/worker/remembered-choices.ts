@@ -5,7 +5,7 @@
  */
 import { flag, optional, shape, text, whole } from "../protocol/check.ts";
 import type { Choices } from "../protocol/engine.ts";
-import type { Shelf } from "../store/shelf.ts";
+import { writePart, type Shelf } from "../store/shelf.ts";
 
 const folder = "measured";
 const part = "choices.json";
@@ -40,17 +40,10 @@ export class RememberedChoices {
 
   /** Keeps choices; silently does nothing without storage. */
   async keep(of: string, { normInside, asATile }: Choices): Promise<void> {
-    const content = { of, normInside, ...(asATile === undefined ? {} : { asATile }) };
+    const content = { of, normInside, asATile };
     try {
       const place = await (await this.#open()).create(folder);
-      const file = await place.open(part);
-      try {
-        file.truncate(0);
-        file.write(0, new TextEncoder().encode(JSON.stringify(content)));
-        file.flush();
-      } finally {
-        file.close();
-      }
+      await writePart(place, part, new TextEncoder().encode(JSON.stringify(content)));
     } catch {
       // The next visit measures again.
     }

@@ -4,6 +4,7 @@
  */
 import { chooseBackend, type Gpu } from "../protocol/backend.ts";
 import type { RememberedChoices } from "./remembered-choices.ts";
+import { definedFields } from "../protocol/defined-fields.ts";
 import {
   defaultCore,
   defaultRule,
@@ -28,6 +29,7 @@ import { notOpen, type OnFetched, type StartedModule } from "./engine-module.ts"
 import { Forms } from "./forms.ts";
 import { KeptPrompts } from "./kept-prompts.ts";
 import { readSource } from "../store/load.ts";
+import { unmeasured } from "../store/meter.ts";
 import { Conversations } from "./conversations.ts";
 import { Gate } from "./gate.ts";
 import { FusedLoader } from "./fused-loader.ts";
@@ -365,17 +367,14 @@ export class Service {
     const { source, contextTokens } = request;
     const { engine } = this.#opened();
     const told = (phase: "core" | "loading") => (loaded: number, total: number) =>
-      onProgress({ phase, loaded, total, rate: null, secondsLeft: null });
+      onProgress(unmeasured(phase, loaded, total));
     // Not queued: answers do not wait for a fetch.
     const home = reserved ?? (await this.#home(core, told("core")));
     const load = async (): Promise<void> => {
       signal.throwIfAborted();
       this.#refuseFull(request);
       // The new one first: if its file is broken, the member that it would replace stays.
-      const options = {
-        contextTokens,
-        ...(source.quantise === undefined ? {} : { quantise: source.quantise }),
-      };
+      const options = { contextTokens, ...definedFields({ quantise: source.quantise }) };
       const member = await home.load(source.name, files, options, told("loading"));
       this.#seat(request, member, signal, { core });
       await this.#keepChoices(engine);
