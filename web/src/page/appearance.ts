@@ -2,7 +2,7 @@
  * Theme and text size, remembered in this browser and applied before the page is first painted. The
  * style sheet has one set of dark colours, in a media query, which a chosen theme overrides.
  */
-import { keepsNothing } from "../kept/nothing.ts";
+import { keepText, keptText } from "../kept/kept-text.ts";
 
 export const themes = { auto: "As the system", light: "Light", dark: "Dark" };
 export const sizes = { "14": "Small", "16": "Normal", "18": "Large", "21": "Larger" };
@@ -23,9 +23,9 @@ export const mediaOf = (theme: Appearance["theme"]): string =>
 export function recallAppearance(): Appearance {
   let found: Partial<Appearance> = {};
   try {
-    found = (JSON.parse(localStorage.getItem(key) ?? "{}") ?? {}) as Partial<Appearance>;
+    found = (JSON.parse(keptText(key) ?? "{}") ?? {}) as Partial<Appearance>;
   } catch {
-    // Missing, not ours, or storage is off.
+    // Not ours.
   }
   const { theme = "auto", size = "16" } = found;
   return {
@@ -52,18 +52,8 @@ export function rememberAppearance(appearance: Appearance): void {
   applyAppearance(appearance);
   // Charts are drawn in the colours of the theme.
   dispatchEvent(new Event("conclave-theme"));
-  try {
-    if (!keepsNothing()) localStorage.setItem(key, JSON.stringify(appearance));
-  } catch {
-    // Storage is off or full: it holds for this visit.
-  }
+  keepText(key, JSON.stringify(appearance));
 }
 
 /** Deletes what is remembered; it holds for this visit. */
-export function forgetAppearance(): void {
-  try {
-    localStorage.removeItem(key);
-  } catch {
-    // There is nothing to forget.
-  }
-}
+export const forgetAppearance = (): void => keepText(key, undefined);

@@ -12,6 +12,7 @@ import {
   type Plan,
 } from "../library/conclave.ts";
 import { toys } from "../library/places.ts";
+import { definedFields } from "../protocol/defined-fields.ts";
 import { mostMembers } from "../protocol/engine.ts";
 import type { MemberSource } from "../protocol/messages.ts";
 import { memoryOf, readCatalogue, type Ensemble } from "./catalogue.ts";
@@ -26,7 +27,14 @@ import type { Notices } from "./notices.ts";
 import { sortPicked, type PickedFile } from "./picked.ts";
 import { loadedBytes } from "./quantise-choice.ts";
 import { readableName } from "./readable-name.ts";
-import { recall, recallRoom, remember, rememberRoom, type RememberedMember } from "./remembered.ts";
+import {
+  memberOf,
+  recall,
+  recallRoom,
+  remember,
+  rememberRoom,
+  type RememberedMember,
+} from "./remembered.ts";
 import { mostRoom } from "./room.ts";
 import type { Roster, Seat } from "./roster.ts";
 
@@ -231,28 +239,8 @@ export class Choosing {
   }
 
   /** A member as it is remembered, without a key that is not to be kept. */
-  #kept({
-    name,
-    ref,
-    quantise,
-    remote,
-    builtIn,
-    model,
-    key,
-    judge,
-    timeout,
-  }: MemberSource): RememberedMember {
-    return {
-      name,
-      ...(ref === undefined ? {} : { ref }),
-      ...(quantise === undefined ? {} : { quantise }),
-      ...(remote === undefined ? {} : { remote }),
-      ...(builtIn === undefined ? {} : { builtIn }),
-      ...(model === undefined ? {} : { model }),
-      ...(key !== undefined && this.#keptKeys.has(key) ? { key } : {}),
-      ...(judge === undefined ? {} : { judge }),
-      ...(timeout === undefined ? {} : { timeout }),
-    };
+  #kept({ key, ...source }: MemberSource): RememberedMember {
+    return memberOf(key !== undefined && this.#keptKeys.has(key) ? { ...source, key } : source);
   }
 
   /** Adds the models among picked or dropped files. */
@@ -364,8 +352,7 @@ export class Choosing {
 
   /** Adds a model that ended a tab before it was remembered. */
   addAgain({ name, ref, quantise }: Pick<MemberSource, "name" | "ref" | "quantise">): void {
-    if (ref !== undefined)
-      this.#seat({ source: { name, ref, ...(quantise === undefined ? {} : { quantise }) } });
+    if (ref !== undefined) this.#seat({ source: { name, ref, ...definedFields({ quantise }) } });
   }
 
   async #add(source: MemberSource, signal: AbortSignal): Promise<void> {

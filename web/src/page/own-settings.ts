@@ -1,5 +1,5 @@
 /** Settings of the visitor's own: instructions for every answer, theme and text size. */
-import { keepsNothing } from "../kept/nothing.ts";
+import { keepText, keptText } from "../kept/kept-text.ts";
 import {
   forgetAppearance,
   recallAppearance,
@@ -24,13 +24,11 @@ export class OwnSettings {
   #appearance = recallAppearance();
 
   constructor() {
-    try {
-      this.#instructions.value = localStorage.getItem(key) ?? "";
-    } catch {
-      // Storage is off.
-    }
+    this.#instructions.value = keptText(key) ?? "";
     // At every change, not only on leaving the field: a reload leaves it without.
-    this.#instructions.addEventListener("input", () => this.#keep());
+    this.#instructions.addEventListener("input", () =>
+      keepText(key, this.instructions && this.#instructions.value),
+    );
     this.root.append(
       el(
         "fieldset",
@@ -66,20 +64,7 @@ export class OwnSettings {
   /** Deletes what is kept of them; they hold for this visit. */
   forget(): void {
     forgetAppearance();
-    try {
-      localStorage.removeItem(key);
-    } catch {
-      // There is nothing to forget.
-    }
-  }
-
-  #keep(): void {
-    try {
-      if (this.instructions && !keepsNothing()) localStorage.setItem(key, this.#instructions.value);
-      else localStorage.removeItem(key);
-    } catch {
-      // Storage is off or full: they hold for this visit.
-    }
+    keepText(key, undefined);
   }
 
   #select<K extends keyof Appearance>(
