@@ -16,7 +16,7 @@ import { definedFields } from "../protocol/defined-fields.ts";
 import { mostMembers } from "../protocol/engine.ts";
 import type { MemberSource } from "../protocol/messages.ts";
 import { memoryOf, readCatalogue, type Ensemble } from "./catalogue.ts";
-import { toysTitle } from "./ensembles-list.ts";
+import { ownTitle, toysTitle } from "./ensembles-list.ts";
 import type { KeyedMember } from "./ensemble-key.ts";
 import { sentence } from "./figures.ts";
 import { badge, verdict } from "./fit.ts";
@@ -37,8 +37,6 @@ import {
 } from "./remembered.ts";
 import { mostRoom } from "./room.ts";
 import type { Roster, Seat } from "./roster.ts";
-
-const ownTitle = "Your own choice";
 
 export interface ChoosingContext {
   roster: Roster;

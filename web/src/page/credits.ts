@@ -3,7 +3,7 @@
  * tool has the same text (crates/tool/src/credits.rs); tests/credits/lines.json tests both.
  */
 import type { RoundEvent } from "../protocol/messages.ts";
-import { el, voice } from "./dom.ts";
+import { nameTag } from "./dom.ts";
 import { plural, written } from "./figures.ts";
 
 /** Used fields of a round. */
@@ -25,8 +25,7 @@ export function creditLine(
   rounds: Credited[],
 ): (Node | string)[] {
   if (rounds.length === 0) return [];
-  const tag = (member: number): HTMLElement =>
-    el("span", { class: `name ${voice(voices[member] ?? member)}` }, names[member] ?? "");
+  const tag = (member: number): HTMLElement => nameTag(names, voices, member);
   const all = [...names.keys()];
   const counts = all.map((member) => written(rounds, member).segments);
   if (names.length === 1) return [tag(0), ` ${counts[0]}`];

@@ -29,6 +29,14 @@ function isOutside(dialog: HTMLDialogElement, { clientX: x, clientY: y }: MouseE
   return x < left || x > right || y < top || y > bottom;
 }
 
+/** Attributes of a field for a technical name, which no browser may complete or correct. */
+export const technical = {
+  type: "text",
+  autocomplete: "off",
+  autocapitalize: "off",
+  spellcheck: "false",
+};
+
 /** A search field for `label`, and the line that shows it. */
 export function searchField(
   id: string,

@@ -40,6 +40,14 @@ export function byId<T extends HTMLElement>(id: string, kind: new () => T): T {
 /** Class with a member's colour and underline; there are eight. */
 export const voice = (index: number): string => `voice-${(index % 8) + 1}`;
 
+/** A member's name in its colour. */
+export const nameTag = (
+  names: readonly string[],
+  voices: readonly number[],
+  member: number,
+): HTMLElement =>
+  el("span", { class: `name ${voice(voices[member] ?? member)}` }, names[member] ?? "");
+
 /** Whether the element's end is in view. */
 export const isInView = (element: HTMLElement): boolean =>
   element.getBoundingClientRect().bottom <= innerHeight;

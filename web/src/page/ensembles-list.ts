@@ -8,7 +8,7 @@ import { memoryOf, type CatalogueModel, type Ensemble } from "./catalogue.ts";
 import { button, el } from "./dom.ts";
 import { bytes } from "./figures.ts";
 import { badge, verdict, type Machine, type Verdict } from "./fit.ts";
-import { memoryParts, total } from "./member-facts.ts";
+import { memoryParts, sumOf, total } from "./member-facts.ts";
 
 export interface ListContext {
   machine: Machine;
@@ -37,15 +37,13 @@ export function needOf(
     };
   });
   const memories = members.map((member) => memoryOf(member, roomOf(members), machine.backend));
-  const sum = (part: keyof Memory): number =>
-    memories.reduce((all, memory) => all + memory[part], 0);
-  const memory: Memory = { weights: sum("weights"), kv: sum("kv"), scratch: sum("scratch") };
   const whole = sizes.reduce((all, size) => all + size.bytes, 0);
   const missing = sizes.reduce(
     (all, size) => all + (size.complete ? 0 : Math.max(0, size.bytes - size.here)),
     0,
   );
-  return { memory, memories, whole, missing, complete: sizes.every(({ complete }) => complete) };
+  const complete = sizes.every((size) => size.complete);
+  return { memory: sumOf(memories), memories, whole, missing, complete };
 }
 
 /** Verdict on these models together. */
@@ -62,6 +60,7 @@ export const fitBadge = (against: Verdict | undefined): HTMLElement =>
   el("span", { class: `badge ${against?.tone ?? "yes"}`, title: against?.text }, badge(against));
 
 export const toysTitle = "The bundled toys";
+export const ownTitle = "Your own choice";
 
 export function ensemblesList(ensembles: Ensemble[], context: ListContext): HTMLElement {
   return el(

@@ -20,7 +20,7 @@ import { hasToys } from "./toy-skills.ts";
 import { AnswerActions } from "./answer-actions.ts";
 import { AnswerView } from "./answer-view.ts";
 import { creditLine } from "./credits.ts";
-import { el, voice } from "./dom.ts";
+import { el, nameTag } from "./dom.ts";
 import { Drafting } from "./drafting.ts";
 import { duration, plural, speed } from "./figures.ts";
 import type { Foretelling } from "./foretold.ts";
@@ -285,12 +285,8 @@ export class Exchange {
     if (known) return known;
     const fold = { body: el("div", { class: "thought", dir: "auto" }), event: undefined };
     this.#thoughts.set(member, fold);
-    const index = this.#context.members.indexOf(member);
-    const who = el(
-      "span",
-      { class: `name ${voice(this.#context.voices[index] ?? index)}` },
-      member,
-    );
+    const { members, voices } = this.#context;
+    const who = nameTag(members, voices, members.indexOf(member));
     this.#thinking.append(
       el("details", {}, el("summary", {}, "What ", who, " thought"), fold.body),
     );

@@ -2,7 +2,7 @@
 import type { Score, Settings } from "../protocol/engine.ts";
 import type { RoundEvent } from "../protocol/messages.ts";
 import { byOne } from "../protocol/rounds.ts";
-import { button, el, voice } from "./dom.ts";
+import { button, el, nameTag, voice } from "./dom.ts";
 import { duration, plural, sentence } from "./figures.ts";
 
 export interface InspectorContext {
@@ -158,8 +158,7 @@ function candidates(round: RoundEvent, { voices }: InspectorContext): HTMLElemen
 function matrix(round: RoundEvent, { names, voices, settings }: InspectorContext): HTMLElement {
   const { scoring, update, level } = settings;
   const raw = raws[scoring];
-  const tag = (member: number) =>
-    el("span", { class: `name ${voice(voices[member] ?? member)}` }, names[member] ?? "");
+  const tag = (member: number): HTMLElement => nameTag(names, voices, member);
   const head = el(
     "tr",
     {},

@@ -130,11 +130,16 @@ export function memoryTogether(members: Known[], heapBytes: number): string {
   const [first] = loaded;
   if (!first) return "";
   if (first.backend !== "webgpu") return `Loaded, they hold ${bytes(heapBytes)} of memory.`;
-  const sum = (part: keyof Memory): number =>
-    loaded.reduce((all, { about }) => all + (about?.memory[part] ?? 0), 0);
-  const parts: Memory = { weights: sum("weights"), kv: sum("kv"), scratch: sum("scratch") };
+  const parts = sumOf(loaded.flatMap(({ about }) => about?.memory ?? []));
   const all = `${loaded.length === 1 ? "In all" : "Together"} ${bytes(total(parts))}`;
   return `${all} of graphics memory: ${memoryParts(parts)}.`;
+}
+
+/** Memory of several models together. */
+export function sumOf(memories: Memory[]): Memory {
+  const sum = (part: keyof Memory): number =>
+    memories.reduce((all, memory) => all + memory[part], 0);
+  return { weights: sum("weights"), kv: sum("kv"), scratch: sum("scratch") };
 }
 
 export const total = ({ weights, kv, scratch }: Memory): number => weights + kv + scratch;

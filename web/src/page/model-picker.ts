@@ -4,7 +4,7 @@
  */
 import type { CatalogueModel, Ensemble } from "./catalogue.ts";
 import { button, el } from "./dom.ts";
-import { fitBadge, needOf, verdictOn, type ListContext } from "./ensembles-list.ts";
+import { fitBadge, needOf, ownTitle, verdictOn, type ListContext } from "./ensembles-list.ts";
 import { bytes, plural } from "./figures.ts";
 
 /** A first download should take minutes. */
@@ -56,7 +56,7 @@ export class ModelPicker {
           ensemble.members.length === picked.length &&
           ensemble.members.every((member) => picked.includes(member)),
       );
-      return known ?? { name: "Your own choice", description: "", members: picked };
+      return known ?? { name: ownTitle, description: "", members: picked };
     };
     const count = (): void => {
       const picked = members();

@@ -12,7 +12,7 @@ import {
 import type { MemberSource } from "../protocol/messages.ts";
 import { BuiltInOffer } from "./built-in-offer.ts";
 import type { CatalogueModel, Ensemble } from "./catalogue.ts";
-import { modal } from "./dialog.ts";
+import { modal, technical } from "./dialog.ts";
 import { el } from "./dom.ts";
 import { filePicker } from "./drop.ts";
 import { ensemblesList } from "./ensembles-list.ts";
@@ -59,12 +59,9 @@ export class ModelsDialog {
   readonly #stored = el("div", {});
   readonly #status = el("p", { class: "dialog-status", role: "status" });
   readonly #reference = el("input", {
+    ...technical,
     id: "reference",
-    type: "text",
     inputmode: "url",
-    autocomplete: "off",
-    autocapitalize: "off",
-    spellcheck: "false",
     "aria-describedby": "reference-hint",
   });
   readonly #hint = el("p", { class: "hint", id: "reference-hint", role: "status" });

@@ -5,26 +5,21 @@
 import { remoteAddress, typed } from "../library/conclave.ts";
 import type { MemberSource } from "../protocol/messages.ts";
 import { usualTimeout } from "../protocol/remote.ts";
+import { technical } from "./dialog.ts";
 import { el } from "./dom.ts";
 
 export class RemoteForm {
   readonly root: HTMLElement;
   readonly #address = el("input", {
+    ...technical,
     id: "remote-address",
-    type: "text",
     inputmode: "url",
-    autocomplete: "off",
-    autocapitalize: "off",
-    spellcheck: "false",
     placeholder: "https://example.org/v1",
     "aria-describedby": "remote-hint",
   });
   readonly #model = el("input", {
+    ...technical,
     id: "remote-model",
-    type: "text",
-    autocomplete: "off",
-    autocapitalize: "off",
-    spellcheck: "false",
     placeholder: "the server's only one",
   });
   readonly #key = el("input", {

@@ -8,8 +8,8 @@ import type { LeftEvent, RoundEvent, ThoughtEvent } from "../protocol/messages.t
 /** Core of a member on this machine; otherwise a server or the browser's own model. */
 export type RunsOn = Core | "remote" | "built-in";
 
-export interface RunRecord {
-  format: "conclave run 1";
+/** An answer, by the engine's own events. */
+export interface Run {
   members: string[];
   /** Core of each member, in order. */
   cores: RunsOn[];
@@ -21,31 +21,8 @@ export interface RunRecord {
   sampling: Sampling;
   thinking: Thinking;
   /** Thoughts of the members before the first round. */
-  thoughts: Omit<ThoughtEvent, "type">[];
-  /** Members that failed, and why. */
-  left: Omit<LeftEvent, "type">[];
-  backend: string;
-  adapter: string;
-  messages: Message[];
-  /**
-   * `scores[i][j]`: verifier `active[i]` of candidate j. `verified` is false if fast mode accepted
-   * one unscored.
-   */
-  rounds: (Omit<RoundEvent, "type"> & { verified: boolean })[];
-  answer: string;
-  stop: string;
-}
-
-export interface Run {
-  members: string[];
-  cores: RunsOn[];
-  strengths: (number | null)[];
-  /** Whether each is a chat model; the others are base models. */
-  chats: boolean[];
-  settings: Settings;
-  sampling: Sampling;
-  thinking: Thinking;
   thoughts: ThoughtEvent[];
+  /** Members that failed, and why. */
   left: LeftEvent[];
   backend: string;
   adapter: Adapter;
@@ -54,27 +31,33 @@ export interface Run {
   stop: string;
 }
 
-export function runRecord(run: Run): RunRecord {
+/** The answer as it is in the file. */
+interface RunRecord extends Omit<Run, "thoughts" | "left" | "adapter" | "rounds"> {
+  format: "conclave run 1";
+  thoughts: Omit<ThoughtEvent, "type">[];
+  left: Omit<LeftEvent, "type">[];
+  adapter: string;
+  /**
+   * `scores[i][j]`: verifier `active[i]` of candidate j. `verified` is false if fast mode accepted
+   * one unscored.
+   */
+  rounds: (Omit<RoundEvent, "type"> & { verified: boolean })[];
+  answer: string;
+}
+
+export function runRecord({ stop, ...run }: Run): RunRecord {
   return {
     format: "conclave run 1",
-    members: run.members,
-    cores: run.cores,
-    strengths: run.strengths,
-    chats: run.chats,
-    settings: run.settings,
-    sampling: run.sampling,
-    thinking: run.thinking,
+    ...run,
     thoughts: run.thoughts.map(({ type: _, ...thought }) => thought),
     left: run.left.map(({ type: _, ...left }) => left),
-    backend: run.backend,
     adapter: run.adapter.name,
-    messages: run.messages,
     rounds: run.rounds.map(({ type: _, ...round }) => ({
       ...round,
       verified: round.scores.length > 0,
     })),
     answer: run.rounds.map((round) => round.text).join(""),
-    stop: run.stop,
+    stop,
   };
 }
 
