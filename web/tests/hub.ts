@@ -42,7 +42,7 @@ export interface Fault {
   bytesPerSecond?: number;
 }
 
-export interface Seen {
+interface Seen {
   method: string;
   path: string;
   range: string | null;

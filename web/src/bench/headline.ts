@@ -4,7 +4,7 @@ import type { Surroundings, WorkloadReport } from "./report.ts";
 /** Words per token, usual for English text and the vocabularies of real models. */
 const wordsPerToken = 3 / 4;
 
-export interface Headline {
+interface Headline {
   text: string;
   /** The exact measurement. */
   note: string;

@@ -44,7 +44,7 @@ const roundsInARow = 3;
  * vocabularies. Each begins with other words than the last ones: members would only run the new
  * part after a common prefix.
  */
-export type Conversation = (member: Member, tokens: number) => Promise<Message[]>;
+type Conversation = (member: Member, tokens: number) => Promise<Message[]>;
 
 const user = (content: string): Message[] => [{ role: "user", content }];
 

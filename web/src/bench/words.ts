@@ -16,7 +16,7 @@ function byteSymbols(): string[] {
   });
 }
 
-export interface Words {
+interface Words {
   /** Text of each token, by its id. The last token ends an answer. */
   tokens: string[];
   /** Merges in order of application, each `left right`. */

@@ -11,8 +11,8 @@ import {
   type KeptTurn,
 } from "./records.ts";
 
-export const databaseName = "conclave kept";
-export const databaseVersion = 2;
+const databaseName = "conclave kept";
+const databaseVersion = 2;
 
 export interface Draft {
   text: string;
@@ -24,7 +24,7 @@ export interface Draft {
 export const isEmpty = ({ text, attached, edit }: Draft): boolean =>
   text === "" && !attached && !edit;
 
-export interface Tables extends DBSchema {
+interface Tables extends DBSchema {
   conversations: { key: string; value: KeptConversation };
   turns: { key: string; value: KeptTurn; indexes: { conversation: string } };
   /** Half-typed questions, by conversation. */

@@ -20,7 +20,7 @@ export interface Voted {
   rounds: Pick<RoundEvent, "active" | "shares" | "turnedBy">[];
 }
 
-export interface Overruling {
+interface Overruling {
   member: string;
   /** Rounds that its vote alone decided, of the rounds it voted in. */
   turned: number;
@@ -58,7 +58,7 @@ export function overruling(answers: Voted[]): Overruling[] {
     .sort((a, b) => rate(b) - rate(a));
 }
 
-export interface AdviceEvents {
+interface AdviceEvents {
   /** Whether the member is present and takes part, and others would be left that can answer. */
   canGo: (member: string) => boolean;
   /** Sets whether the member takes part from the next question on. */

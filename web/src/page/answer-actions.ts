@@ -2,7 +2,7 @@
 import { copyText } from "../library/markdown/copy.ts";
 import { button, el } from "./dom.ts";
 
-export interface ActionEvents {
+interface ActionEvents {
   /** The plain text of the answer, in Markdown. */
   text: () => string;
   onRegenerate: () => void;
@@ -16,7 +16,7 @@ export interface ActionEvents {
   onPicture: () => Promise<void>;
 }
 
-export interface Possible {
+interface Possible {
   text: boolean;
   /** Whether the rounds of the answer are known. */
   rounds: boolean;
@@ -31,7 +31,7 @@ export interface Possible {
 }
 
 /** Ways to ask again that are open now. */
-export interface Askable {
+interface Askable {
   /** Whether members can be asked at all. */
   asking: boolean;
   /** Whether those that would answer can go on with this answer. */

@@ -10,11 +10,11 @@ import { el, voice } from "./dom.ts";
 import { sentence } from "./figures.ts";
 
 /** Used fields of a round. */
-export type Shown = Pick<RoundEvent, "round" | "text" | "drafters" | "winner" | "writers"> & {
+type Shown = Pick<RoundEvent, "round" | "text" | "drafters" | "winner" | "writers"> & {
   candidates: Pick<RoundEvent["candidates"][number], "member">[];
 };
 
-export interface AnswerEvents {
+interface AnswerEvents {
   /** A round is chosen; `toggle`: a second press closes it. */
   onRound: (round: number, toggle: boolean) => void;
 }

@@ -14,7 +14,7 @@ import { SideBySide } from "./side-by-side.ts";
 import { noteDropped, type Asked } from "./turns.ts";
 import type { WeightsChart } from "./weights-chart.ts";
 
-export interface AnswersContext {
+interface AnswersContext {
   session: Session;
   roster: Roster;
   members: MembersPanel;

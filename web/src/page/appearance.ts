@@ -17,7 +17,7 @@ const key = "conclave appearance";
 const dark = "(prefers-color-scheme: dark)";
 
 /** Media text of the dark colours under a theme. */
-export const mediaOf = (theme: Appearance["theme"]): string =>
+const mediaOf = (theme: Appearance["theme"]): string =>
   theme === "auto" ? dark : theme === "dark" ? "all" : "not all";
 
 export function recallAppearance(): Appearance {

@@ -14,7 +14,7 @@ const mostBytes = 300_000;
 /** Share of a member's context that is left for the answer. */
 export const forAnswer = 1 / 4;
 
-export interface AttachmentEvents {
+interface AttachmentEvents {
   onChange: () => void;
   /** `reading` has changed. */
   onReading: () => void;

@@ -38,7 +38,7 @@ import {
 import { mostRoom } from "./room.ts";
 import type { Roster, Seat } from "./roster.ts";
 
-export interface ChoosingContext {
+interface ChoosingContext {
   roster: Roster;
   notices: Notices;
   library: () => Conclave | undefined;

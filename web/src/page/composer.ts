@@ -19,7 +19,7 @@ import type { Roster } from "./roster.ts";
 import type { Session } from "./session.ts";
 import type { ChosenSettings } from "./settings-form.ts";
 
-export interface ComposerContext {
+interface ComposerContext {
   session: () => Session;
   answers: () => Answers;
   roster: () => Roster;

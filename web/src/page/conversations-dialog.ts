@@ -12,7 +12,7 @@ import { saveFile } from "./run-record.ts";
 import type { Session } from "./session.ts";
 import type { QuestionLink } from "./shared-link.ts";
 
-export interface ConversationsEvents {
+interface ConversationsEvents {
   session: () => Session;
   /** Deletes all that the page keeps of the visitor, besides conversations. */
   onDeleteAll: () => Promise<void>;

@@ -6,7 +6,7 @@ import type { RoundEvent } from "../protocol/messages.ts";
 import { el, voice } from "./dom.ts";
 
 /** Used fields of a round. */
-export type Decided = Pick<RoundEvent, "drafters" | "winner" | "writers" | "totals"> & {
+type Decided = Pick<RoundEvent, "drafters" | "winner" | "writers" | "totals"> & {
   candidates: Pick<RoundEvent["candidates"][number], "text" | "ended">[];
 };
 

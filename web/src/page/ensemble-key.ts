@@ -2,7 +2,7 @@
 import type { MemberSource } from "../library/conclave.ts";
 
 /** Options that a tab's engine is started with, and the page's version. */
-export type EngineKey = (string | undefined)[];
+type EngineKey = (string | undefined)[];
 
 export interface KeyedMember {
   source: MemberSource;

@@ -15,7 +15,7 @@ export interface Machine {
   deviceMemory: number | undefined;
 }
 
-export interface Need {
+interface Need {
   /** Bytes still to be fetched. */
   download: number;
   /** Bytes of memory of each model while it runs, on this backend. */

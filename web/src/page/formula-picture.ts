@@ -4,7 +4,7 @@
  */
 
 /** Letters of a formula as the browser writes single ones: in italics (MathML Core, 5.1). */
-export function italic(letter: string): string {
+function italic(letter: string): string {
   const code = letter.codePointAt(0) ?? 0;
   if (letter === "h") return "ℎ"; // Its place in the block is empty.
   const place = (first: string, target: number): string =>

@@ -5,7 +5,7 @@ import { byOne } from "../protocol/rounds.ts";
 import { button, el, nameTag, voice } from "./dom.ts";
 import { duration, plural, sentence } from "./figures.ts";
 
-export interface InspectorContext {
+interface InspectorContext {
   /** Names of the question's members, and their palette indices. */
   names: string[];
   voices: number[];

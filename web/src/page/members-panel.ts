@@ -8,7 +8,7 @@ import { bytes, percent, plural, timeLeft, written } from "./figures.ts";
 import { description, facts, graphicsMemory, type Known } from "./member-facts.ts";
 import { renameForm } from "./rename-form.ts";
 
-export type SlotState = "waiting" | "loading" | "ready" | "failed" | "stopped" | "held";
+type SlotState = "waiting" | "loading" | "ready" | "failed" | "stopped" | "held";
 
 /** One slot of the ensemble: a bundled member, one of the catalogue, or the visitor's own. */
 export interface Slot extends Known {
@@ -29,7 +29,7 @@ export interface Slot extends Known {
   loading?: AbortController | undefined;
 }
 
-export interface PanelEvents {
+interface PanelEvents {
   onRetry: (slot: Slot) => void;
   onStop: (slot: Slot) => void;
   onRemove: (slot: Slot) => void;

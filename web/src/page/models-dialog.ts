@@ -26,7 +26,7 @@ import { RemoteForm } from "./remote-form.ts";
 import { rooms } from "./room.ts";
 import { storedList } from "./stored-list.ts";
 
-export interface DialogEvents {
+interface DialogEvents {
   library: () => Conclave | undefined;
   catalogue: () => Promise<Ensemble[]>;
   /** The ensemble on the page. */

@@ -2,7 +2,7 @@
 import { takesRelaxedSimd } from "../protocol/relaxed-simd.ts";
 import { mayShareMemory } from "../protocol/shared-memory.ts";
 
-export interface OfflineEvents {
+interface OfflineEvents {
   /** A newer version is ready; `take` activates it and reloads. */
   onUpdate: (take: () => void) => void;
 }

@@ -12,14 +12,14 @@ export interface PickedFile {
   handle?: FileSystemFileHandle;
 }
 
-export interface PickedModel {
+interface PickedModel {
   name: string;
   files: File[];
   /** Handles of all files; empty unless each has one. */
   handles: FileSystemFileHandle[];
 }
 
-export interface Sorted {
+interface Sorted {
   models: PickedModel[];
   /** Unusable files, and what to do about them. */
   complaints: string[];

@@ -5,7 +5,7 @@ import { el } from "./dom.ts";
 import { bytes } from "./figures.ts";
 
 const choices = ["auto", "", "Q8_0", "Q4_0"] as const;
-export type QuantiseChoice = (typeof choices)[number];
+type QuantiseChoice = (typeof choices)[number];
 
 /**
  * A token reads every weight once. From about this size of a folder on, half the bytes save

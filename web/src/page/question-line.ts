@@ -1,7 +1,7 @@
 /** A question above its answer, which can be edited and asked again. */
 import { button, el } from "./dom.ts";
 
-export interface QuestionEvents {
+interface QuestionEvents {
   /** Asks the edited question. */
   onAsk: (question: string) => void;
   /** The edited question so far; undefined: it was asked or given up. */

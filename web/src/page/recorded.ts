@@ -28,7 +28,7 @@ export interface Recorded extends Parsed {
 }
 
 /** Checks a recording; all that drafted the kept words wrote them. */
-export function parseRecorded(data: unknown): Recorded {
+function parseRecorded(data: unknown): Recorded {
   const parsed = recorded(data, "recorded");
   const rounds = parsed.rounds.map((round) => {
     const kept = JSON.stringify(round.candidates[round.winner]);

@@ -5,7 +5,7 @@ import type { Exchange } from "./exchange.ts";
 import type { Slot } from "./members-panel.ts";
 import type { Action } from "./notices.ts";
 
-export interface RemedyEvents {
+interface RemedyEvents {
   /** Ways to open the engine again. */
   reloads: () => Action[];
   /** Removes a member; `stopping`: and ends an answer under way. */

@@ -36,7 +36,7 @@ const remembered = shape({
   members: list(member),
 });
 
-export type Remembered = Checked<typeof remembered>;
+type Remembered = Checked<typeof remembered>;
 export type RememberedMember = Remembered["members"][number];
 
 const key = "conclave ensemble";

@@ -18,7 +18,7 @@ import { freeName, type MembersPanel, type Slot } from "./members-panel.ts";
 /** A member to add: its source, and what is known before it is loaded. */
 export type Seat = Pick<Slot, "source" | "entry" | "model" | "byDefault" | "handles">;
 
-export interface RosterEvents {
+interface RosterEvents {
   /** Called before members change; the engine may be another afterwards. */
   onChanging: () => void;
   /** The slots, or what they can do, changed. */

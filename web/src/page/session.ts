@@ -30,7 +30,7 @@ import { toRecord, type ConclaveError } from "../protocol/errors.ts";
 import { conversationOf, type Exchange } from "./exchange.ts";
 import { exchangeOf, Turning, type Asked, type Reactions } from "./turns.ts";
 
-export interface SessionEvents extends Reactions {
+interface SessionEvents extends Reactions {
   /** Before another conversation is shown: ends an answer under way. */
   onLeave: () => void;
   /** Another conversation is shown, or other exchanges of it. */
@@ -51,7 +51,7 @@ export interface SessionEvents extends Reactions {
 /**
  * A question to ask, with its file, its instructions, and the members and engine that answer it.
  */
-export interface Question extends Asked {
+interface Question extends Asked {
   question: string;
   attached: Attachment | undefined;
   instructions: string | undefined;

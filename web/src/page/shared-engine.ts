@@ -20,7 +20,7 @@ export interface Line {
   end(): void;
 }
 
-export interface LineEvents {
+interface LineEvents {
   onReply: (reply: Reply) => void;
   /** The engine has failed. */
   onFailed: (event: Pick<ErrorEvent, "message">) => void;

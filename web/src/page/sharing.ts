@@ -16,7 +16,7 @@ const knocks = 8;
 
 type Channel = Pick<BroadcastChannel, "postMessage" | "close" | "onmessage">;
 
-export interface SharingEnvironment {
+interface SharingEnvironment {
   locks: Locks;
   openChannel: (name: string) => Channel;
   startWorker: () => Port;

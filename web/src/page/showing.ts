@@ -47,7 +47,7 @@ const pace = { draft: 380, vote: 650, decide: 600, keep: 1300 };
  */
 const slow = 3;
 
-export class Showing {
+class Showing {
   readonly root: HTMLElement;
   readonly #recorded: Recorded;
   readonly #answer = el("div", { class: "showing-answer prose", dir: "auto" });

@@ -6,7 +6,7 @@ import type { StoredModel } from "../library/conclave.ts";
 import { button, el } from "./dom.ts";
 import { bytes, plural } from "./figures.ts";
 
-export interface StoredContext {
+interface StoredContext {
   free: number | undefined;
   /** Whether the browser can store models. */
   keeps: boolean;

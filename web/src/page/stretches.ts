@@ -1,6 +1,6 @@
 /** Characters of a laid-out text as the longest stretches that can be drawn at once. */
 
-export interface Rect {
+interface Rect {
   left: number;
   top: number;
   right: number;

@@ -10,10 +10,7 @@ import { isWhole, pagesOf } from "./extent.ts";
 import { Exchange, type ExchangeContext } from "./exchange.ts";
 
 /** Context of an exchange besides its turn. */
-export type Surroundings = Pick<
-  ExchangeContext,
-  "messages" | "note" | "onEdited" | keyof Reactions
->;
+type Surroundings = Pick<ExchangeContext, "messages" | "note" | "onEdited" | keyof Reactions>;
 
 /** Reactions to what is done with an exchange. */
 export type Reactions = Pick<

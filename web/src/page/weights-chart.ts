@@ -20,7 +20,7 @@ const apart = 3;
 const top = (most: number): number => Math.min(1, Math.max(most * 1.15, 0.5));
 
 /** `voices`: palette indices of the members; `start`: their weights before the first round. */
-export interface Weighed {
+interface Weighed {
   names: readonly string[];
   voices: readonly number[];
   start: readonly number[];

@@ -23,7 +23,7 @@ export interface Abilities {
   models?: boolean;
 }
 
-export interface Asked {
+interface Asked {
   path: string;
   body: Record<string, unknown>;
   headers: IncomingMessage["headers"];

@@ -39,7 +39,7 @@ import { Prompts } from "../store/prompts.ts";
 import { Store } from "../store/store.ts";
 
 /** A thread under a test's control. */
-export interface StagedThread {
+interface StagedThread {
   port: Port;
   /** Core that it was started with. */
   core?: Core;

@@ -3,7 +3,7 @@
  * no browser of the tests has such a model. It answers by a function and records its sessions.
  */
 
-export interface Prompted {
+interface Prompted {
   question: string;
   options: {
     responseConstraint?: unknown;

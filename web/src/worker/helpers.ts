@@ -14,7 +14,7 @@ const reply = variant({
 });
 
 /** Start message of a helper: the module and the `memory` it runs on. */
-export type HelperStart = Checked<typeof start>;
+type HelperStart = Checked<typeof start>;
 /** Throws a TypeError that names the fault if `data` is none. */
 export const parseHelperStart = (data: unknown): HelperStart => start(data, "start");
 

@@ -9,7 +9,7 @@ import { parseReference, referenceText } from "../store/reference.ts";
 import { sha256 } from "../store/sha256.ts";
 
 /** Identity of a loaded member's model. */
-export interface Origin {
+interface Origin {
   ref?: string | undefined;
   sha256?: string | undefined;
 }

@@ -39,7 +39,7 @@ type Asked = Extract<
 >;
 
 /** Starts this worker's core from the compiled module. */
-export type StartModule = (
+type StartModule = (
   compiled: WebAssembly.Module,
 ) => Promise<StartedModule<EngineModule | BurnModule>>;
 

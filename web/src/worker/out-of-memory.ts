@@ -10,7 +10,7 @@ const pageBytes = 65_536;
 const addressable = 2 ** 32;
 
 /** A module's memory, and whether a trap in it ends only the member that was being loaded. */
-export interface Room {
+interface Room {
   memory: Pick<WebAssembly.Memory, "buffer" | "grow">;
   alone: boolean;
 }

@@ -12,7 +12,7 @@ const answer = variant({
 });
 
 /** The serving end. */
-export interface Served {
+interface Served {
   /** The other end, to be transferred. */
   port: MessagePort;
   /** Ends all reading. */

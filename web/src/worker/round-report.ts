@@ -4,7 +4,7 @@ import type { ConclaveError } from "../protocol/errors.ts";
 import { byOne } from "../protocol/rounds.ts";
 
 /** A candidate with its drafter; `tokens`: its length in the drafter's own tokenisation. */
-export interface Drafted extends Draft {
+interface Drafted extends Draft {
   member: string;
 }
 

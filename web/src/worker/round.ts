@@ -19,9 +19,7 @@ import { report, type Left, type Round } from "./round-report.ts";
 import { failureOf, inTurn, settled, type Failed } from "./together.ts";
 
 /** A step of a round that is under way; `member` is an index. */
-export type Step =
-  | ({ type: "draft"; member: number } & Draft)
-  | { type: "vote"; candidates: Candidate[] };
+type Step = ({ type: "draft"; member: number } & Draft) | { type: "vote"; candidates: Candidate[] };
 
 /** Moves that members make. */
 type MembersMove = Extract<RoundsMove, { kind: "draft" | "verify" | "keep" }>;

@@ -67,7 +67,7 @@ type RequestOf<T extends Request["type"]> = Extract<Request, { type: T }>;
 /** Abort signal and progress listener of a load. */
 type Loading = { signal: AbortSignal; onProgress: (progress: Progress) => void };
 
-export interface Surroundings {
+interface Surroundings {
   /** Fetches the fused core's module from an address and starts it. */
   startModule: (address: string) => Promise<StartedModule<EngineModule>>;
   fetchOpenCore: FetchCore;

@@ -12,7 +12,7 @@ import { dist } from "./stage.ts";
 const workers = ["engine-shared.js", "engine.js", "open-core.js"];
 const files = workers.flatMap((worker) => [worker, `library/${worker}`]);
 /** Parts of workers, by name. */
-export type WorkerPart = "conclave" | "conclave member" | "conclave helper";
+type WorkerPart = "conclave" | "conclave member" | "conclave helper";
 
 /** `source`: a file beside this one. `given`: available to it as the worker's global `given`. */
 export async function putBeforeWorker(

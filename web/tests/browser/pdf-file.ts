@@ -1,6 +1,6 @@
 /** Small PDFs made by hand, for what no printer makes: encrypted, damaged and hostile ones. */
 
-export interface Made {
+interface Made {
   /** Text of each page; an empty one has a picture only. */
   pages: string[];
   /** Entries of the catalogue, such as an action at opening. */

@@ -7,7 +7,7 @@ import { openShelf } from "../../src/store/shelf.ts";
 import { Store } from "../../src/store/store.ts";
 
 /** Calls of the worker. */
-export type Call =
+type Call =
   | { id: number; method: "start"; hub: string; chunkBytes: number; stallMs: number }
   | { id: number; method: "plan" | "delete" | "open"; ref: string }
   | { id: number; method: "list" }

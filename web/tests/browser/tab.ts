@@ -70,7 +70,7 @@ interface Answer<T> {
   result?: T;
   error?: { kind: string; message: string };
 }
-export interface OpenedFile {
+interface OpenedFile {
   name: string;
   bytes: number;
   sha256: string;
@@ -84,7 +84,7 @@ interface Driven {
 }
 
 /** Options of a tab's store. */
-export interface Start {
+interface Start {
   hub: string;
   chunkBytes: number;
   /** A connection is stalled after this long without a byte. */

@@ -5,7 +5,7 @@ import type { Visit } from "./visit.ts";
  * The element as used by a visitor to that page. Functions that run in the page find it by its
  * name.
  */
-export interface Embedded {
+interface Embedded {
   /** The text of one of its parts; undefined while hidden. */
   part(name: string): Promise<string | undefined>;
   press(name: string): Promise<void>;

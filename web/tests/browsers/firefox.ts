@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { BrowserEnded, type Command, type Line } from "./driver.ts";
 import { end, log, soon, start } from "./programs.ts";
 
-export type Preferences = Record<string, string | number | boolean>;
+type Preferences = Record<string, string | number | boolean>;
 
 const usual: Preferences = {
   "marionette.port": 0, // Any free port.

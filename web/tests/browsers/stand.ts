@@ -43,7 +43,7 @@ async function hasEnded(tab: Tab): Promise<boolean> {
   return true;
 }
 
-export type Body = (visit: Visit) => Promise<void>;
+type Body = (visit: Visit) => Promise<void>;
 
 /** Launches a file's browsers; returns a function that runs a test in each. */
 export function inEachBrowser(

@@ -36,7 +36,7 @@ interface Found extends Omit<RemoteAbout, "host"> {
 }
 
 /** A server, and how it is asked. `host` is empty for the browser's own model. */
-export interface Elsewhere {
+interface Elsewhere {
   host: string;
   base: string;
   /** Its name in messages, if not the host. */
