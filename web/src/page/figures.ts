@@ -35,8 +35,8 @@ export function speed(tokens: number, ms: number): string {
 
 export const percent = (share: number): string => `${Math.round(share * 100)} %`;
 
-export const plural = (count: number, one: string, many = `${one}s`): string =>
-  `${count} ${count === 1 ? one : many}`;
+export const plural = (count: number, one: string): string =>
+  `${count} ${one}${count === 1 ? "" : "s"}`;
 
 /** A time to come, rounded to its accuracy: 8 s, 4 min, 1.5 h. */
 export function roughly(seconds: number): string {

@@ -26,8 +26,8 @@ const entry: ManifestEntry = {
 
 const seats = (...names: string[]): Seat[] =>
   names.map((name) => ({ source: { name, files: [file] } }));
-const toys = (byDefault: boolean, names = ["Ada", "Bo", "Cy"]): Seat[] =>
-  seats(...names).map((seat) => ({ ...seat, entry, byDefault }));
+const toys = (byDefault: boolean): Seat[] =>
+  seats("Ada", "Bo", "Cy").map((seat) => ({ ...seat, entry, byDefault }));
 const damaged = (name: string): Seat => ({ source: { name, files: [new Blob([])] } });
 
 interface Furnished {

@@ -18,21 +18,18 @@ export const unmeasured = (phase: Progress["phase"], loaded = 0, total = 0): Pro
 export class Meter {
   readonly #total: number;
   readonly #report: (progress: Progress) => void;
-  readonly #now: () => number;
   #phase: Progress["phase"] = "checking";
   #note: string | undefined;
   #loaded = 0;
   #rate: number | undefined;
   /** Bytes received since `#since`; the rate excludes bytes that were only verified. */
   #fresh = 0;
-  #since: number;
+  #since = performance.now();
   #reported = -Infinity;
 
-  constructor(total: number, report: (progress: Progress) => void, now = () => performance.now()) {
+  constructor(total: number, report: (progress: Progress) => void) {
     this.#total = total;
     this.#report = report;
-    this.#now = now;
-    this.#since = now();
   }
 
   phase(phase: Progress["phase"], loaded = this.#loaded): void {
@@ -40,7 +37,7 @@ export class Meter {
     this.#loaded = loaded;
     this.#rate = undefined;
     this.#fresh = 0;
-    this.#since = this.#now();
+    this.#since = performance.now();
     this.#publish();
   }
 
@@ -54,7 +51,7 @@ export class Meter {
   add(bytes: number): void {
     this.#loaded += bytes;
     this.#fresh += bytes;
-    const now = this.#now();
+    const now = performance.now();
     const passed = now - this.#since;
     if (passed >= reportMs) {
       const rate = (this.#fresh / passed) * 1000;
@@ -73,7 +70,7 @@ export class Meter {
   }
 
   #publish(): void {
-    this.#reported = this.#now();
+    this.#reported = performance.now();
     const rate = this.#phase === "downloading" ? (this.#rate ?? null) : null;
     this.#report({
       phase: this.#phase,

@@ -115,10 +115,8 @@ const hex = (digest: ArrayBuffer): string =>
   [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
 /** SHA-256 in lower-case hex, by the platform if available. */
-export async function sha256(
-  data: Uint8Array<ArrayBuffer>,
-  subtle = globalThis.crypto?.subtle,
-): Promise<string> {
+export async function sha256(data: Uint8Array<ArrayBuffer>): Promise<string> {
+  const subtle: SubtleCrypto | undefined = globalThis.crypto?.subtle;
   return subtle ? hex(await subtle.digest("SHA-256", data)) : new Sha256().update(data).digest();
 }
 

@@ -63,10 +63,12 @@ interface SyncFile extends FileSystemFileHandle {
   createSyncAccessHandle?(): Promise<SyncHandle>;
 }
 
+const models = "conclave-models";
+
 /** A folder of the origin's private file system if it is writable from here, else memory. */
 export async function openShelf(
   storage: StorageManager | undefined = globalThis.navigator?.storage,
-  place = "conclave-models",
+  place = models,
 ): Promise<Shelf> {
   const named =
     typeof FileSystemFileHandle !== "undefined" &&
@@ -81,12 +83,9 @@ export async function openShelf(
 }
 
 /** The workers' folder for reading, since the page can't write there; undefined if missing. */
-export async function openShelfToRead(
-  storage: StorageManager | undefined = globalThis.navigator?.storage,
-  place = "conclave-models",
-): Promise<Shelf | undefined> {
-  const root = await storage?.getDirectory?.().catch(() => undefined);
-  const folder = await root?.getDirectoryHandle(place).catch(() => undefined);
+export async function openShelfToRead(): Promise<Shelf | undefined> {
+  const root = await globalThis.navigator?.storage?.getDirectory?.().catch(() => undefined);
+  const folder = await root?.getDirectoryHandle(models).catch(() => undefined);
   return folder && new PrivateFiles(folder);
 }
 
