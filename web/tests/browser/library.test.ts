@@ -1,44 +1,31 @@
 /** The library in a foreign page, under the same strict policy. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type {
+  AskOptions,
+  ConclaveError,
+  ConclaveEvent,
+  Message,
+} from "../../src/library/conclave.ts";
 import { putBeforeWorker, putNothingBeforeWorker } from "./before-worker.ts";
 import { stage } from "./stage.ts";
 
 const stand = stage("none");
 
-interface Event {
-  type: string;
-  text?: string;
-  stop?: string;
-  member?: string;
-  done?: number;
-  total?: number;
-  members?: string[];
-  prefixes?: { prefix: number; run: number }[];
-  counters?: { prefix: number; prefilled: number; drafted: number; verified: number }[];
-  candidates?: { text: string; tokens: number }[];
-  scores?: unknown[][];
-}
+type Library = typeof import("../../src/library/conclave.ts");
 
-const begun = (events: Event[]): Event => events.find(({ type }) => type === "begin")!;
+const begun = (events: ConclaveEvent[]) => events.find((event) => event.type === "begin")!;
+const ended = (events: ConclaveEvent[]) => events.find((event) => event.type === "end")!;
 
 test("a follow-up runs only what is new, a round no more than drafts and candidates", async () => {
   const visitor = await stand.arrive();
   const [first, second] = await visitor.page.evaluate(async () => {
-    interface Library {
-      Conclave: {
-        load(options: object): Promise<{
-          ask(messages: object[], options: object): AsyncIterable<Event>;
-          close(): void;
-        }>;
-      };
-    }
     const { Conclave } = (await import(
       new URL("./library/conclave.js", document.baseURI).href
     )) as Library;
     const conclave = await Conclave.load({ backend: "cpu" });
-    const ask = async (messages: object[]): Promise<Event[]> => {
-      const events: Event[] = [];
+    const ask = async (messages: Message[]): Promise<ConclaveEvent[]> => {
+      const events: ConclaveEvent[] = [];
       for await (const event of conclave.ask(messages, {
         sampling: { seed: 1 },
         settings: { segmentTokens: 10 },
@@ -46,9 +33,10 @@ test("a follow-up runs only what is new, a round no more than drafts and candida
         events.push(event);
       return events;
     };
-    const question = { role: "user", content: "What is 47 + 86?" };
+    const question = { role: "user", content: "What is 47 + 86?" } as const;
     const first = await ask([question]);
-    const content = first.at(-1)?.text ?? "";
+    const end = first.at(-1)!;
+    const content = end.type === "end" ? end.text : "";
     const second = await ask([
       question,
       { role: "assistant", content },
@@ -57,15 +45,15 @@ test("a follow-up runs only what is new, a round no more than drafts and candida
     conclave.close();
     return [first, second] as const;
   });
-  for (const { prefix, run } of begun(first).prefixes!)
+  for (const { prefix, run } of begun(first).prefixes)
     assert.equal(run, prefix, "the first question runs all of it");
-  for (const { prefix, run } of begun(second).prefixes!)
+  for (const { prefix, run } of begun(second).prefixes)
     assert.ok(run < prefix / 2, `a follow-up ran ${run} of ${prefix} tokens`);
   for (const events of [first, second]) {
     const rounds = events.filter((event) => event.type === "round");
-    assert.equal(rounds.map((round) => round.text).join(""), events.at(-1)?.text);
+    assert.equal(rounds.map((round) => round.text).join(""), ended(events).text);
     for (const round of rounds) {
-      for (const { prefilled, drafted } of round.counters!) {
+      for (const { prefilled, drafted } of round.counters) {
         assert.equal(prefilled, 0, "nothing of the prefix is run again");
         assert.ok(drafted <= 9, `${drafted} decode steps for L = 10`);
       }
@@ -79,7 +67,7 @@ test("moves by themselves draft and score what the rounds of an answer do", asyn
   const { round, drafts, scores } = await visitor.page.evaluate(async () => {
     const { Conclave } = (await import(
       new URL("./library/conclave.js", document.baseURI).href
-    )) as typeof import("../../src/library/conclave.ts");
+    )) as Library;
     const conclave = await Conclave.load({ backend: "cpu" });
     const sampling = { temperature: 0, seed: 1 };
     const messages = [{ role: "user" as const, content: "What is 47 + 86?" }];
@@ -109,14 +97,6 @@ test("a stop in a long prompt is heard within a step, and nothing is read again"
   await putBeforeWorker(stand.site, "paced-worker.ts");
   const visitor = await stand.arrive({ serviceWorkers: "block" });
   const [stopped, again] = await visitor.page.evaluate(async () => {
-    interface Library {
-      Conclave: {
-        load(options: object): Promise<{
-          ask(messages: object[], options: object): AsyncIterable<Event>;
-          close(): void;
-        }>;
-      };
-    }
     const { Conclave } = (await import(
       new URL("./library/conclave.js", document.baseURI).href
     )) as Library;
@@ -124,10 +104,10 @@ test("a stop in a long prompt is heard within a step, and nothing is read again"
     const fox = "The fox went over the hill and the goose went home. ";
     const content = `${fox.repeat(25)}What is 3 + 4?`;
     const ask = async (
-      options: object,
-      onEvent = (_event: Event): void => {},
-    ): Promise<Event[]> => {
-      const events: Event[] = [];
+      options: AskOptions,
+      onEvent = (_event: ConclaveEvent): void => {},
+    ): Promise<ConclaveEvent[]> => {
+      const events: ConclaveEvent[] = [];
       for await (const event of conclave.ask([{ role: "user", content }], {
         settings: { maxRounds: 1 },
         ...options,
@@ -146,19 +126,19 @@ test("a stop in a long prompt is heard within a step, and nothing is read again"
     conclave.close();
     return [stopped, again] as const;
   });
-  assert.equal(stopped.at(-1)?.stop, "stopped");
-  const reading = stopped.filter(({ type }) => type === "reading");
+  assert.equal(ended(stopped).stop, "stopped");
+  const reading = stopped.filter((event) => event.type === "reading");
   assert.equal(reading.length, stopped.length - 1, "neither begin nor a round");
   assert.ok(
-    reading.every(({ done, total }) => done! < total!),
+    reading.every(({ done, total }) => done < total),
     "every member was stopped before its end",
   );
   const { prefixes, members } = begun(again);
-  for (const [index, { prefix, run }] of prefixes!.entries()) {
-    const read = reading.filter(({ member }) => member === members![index]).at(-1)?.done ?? 0;
+  for (const [index, { prefix, run }] of prefixes.entries()) {
+    const read = reading.filter(({ member }) => member === members[index]).at(-1)?.done ?? 0;
     assert.equal(run, prefix - read, `of ${prefix} tokens ${read} had been read`);
   }
-  assert.ok(prefixes!.some(({ prefix, run }) => run < prefix));
+  assert.ok(prefixes.some(({ prefix, run }) => run < prefix));
   putNothingBeforeWorker(stand.site);
   await visitor.leaveClean();
 });
@@ -166,24 +146,10 @@ test("a stop in a long prompt is heard within a step, and nothing is read again"
 test("a conversation too long for one member is refused before the others read it", async () => {
   const visitor = await stand.arrive();
   const refusals = await visitor.page.evaluate(async () => {
-    interface Failure {
-      kind: string;
-      member: string;
-      message: string;
-    }
-    interface Library {
-      Conclave: {
-        open(options: object): Promise<{
-          add(source: object, options: object): Promise<unknown>;
-          ask(messages: object[]): AsyncIterable<Event>;
-          close(): void;
-        }>;
-      };
-    }
     const { Conclave } = (await import(
       new URL("./library/conclave.js", document.baseURI).href
     )) as Library;
-    const refusals: (Failure & { events: number })[] = [];
+    const refusals = [];
     for (const threads of [1, 2]) {
       const conclave = await Conclave.open({ backend: "cpu", threads });
       await conclave.add(
@@ -199,7 +165,7 @@ test("a conversation too long for one member is refused before the others read i
       try {
         for await (const _ of conclave.ask([{ role: "user", content }])) events++;
       } catch (thrown) {
-        const { kind, member, message } = thrown as Failure;
+        const { kind, member, message } = thrown as ConclaveError;
         refusals.push({ kind, member, message, events });
       }
       conclave.close();
@@ -243,9 +209,6 @@ test("weights are asked for while the engine is still being fetched", async () =
     await route.continue();
   });
   const members = await page.evaluate(async () => {
-    interface Library {
-      Conclave: { load(options: object): Promise<{ members: { name: string }[]; close(): void }> };
-    }
     const { Conclave } = (await import(
       new URL("./library/conclave.js", document.baseURI).href
     )) as Library;
@@ -279,7 +242,7 @@ test("a frame without an address starts the engine, by its creator's", async () 
   const members = await frame.evaluate(async () => {
     const { Conclave } = (await import(
       new URL("./library/conclave.js", document.baseURI).href
-    )) as typeof import("../../src/library/conclave.ts");
+    )) as Library;
     const conclave = await Conclave.load({ backend: "cpu", members: "members/members.json" });
     const { members } = conclave;
     conclave.close();
@@ -301,10 +264,10 @@ test("a page that trusts no address of a worker is told the name to trust", asyn
   const { kind, message } = await visitor.page.evaluate(async () => {
     const { Conclave } = (await import(
       new URL("./library/conclave.js", document.baseURI).href
-    )) as typeof import("../../src/library/conclave.ts");
+    )) as Library;
     return Conclave.load({ backend: "cpu" }).then(
       () => ({ kind: "", message: "" }),
-      ({ kind, message }: { kind: string; message: string }) => ({ kind, message }),
+      ({ kind, message }: ConclaveError) => ({ kind, message }),
     );
   });
   assert.equal(kind, "Engine");

@@ -4,15 +4,12 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Conclave } from "../../src/library/conclave.ts";
+import type { LoadOptions, Message } from "../../src/library/conclave.ts";
 import { stage } from "./stage.ts";
 import type { Visitor } from "./visitor.ts";
 
 const stand = stage("none");
 
-interface Library {
-  Conclave: { load(options: object): Promise<Conclave> };
-}
 /** For each member: tokens of the conversation, and how many had to be run. */
 type Prefixes = { prefix: number; run: number }[];
 
@@ -22,19 +19,19 @@ type Prefixes = { prefix: number; run: number }[];
  */
 function ask(
   visitor: Visitor,
-  conversations: { role: string; content: string }[][],
-  options: object = {},
+  conversations: Message[][],
+  options: LoadOptions = {},
 ): Promise<{ prefixes: Prefixes[]; answers: string[]; kept: number }> {
   const keeps = !("keepPrompts" in options);
   return visitor.page.evaluate(
     async ({ conversations, options, keeps }) => {
       const { Conclave } = (await import(
         new URL("./library/conclave.js", document.baseURI).href
-      )) as Library;
+      )) as typeof import("../../src/library/conclave.ts");
       const conclave = await Conclave.load({ backend: "cpu", ...options });
       const [prefixes, answers]: [Prefixes[], string[]] = [[], []];
       for (const messages of conversations) {
-        for await (const event of conclave.ask(messages as never, {
+        for await (const event of conclave.ask(messages, {
           sampling: { seed: 5 },
           settings: { maxRounds: 3 },
         })) {
@@ -62,7 +59,7 @@ function ask(
   );
 }
 
-const user = (content: string) => ({ role: "user", content });
+const user = (content: string): Message => ({ role: "user", content });
 const fox = user(
   `Tell me a short story about a fox. ${"The fox went over the hill and home. ".repeat(12)}`,
 );
@@ -76,7 +73,7 @@ test("two conversations in turns run only what is new", async () => {
     loaded: false,
   });
   for (const threads of [1, 3]) {
-    const answer = { role: "assistant", content: "It went home." };
+    const answer: Message = { role: "assistant", content: "It went home." };
     const { prefixes } = await ask(
       visitor,
       [[fox], [goose], [fox, answer, user("And then?")], [goose, answer, user("And then?")]],
@@ -117,7 +114,7 @@ async function damage(visitor: Visitor): Promise<number> {
 }
 
 test("a system prompt is read at the first visit, and if damaged only read again", async () => {
-  const system = {
+  const system: Message = {
     role: "system",
     content: `You tell short stories. ${"Be kind, be brief, and use plain words. ".repeat(12)}`,
   };

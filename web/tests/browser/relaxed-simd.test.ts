@@ -4,26 +4,16 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
+import type { ConclaveEvent } from "../../src/library/conclave.ts";
 import { writeModel } from "./random-file.ts";
 import { dist, stage } from "./stage.ts";
 
 const stand = stage("none");
 
-interface Event {
-  type: string;
-  ms?: unknown;
-}
-interface Conclave {
-  add(source: object, options: object): Promise<unknown>;
-  ask(messages: object[], options: object): AsyncIterable<Event>;
-  close(): void;
-}
-interface Library {
-  Conclave: { open(options: object): Promise<Conclave> };
-}
+type Events = (Omit<ConclaveEvent, "ms"> & { ms: undefined })[];
 
 /** All events of an ensemble of the files, and the modules fetched for it. */
-async function answer(files: string[]): Promise<{ events: Event[]; modules: string[] }> {
+async function answer(files: string[]): Promise<{ events: Events; modules: string[] }> {
   const visitor = await stand.arrive({
     search: "bench.html",
     loaded: false,
@@ -42,12 +32,14 @@ async function answer(files: string[]): Promise<{ events: Event[]; modules: stri
   const events = await visitor.page.evaluate(async () => {
     const { Conclave } = (await import(
       new URL("./library/conclave.js", document.baseURI).href
-    )) as Library;
+    )) as typeof import("../../src/library/conclave.ts");
     const conclave = await Conclave.open({ backend: "cpu" });
     for (const file of (document.querySelector("#members") as HTMLInputElement).files!)
       await conclave.add({ name: file.name, files: [file] }, { contextTokens: 512 });
-    const events: Event[] = [];
-    const messages = [{ role: "user", content: "Tell me a short story about a fox. ".repeat(5) }];
+    const events: Events = [];
+    const messages = [
+      { role: "user" as const, content: "Tell me a short story about a fox. ".repeat(5) },
+    ];
     for await (const event of conclave.ask(messages, {
       sampling: { temperature: 0.8, seed: 3 },
       settings: { maxRounds: 4 },

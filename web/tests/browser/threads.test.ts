@@ -4,6 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
+import type { ConclaveEvent } from "../../src/library/conclave.ts";
 import { putBeforeWorker, putNothingBeforeWorker, runBeforeWorker } from "./before-worker.ts";
 import { writeModel } from "./generated-model.ts";
 import { stage } from "./stage.ts";
@@ -11,25 +12,8 @@ import type { Busy } from "./timed-member-worker.ts";
 
 const stand = stage("none");
 
-interface Event {
-  type: string;
-  text?: string;
-  ms?: unknown;
-}
-interface Conclave {
-  threads: number;
-  heapBytes: number;
-  add(source: object, options: object): Promise<unknown>;
-  ask(messages: object[], options: object): AsyncIterable<Event>;
-  remove(name: string): Promise<void>;
-  close(): void;
-}
-interface Library {
-  Conclave: {
-    load(options: object): Promise<Conclave>;
-    open(options: object): Promise<Conclave>;
-  };
-}
+type Library = typeof import("../../src/library/conclave.ts");
+type Events = (Omit<ConclaveEvent, "ms"> & { ms: undefined })[];
 
 test("three members in three threads answer as in one, at the same time", async (context) => {
   await putBeforeWorker(stand.site, "timed-member-worker.ts", {}, "conclave member");
@@ -44,8 +28,8 @@ test("three members in three threads answer as in one, at the same time", async 
     const run = async (threads: number) => {
       const conclave = await Conclave.load({ backend: "cpu", threads });
       const heaps = [conclave.heapBytes];
-      const events: Event[] = [];
-      const messages = [{ role: "user", content: "Tell me a short story about a fox." }];
+      const events: ConclaveEvent[] = [];
+      const messages = [{ role: "user" as const, content: "Tell me a short story about a fox." }];
       for await (const event of conclave.ask(messages, {
         sampling: { seed: 11 },
         settings: { maxRounds: 6 },
@@ -116,7 +100,7 @@ test("on shared memory a member computes on several threads, and answers as on o
     threads: number;
     helpers: number;
     modules: string[];
-    events: Event[];
+    events: Events;
   }> => {
     const visitor = await stand.arrive({
       search: "bench.html",
@@ -148,8 +132,10 @@ test("on shared memory a member computes on several threads, and answers as on o
       );
       const used = conclave.threads;
       while (helpers.length < used - 1) await new Promise((resolve) => setTimeout(resolve, 20));
-      const events: Event[] = [];
-      const messages = [{ role: "user", content: "Tell me a short story about a fox. ".repeat(3) }];
+      const events: ConclaveEvent[] = [];
+      const messages = [
+        { role: "user" as const, content: "Tell me a short story about a fox. ".repeat(3) },
+      ];
       for await (const event of conclave.ask(messages, {
         sampling: { temperature: 0, seed: 3 },
         settings: { maxRounds: 4 },

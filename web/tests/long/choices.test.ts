@@ -51,17 +51,9 @@ async function visit({ page }: Visitor, found?: string): Promise<Visit> {
     }, found);
   }
   await page.evaluate(async () => {
-    interface Library {
-      Conclave: {
-        load(options: object): Promise<{
-          ask(messages: object[], options: object): AsyncIterable<{ type: string; text?: string }>;
-          close(): void;
-        }>;
-      };
-    }
     const { Conclave } = (await import(
       new URL("./library/conclave.js", document.baseURI).href
-    )) as Library;
+    )) as typeof import("../../src/library/conclave.ts");
     const members = [{ name: "Ada", url: new URL("./members/ada.gguf", document.baseURI).href }];
     const conclave = await Conclave.load({ backend: "webgpu", members });
     let text = "";
@@ -69,7 +61,7 @@ async function visit({ page }: Visitor, found?: string): Promise<Visit> {
       sampling: { temperature: 0 },
       settings: { maxRounds: 1, segmentTokens: 3 },
     });
-    for await (const event of asked) if (event.type === "end") text = event.text ?? "";
+    for await (const event of asked) if (event.type === "end") text = event.text;
     Object.assign(window, { conclave, text });
   });
   const watched = await page
