@@ -3,18 +3,15 @@
  * light and dark; and the focus, which axe-core does not see.
  */
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { OpenAiServer } from "../../src/testing/openai-server.ts";
+import { test } from "node:test";
 import { faults } from "../axe.ts";
 import { stage } from "./stage.ts";
 import type { Visitor } from "./visitor.ts";
-import { withWriter } from "./with-writer.ts";
+import { withWriter, writing } from "./with-writer.ts";
 
 const stand = stage("none");
 const script = "./axe/axe.min.js";
-let writer: OpenAiServer;
-before(async () => (writer = await new OpenAiServer().open()));
-after(() => writer?.close());
+const writer = writing();
 
 const structured = [
   "## Areas",

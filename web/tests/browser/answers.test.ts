@@ -4,19 +4,16 @@
  */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
-import { after, before, test } from "node:test";
-import { OpenAiServer } from "../../src/testing/openai-server.ts";
+import { test } from "node:test";
 import { faults } from "../axe.ts";
 import { putBeforeWorker, putNothingBeforeWorker } from "./before-worker.ts";
 import { stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";
-import { withWriter as writes } from "./with-writer.ts";
+import { withWriter as writes, writing } from "./with-writer.ts";
 
 const stand = stage("none");
 const story = "Tell me a short story about a fox.";
-let writer: OpenAiServer;
-before(async () => (writer = await new OpenAiServer().open()));
-after(() => writer?.close());
+const writer = writing();
 
 const rich = [
   "## Two eggs",

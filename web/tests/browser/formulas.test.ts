@@ -1,16 +1,13 @@
 /** Formulas in answers: drawn as MathML by the browser, on the page and in the element. */
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { OpenAiServer } from "../../src/testing/openai-server.ts";
+import { test } from "node:test";
 import { faults } from "../axe.ts";
 import { stage } from "./stage.ts";
 import type { Visitor } from "./visitor.ts";
-import { withWriter } from "./with-writer.ts";
+import { withWriter, writing } from "./with-writer.ts";
 
 const stand = stage("none");
-let writer: OpenAiServer;
-before(async () => (writer = await new OpenAiServer().open()));
-after(() => writer?.close());
+const writer = writing();
 
 const solved = [
   "The roots of $ax^2 + bx + c = 0$ cost nothing, neither $5 nor $6:",

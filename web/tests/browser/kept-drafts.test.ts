@@ -15,18 +15,8 @@ async function arrive(): Promise<Visitor> {
 }
 
 const box = ({ page }: Visitor): Promise<string> => page.locator("#question").inputValue();
-const questions = ({ page }: Visitor): Promise<string[]> =>
-  page.locator(".exchange .question").allTextContents();
-
-async function openDialog({ page }: Visitor): Promise<void> {
-  await page.locator("#conversations").click();
-  await page
-    .locator("#conversations-dialog[open] .conversations[aria-busy=false]")
-    .waitFor({ state: "attached" });
-}
-
 async function show(visitor: Visitor, title: string, draft: string): Promise<void> {
-  await openDialog(visitor);
+  await visitor.conversations();
   await visitor.page.locator(".conversation-title", { hasText: title }).click();
   await visitor.page.waitForFunction(
     (draft) => document.querySelector<HTMLTextAreaElement>("#question")?.value === draft,
@@ -56,12 +46,12 @@ test("a half-typed question stays with its conversation when another is opened",
   await show(visitor, sum, "typed in the first");
   // One without a question yet is listed by what was typed, until it is asked or cleared.
   await show(visitor, "an idea that is not asked", "an idea that is not asked");
-  assert.deepEqual(await questions(visitor), []);
+  assert.deepEqual(await visitor.questions(), []);
   await page.reload();
   await visitor.state("ready");
   assert.equal(await box(visitor), "an idea that is not asked");
   await visitor.answer("What is 9 + 9?");
-  await openDialog(visitor);
+  await visitor.conversations();
   assert.deepEqual(await page.locator(".conversation-title").allTextContents(), [
     "What is 9 + 9?",
     small,
@@ -82,11 +72,11 @@ test("a half-typed question without an answer is there when the page opens again
   await visitor.page.waitForTimeout(300);
   visitor = await comeBack(visitor);
   assert.equal(await box(visitor), "half typed again");
-  assert.deepEqual(await questions(visitor), []);
+  assert.deepEqual(await visitor.questions(), []);
   await visitor.page.locator("#question").fill("");
   await visitor.page.waitForTimeout(300);
   visitor = await comeBack(visitor);
-  assert.deepEqual(await questions(visitor), [sum], "it has gone; the last conversation is shown");
+  assert.deepEqual(await visitor.questions(), [sum], "it has gone; the last conversation is shown");
   await visitor.leaveClean();
 });
 
@@ -158,7 +148,7 @@ test("what an answer replaced can come back after a reload, until another is ask
     await back.click();
     await page.locator(".exchange").nth(1).waitFor();
     await back.waitFor({ state: "detached" });
-    assert.deepEqual(await questions(visitor), [sum, small]);
+    assert.deepEqual(await visitor.questions(), [sum, small]);
     assert.deepEqual(await page.locator(".answer").allTextContents(), before);
     await page.reload();
     await visitor.state("ready");
@@ -171,7 +161,7 @@ test("what an answer replaced can come back after a reload, until another is ask
   await page.reload();
   await visitor.state("ready");
   assert.equal(await back.count(), 0);
-  assert.deepEqual(await questions(visitor), [sum, "What is 9 + 9?"]);
+  assert.deepEqual(await visitor.questions(), [sum, "What is 9 + 9?"]);
   await visitor.leaveClean();
 });
 
@@ -184,7 +174,7 @@ test("a file without a question asks for one; a note on skills outlives a reload
   await page.locator("#attached", { hasText: "notes.txt" }).waitFor();
   await page.locator("#ask").click();
   await page.locator(".notice", { hasText: "Type a question about notes.txt first." }).waitFor();
-  assert.deepEqual(await questions(visitor), []);
+  assert.deepEqual(await visitor.questions(), []);
   await visitor.answer("Who wrote Faust?");
   const note = page.locator(".note", { hasText: "this question is none of them" });
   await note.waitFor();
@@ -194,7 +184,7 @@ test("a file without a question asks for one; a note on skills outlives a reload
   await note.waitFor();
   // The toys can't be passed on by a link.
   await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
-  await openDialog(visitor);
+  await visitor.conversations();
   await page.getByRole("button", { name: "Copy a link to the question" }).click();
   await page
     .locator(".dialog-status", { hasText: "It holds the question, not the models" })
@@ -207,7 +197,7 @@ test("a conversation that is put back has its half-typed question again", async 
   const { page } = visitor;
   await visitor.answer(sum);
   await page.locator("#question").fill("And its half?");
-  await openDialog(visitor);
+  await visitor.conversations();
   await page
     .locator("#conversations-dialog")
     .getByRole("button", { name: /^Delete: / })
@@ -218,6 +208,6 @@ test("a conversation that is put back has its half-typed question again", async 
   await page.waitForFunction(
     () => document.querySelector<HTMLTextAreaElement>("#question")?.value === "And its half?",
   );
-  assert.deepEqual(await questions(visitor), [sum]);
+  assert.deepEqual(await visitor.questions(), [sum]);
   await visitor.leaveClean();
 });

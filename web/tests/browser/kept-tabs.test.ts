@@ -22,9 +22,6 @@ async function arrive(): Promise<Visitor> {
   return visitor;
 }
 
-const questions = ({ page }: Visitor): Promise<string[]> =>
-  page.locator(".exchange .question").allTextContents();
-
 /** All texts in the database, and in the tab's other storage. */
 const stored = ({ page }: Visitor): Promise<string> =>
   page.evaluate(async () => {
@@ -44,19 +41,12 @@ const stored = ({ page }: Visitor): Promise<string> =>
     return texts + JSON.stringify({ ...localStorage, ...sessionStorage });
   });
 
-async function openDialog({ page }: Visitor): Promise<void> {
-  await page.locator("#conversations").click();
-  await page
-    .locator("#conversations-dialog[open] .conversations[aria-busy=false]")
-    .waitFor({ state: "attached" });
-}
-
 const said = ({ page }: Visitor, text: RegExp): Promise<void> =>
   page.locator("#conversations-dialog .dialog-status", { hasText: text }).waitFor();
 
 /** Shows the conversation of this title. */
 async function show(visitor: Visitor, title: string): Promise<void> {
-  await openDialog(visitor);
+  await visitor.conversations();
   await visitor.page.locator(".conversation-title", { hasText: title }).click();
   await visitor.page.locator(".exchange").first().waitFor();
 }
@@ -69,7 +59,7 @@ test("“Keep nothing” holds in every tab at once, in the midst of an answer t
   await second.set("segmentTokens", "2");
   await second.ask(story);
   await second.page.locator(".segment").first().waitFor();
-  await openDialog(first);
+  await first.conversations();
   await first.page.getByLabel("Keep nothing").check();
   await said(first, /Nothing is kept from now on/);
   const notice = second.page.locator('[data-key="deleted"]');
@@ -80,10 +70,10 @@ test("“Keep nothing” holds in every tab at once, in the midst of an answer t
   await second.page.locator("#question").fill("half a quest");
   for (const tab of [first, second])
     assert.doesNotMatch(await stored(tab), /347|fox|5 \+ 8|half a quest/);
-  assert.deepEqual(await questions(second), [story, small], "they are still shown");
+  assert.deepEqual(await second.questions(), [story, small], "they are still shown");
   await second.page.reload();
   await second.state("ready");
-  assert.deepEqual(await questions(second), []);
+  assert.deepEqual(await second.questions(), []);
   for (const tab of [first, second]) tab.clean();
   await first.leave();
 });
@@ -93,7 +83,7 @@ test("what is deleted is not written again by a tab that is answering it", async
   const second = await first.sibling();
   await second.set("maxRounds", "40");
   await second.set("segmentTokens", "2");
-  await openDialog(first);
+  await first.conversations();
   await first.page.getByRole("button", { name: "Delete everything" }).click();
   await second.ask(story);
   await second.page.locator(".segment").first().waitFor();
@@ -107,7 +97,7 @@ test("what is deleted is not written again by a tab that is answering it", async
   assert.doesNotMatch(await stored(first), /fox/);
   await second.page.reload();
   await second.state("ready");
-  assert.deepEqual(await questions(second), []);
+  assert.deepEqual(await second.questions(), []);
 
   // Undone, it is there with all that the other tab answered meanwhile.
   await second.ask(story);
@@ -131,15 +121,15 @@ test("a conversation deleted in another tab says so, and is kept whole if asked 
   await first.answer(small);
   const second = await first.sibling();
   await show(second, sum);
-  await openDialog(first);
+  await first.conversations();
   await first.page.getByRole("button", { name: `Delete: ${sum}` }).click();
   const notice = second.page.locator('[data-key="deleted"]');
   await notice.waitFor();
-  assert.deepEqual(await questions(second), [sum, small]);
+  assert.deepEqual(await second.questions(), [sum, small]);
   assert.doesNotMatch(await stored(second), /347/);
   await second.page.reload();
   await second.state("ready");
-  assert.deepEqual(await questions(second), [], "deleted stays deleted");
+  assert.deepEqual(await second.questions(), [], "deleted stays deleted");
 
   await first.page.getByRole("button", { name: "Undo" }).click();
   await said(first, /put back/);
@@ -150,7 +140,7 @@ test("a conversation deleted in another tab says so, and is kept whole if asked 
   await notice.waitFor({ state: "detached" });
   await second.page.reload();
   await second.page.locator(".exchange").nth(2).waitFor();
-  assert.deepEqual(await questions(second), [sum, small, "What is 9 + 9?"]);
+  assert.deepEqual(await second.questions(), [sum, small, "What is 9 + 9?"]);
   assert.deepEqual(await first.page.locator(".conversation-title").allTextContents(), [sum]);
   for (const tab of [first, second]) tab.clean();
   await first.leave();
@@ -163,7 +153,7 @@ test("one Undo puts back all conversations that were deleted in a row", async ()
     await visitor.answer(question);
     await page.locator("#new").click();
   }
-  await openDialog(visitor);
+  await visitor.conversations();
   for (const question of [sum, small]) {
     await page.getByRole("button", { name: `Delete: ${question}` }).click();
     await said(visitor, new RegExp(`“${question.replace(/[?+]/g, "\\$&")}” was deleted`));

@@ -125,12 +125,6 @@ async function crash(visitor: Visitor): Promise<Visitor> {
   return next;
 }
 
-const openDialog = async ({ page }: Visitor): Promise<void> => {
-  await page.locator("#conversations").click();
-  await page.locator("#conversations-dialog[open] .conversations[aria-busy=false]").waitFor({
-    state: "attached",
-  });
-};
 const closeDialog = ({ page }: Visitor): Promise<void> =>
   page.locator("#conversations-dialog").getByRole("button", { name: "Close" }).click();
 const titles = async ({ page }: Visitor): Promise<string[]> => {
@@ -239,7 +233,7 @@ test("two tabs on one conversation keep each other's turns and show them", async
   const first = await arrive();
   await first.answer(sum);
   const second = await first.sibling();
-  await openDialog(second);
+  await second.conversations();
   await second.page.locator(".conversation-title").first().click();
   await second.page.locator(".exchange").waitFor();
   assert.deepEqual((await shown(second)).questions, [sum]);
@@ -275,7 +269,7 @@ test("conversations are listed, searched, renamed, and deleted with a way back",
   await visitor.answer(sum);
   await page.locator("#new").click();
   await visitor.answer("What is 5 + 8?");
-  await openDialog(visitor);
+  await visitor.conversations();
   assert.deepEqual(await titles(visitor), ["What is 5 + 8?", sum]);
   await page.locator("#search-conversations").fill("347");
   await page.locator(".conversations li").nth(1).waitFor({ state: "detached" });
@@ -312,7 +306,7 @@ test("conversations are listed, searched, renamed, and deleted with a way back",
   assert.deepEqual((await shown(visitor)).questions, ["What is 5 + 8?"]);
   assert.notEqual((await shown(visitor)).answers[0], "");
 
-  await openDialog(visitor);
+  await visitor.conversations();
   await page.getByRole("button", { name: "Delete everything" }).click();
   await page.getByRole("button", { name: "Delete all conversations and settings" }).click();
   await status.getByRole("button", { name: "Undo" }).waitFor();
@@ -331,7 +325,7 @@ test("who wants nothing kept finds nothing, in no storage", async () => {
   const { page } = visitor;
   await visitor.set("maxRounds", "1");
   await visitor.answer(sum);
-  await openDialog(visitor);
+  await visitor.conversations();
   await page.getByLabel("Keep nothing").check();
   await page.locator(".dialog-status", { hasText: "Nothing is kept" }).waitFor();
   await closeDialog(visitor);
@@ -389,7 +383,7 @@ test("conversations of the first version are there, under the present one", asyn
     open.result.close();
   });
   const visitor = await Visitor.arrive({ newContext: async () => context }, stand.site);
-  await openDialog(visitor);
+  await visitor.conversations();
   await visitor.page.locator(".conversation-title", { hasText: "An old talk" }).click();
   await visitor.page.locator(".exchange").nth(1).waitFor();
   assert.deepEqual((await shown(visitor)).questions, ["First?", "Second?"]);
@@ -406,7 +400,7 @@ test("conversations leave as Markdown and JSON and come back from both", async (
   await visitor.set("maxRounds", "3");
   const answer = await visitor.answer(sum);
   const files: string[] = [];
-  await openDialog(visitor);
+  await visitor.conversations();
   for (const kind of ["Markdown", "JSON"]) {
     const download = page.waitForEvent("download");
     await page.getByRole("button", { name: new RegExp(`^${kind}`) }).click();
@@ -431,7 +425,7 @@ test("conversations leave as Markdown and JSON and come back from both", async (
     await page.locator(".exchange").waitFor();
     assert.equal(await page.locator(".answer").textContent(), answer, String(index));
     assert.equal((await page.locator(".segment").count()) > 0, rounds);
-    await openDialog(visitor);
+    await visitor.conversations();
     if (rounds)
       await page
         .locator(".conversations li", { has: page.locator("[aria-current]") })
@@ -463,7 +457,7 @@ test("a link brings question and ensemble; it asks and fetches nothing by itself
   visitor.clean();
   // The page makes such links, too.
   await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
-  await openDialog(visitor);
+  await visitor.conversations();
   await page.getByRole("button", { name: "Copy a link to the question" }).click();
   await page.locator(".dialog-status", { hasText: "The link was copied" }).waitFor();
   const copied = await page.evaluate(() => navigator.clipboard.readText());
@@ -553,7 +547,7 @@ test("what is asked again or brought back stays so after a reload, in every tab"
   await first.answer("What is 5 + 8?");
   const before = await shown(first);
   const second = await first.sibling();
-  await openDialog(second);
+  await second.conversations();
   await second.page.locator(".conversation-title").first().click();
   await second.page.locator(".exchange").nth(1).waitFor();
   await first.page.getByRole("button", { name: "Regenerate" }).first().click();

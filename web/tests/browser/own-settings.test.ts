@@ -1,17 +1,15 @@
 /** Settings of a visitor: instructions, theme, text size, names of members, their room. */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { isDeepStrictEqual } from "node:util";
-import { OpenAiServer } from "../../src/testing/openai-server.ts";
 import { faults } from "../axe.ts";
 import { dist, stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";
+import { isAlone, writing } from "./with-writer.ts";
 
 const stand = stage("none");
-let writer: OpenAiServer;
-before(async () => (writer = await new OpenAiServer().open()));
-after(() => writer?.close());
+const writer = writing();
 
 test("a chosen theme and text size hold, also after a reload, and axe finds no fault", async () => {
   const visitor = await Visitor.arrive(stand.browser, stand.site, { colorScheme: "light" });
@@ -56,8 +54,7 @@ test("members read instructions before the conversation, also after a reload", a
   await page.getByLabel("System prompt").fill("Answer like a sailor.");
   await page.getByLabel("System prompt").blur();
   await visitor.join({ base: writer.address, name: "words" });
-  await page.waitForFunction(() => document.querySelectorAll(".member").length === 1);
-  await visitor.state("ready");
+  await isAlone(visitor, writer);
   await visitor.answer("Is it late?");
   const prompts = writer.bodies("/apply-template").map(({ messages }) => messages);
   const wanted = [

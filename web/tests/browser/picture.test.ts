@@ -2,16 +2,13 @@
  * The picture of an answer has the layout of the page: faces, places, directions, lists, tables.
  */
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import type { Page } from "playwright-core";
-import { OpenAiServer } from "../../src/testing/openai-server.ts";
 import { stage } from "./stage.ts";
-import { withWriter } from "./with-writer.ts";
+import { withWriter, writing } from "./with-writer.ts";
 
 const stand = stage("none");
-let writer: OpenAiServer;
-before(async () => (writer = await new OpenAiServer().open()));
-after(() => writer?.close());
+const writer = writing();
 
 /** Text that was drawn, with its left edge, right edge and baseline in CSS pixels. */
 interface Drawn {

@@ -3,19 +3,15 @@
  * if the visitor ticks the box for it.
  */
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { OpenAiServer } from "../../src/testing/openai-server.ts";
+import { test } from "node:test";
 import { stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";
+import { isAlone, writing } from "./with-writer.ts";
 
 const stand = stage("none");
 const key = "sk-very-secret-0123456789";
-let writer: OpenAiServer;
-before(async () => {
-  writer = await new OpenAiServer().open();
-  writer.answer = "It is still here.";
-});
-after(() => writer?.close());
+const writer = writing();
+writer.answer = "It is still here.";
 
 /** Keys of the requests from now on. */
 function keysFrom(): () => string[] {
@@ -28,13 +24,6 @@ function keysFrom(): () => string[] {
 
 const stored = ({ page }: Visitor): Promise<string> =>
   page.evaluate(() => JSON.stringify([localStorage, sessionStorage]));
-
-const isThere = async (visitor: Visitor): Promise<void> => {
-  const host = new URL(writer.address).host;
-  await visitor.page.locator('.member[data-state="ready"]', { hasText: `at ${host}` }).waitFor();
-  await visitor.page.waitForFunction(() => document.querySelectorAll(".member").length === 1);
-  await visitor.state("ready");
-};
 
 async function reloads(keeps: boolean): Promise<void> {
   const visitor = await Visitor.arrive(stand.browser, stand.site, {
@@ -54,12 +43,12 @@ async function reloads(keeps: boolean): Promise<void> {
     );
     await page.getByRole("button", { name: "Ask it to join" }).click();
   } else await visitor.join({ base: writer.address, key, name: "words" });
-  await isThere(visitor);
+  await isAlone(visitor, writer);
   assert.equal(await visitor.answer("Are you here?"), "It is still here.");
   assert.equal((await stored(visitor)).includes(key), keeps);
   const keys = keysFrom();
   await page.reload();
-  await isThere(visitor);
+  await isAlone(visitor, writer);
   assert.equal(await visitor.answer("And now?"), "It is still here.");
   assert.deepEqual(keys(), keeps ? [`Bearer ${key}`] : []);
   assert.equal((await stored(visitor)).includes(key), keeps);
@@ -82,7 +71,7 @@ test("a server that asks for a key after a reload says so, and stays remembered"
   });
   const { page } = visitor;
   await visitor.join({ base: writer.address, key, name: "words" });
-  await isThere(visitor);
+  await isAlone(visitor, writer);
   for (let time = 0; time < 4; time++)
     writer.faults.push({
       path: "",

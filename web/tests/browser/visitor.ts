@@ -185,6 +185,19 @@ export class Visitor {
     await this.page.locator("#models-dialog .ensemble").first().waitFor();
   }
 
+  /** Opens the dialog with all conversations. */
+  async conversations(): Promise<void> {
+    await this.page.locator("#conversations").click();
+    await this.page
+      .locator("#conversations-dialog[open] .conversations[aria-busy=false]")
+      .waitFor({ state: "attached" });
+  }
+
+  /** The questions of the shown conversation. */
+  questions(): Promise<string[]> {
+    return this.page.locator(".exchange .question").allTextContents();
+  }
+
   /** Adds the toys' files as models of the visitor's own, which answer together with others. */
   async ownToys(files = ["ada", "quill", "juno"]): Promise<void> {
     const members = `${process.env["CONCLAVE_WEB"] ?? "./"}dist/members/`;

@@ -1,7 +1,24 @@
 /** A visitor whose one member is on a server, and writes what a test lets it write. */
-import type { OpenAiServer } from "../../src/testing/openai-server.ts";
+import { after, before } from "node:test";
+import { OpenAiServer } from "../../src/testing/openai-server.ts";
 import type { Stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";
+
+/** A server for the tests of a file. */
+export function writing(): OpenAiServer {
+  const writer = new OpenAiServer();
+  before(() => writer.open());
+  after(() => writer.close());
+  return writer;
+}
+
+/** Waits until the server's model is ready, and the only member. */
+export async function isAlone(visitor: Visitor, writer: OpenAiServer): Promise<void> {
+  const host = new URL(writer.address).host;
+  await visitor.page.locator('.member[data-state="ready"]', { hasText: `at ${host} ` }).waitFor();
+  await visitor.page.waitForFunction(() => document.querySelectorAll(".member").length === 1);
+  await visitor.state("ready");
+}
 
 /** A visitor with one member, on the server, that writes this answer. */
 export async function withWriter(
@@ -16,9 +33,6 @@ export async function withWriter(
     also: new URL(writer.address).origin,
   });
   await visitor.join({ base: writer.address, name: "words" });
-  const own = new URL(writer.address).host;
-  await visitor.page.locator('.member[data-state="ready"]', { hasText: `at ${own} ` }).waitFor();
-  await visitor.page.waitForFunction(() => document.querySelectorAll(".member").length === 1);
-  await visitor.state("ready");
+  await isAlone(visitor, writer);
   return visitor;
 }
