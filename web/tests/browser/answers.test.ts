@@ -115,8 +115,7 @@ for (const [colorScheme, width] of [
       0,
       "nothing is cut off",
     );
-    visitor.clean();
-    await visitor.leave();
+    await visitor.leaveClean();
   });
 
 test("hostile Markdown does nothing", async () => {
@@ -150,8 +149,7 @@ test("hostile Markdown does nothing", async () => {
   );
   for (const words of ["press", "bold"]) await answer.getByText(words).first().click();
   assert.equal(await page.title(), "Conclave");
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("an answer continues after a limit, by the keyboard, and its rounds count on", async () => {
@@ -184,8 +182,7 @@ test("an answer continues after a limit, by the keyboard, and its rounds count o
   assert.ok((await visitor.text()).startsWith(whole));
   assert.equal(await page.getByRole("button", { name: "Continue" }).isVisible(), false);
   assert.equal(await page.locator(".exchange").count(), 1);
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("a stopped answer is continued from where it was", async () => {
@@ -209,8 +206,7 @@ test("a stopped answer is continued from where it was", async () => {
   const whole = await visitor.text();
   assert.ok(whole.startsWith(kept) && whole.length > kept.length, `${kept} | ${whole}`);
   putNothingBeforeWorker(stand.site);
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("a question is edited, an answer regenerated, and the earlier ones come back", async () => {
@@ -250,8 +246,7 @@ test("a question is edited, an answer regenerated, and the earlier ones come bac
   assert.equal(await page.locator("#question").inputValue(), "half a question");
   await notice.getByRole("button", { name: "Bring back" }).click();
   assert.equal(await visitor.text(), second);
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("a conversation's title follows its first question, unless the visitor named it", async () => {
@@ -459,6 +454,5 @@ test("drafts are shown as they arrive, then the votes, then one is kept", async 
   assert.match(first.at(-1) ?? "", /^The: (?=.*kept)(kept|lost)( (kept|lost)){3}$/);
   assert.equal(await page.locator(".exchange .drafting").isVisible(), false, "over");
   writer.pace = 0;
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });

@@ -177,8 +177,7 @@ test("a tab that dies while a member loads names it, and the page works without 
   await page.reload();
   await visitor.state("ready");
   assert.equal(await page.locator('.member[data-state="ready"]').count(), 3);
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("a tab that dies over a question leaves out the largest member, asks nothing", async () => {
@@ -204,8 +203,7 @@ test("a tab that dies over a question leaves out the largest member, asks nothin
   await page.locator(".exchange").getByRole("button", { name: "Continue" }).click();
   await idle(visitor);
   assert.notEqual((await shown(visitor)).answers[0], "");
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("a tab that dies in mid-answer has its text again, and its members finish it", async () => {
@@ -225,8 +223,7 @@ test("a tab that dies in mid-answer has its text again, and its members finish i
     await page.locator(".member", { hasText: "Ada" }).getByRole("checkbox").isChecked(),
     false,
   );
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("two tabs on one conversation keep each other's turns and show them", async () => {
@@ -316,8 +313,7 @@ test("conversations are listed, searched, renamed, and deleted with a way back",
   await visitor.state("ready");
   assert.equal(await page.locator(".exchange").count(), 0);
   assert.notEqual(await page.locator("#setting-maxRounds").inputValue(), "2");
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("who wants nothing kept finds nothing, in no storage", async () => {
@@ -358,8 +354,7 @@ test("who wants nothing kept finds nothing, in no storage", async () => {
   await page.reload();
   await visitor.state("ready");
   assert.deepEqual(await shown(visitor), { questions: [], answers: [], draft: "" });
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("conversations of the first version are there, under the present one", async () => {
@@ -433,8 +428,7 @@ test("conversations leave as Markdown and JSON and come back from both", async (
         .click();
     await page.locator(".conversations li").nth(1).waitFor();
   }
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("a link brings question and ensemble; it asks and fetches nothing by itself", async () => {
@@ -501,8 +495,7 @@ test("a text file goes with a question, as much of it as there is room for", asy
     /the oldest question was left out, with its answer/,
   );
   assert.notEqual((await shown(visitor)).answers[1], "");
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("picked files are read again in place where the browser keeps their handles", async () => {
@@ -536,8 +529,7 @@ test("picked files are read again in place where the browser keeps their handles
   assert.equal(await card.getAttribute("data-state"), "held");
   await card.getByRole("button", { name: "Try again with mine" }).waitFor();
   assert.equal(await page.locator('.member[data-state="ready"]').count(), 3);
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("what is asked again or brought back stays so after a reload, in every tab", async () => {

@@ -39,8 +39,7 @@ test("a chosen theme and text size hold, also after a reload, and axe finds no f
   assert.equal((await look()).paper, before.paper, "light on a dark system");
   await visitor.set("theme", "auto");
   assert.equal((await look()).paper, after.paper);
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("members read instructions before the conversation, also after a reload", async () => {
@@ -69,8 +68,7 @@ test("members read instructions before the conversation, also after a reload", a
   assert.equal(await page.getByLabel("System prompt").inputValue(), "Answer like a sailor.");
   await visitor.state("ready");
   assert.notEqual(await visitor.answer("What is 2 + 3?"), "", "the toys read them too");
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("a member has a name that people say, and can be given another", async () => {
@@ -99,8 +97,7 @@ test("a member has a name that people say, and can be given another", async () =
   await visitor.state("ready");
   await visitor.answer("What is 2 + 3?");
   assert.match((await page.locator(".legend").textContent()) ?? "", /^Captain \d+$/);
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("the page can be installed: its manifest names icons of its own that are there", async () => {
@@ -112,8 +109,7 @@ test("the page can be installed: its manifest names icons of its own that are th
   const { icons } = (await (await fetch(url)).json()) as { icons: { src: string }[] };
   for (const { src } of icons) assert.ok((await fetch(new URL(src, url))).ok, src);
   assert.equal(icons.length, 3);
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("the first visit's way to real models is in view, clear of the question box", async () => {
@@ -187,8 +183,7 @@ test("a recorded answer plays at the first visit, can be skipped, or stands stil
   await still.locator(".showing-legend").waitFor();
   assert.equal(await still.locator(".showing-answer").textContent(), whole);
   assert.equal(await still.locator(".drafting").isVisible(), false);
-  calm.clean();
-  await calm.leave();
+  await calm.leaveClean();
 });
 
 test("members get the most room that fits, and another at once where it is chosen", async () => {
@@ -214,6 +209,5 @@ test("members get the most room that fits, and another at once where it is chose
   assert.deepEqual(await rooms(), [1024, 1024, 1024]);
   assert.equal(await page.locator(".exchange").count(), 1, "the conversation stays");
   assert.notEqual(await visitor.answer("Tell me a short story about a fox."), "");
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });

@@ -80,8 +80,7 @@ test("picked as files they answer a question and a follow-up in plain text", {
   }
   await visitor.state("ready");
   await converse(visitor);
-  visitor.clean();
-  await visitor.leave();
+  await visitor.leaveClean();
 });
 
 test("fetched and kept, they answer the same with the network off", {
