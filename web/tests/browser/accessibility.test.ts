@@ -4,13 +4,10 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { faults } from "../axe.ts";
 import { stage } from "./stage.ts";
-import type { Visitor } from "./visitor.ts";
 import { withWriter, writing } from "./with-writer.ts";
 
 const stand = stage("none");
-const script = "./axe/axe.min.js";
 const writer = writing();
 
 const structured = [
@@ -29,10 +26,6 @@ const structured = [
 ].join("\n");
 const rightToLeft = ["المساحة هي 4.", "", "1. أولا", "2. ثانيا", "", "| الشكل | المساحة |"];
 rightToLeft.push("|---|---|", "| مربع | 4 |");
-
-async function withoutFaults({ page }: Visitor, state: string): Promise<void> {
-  assert.deepEqual(await page.evaluate(faults, script), [], state);
-}
 
 test("what has the focus is not behind the question box", async () => {
   const visitor = await withWriter(stand, writer, structured, {
@@ -112,23 +105,21 @@ for (const colorScheme of ["light", "dark"] as const) {
   test(`axe finds nothing wrong with the page, ${colorScheme}`, async () => {
     const visitor = await stand.arrive({ colorScheme });
     const { page } = visitor;
-    await withoutFaults(visitor, "on arrival");
+    await visitor.faultless("on arrival");
     await visitor.answer("What is 347 + 586?");
     await page.locator(".segment").first().click();
-    await page
-      .locator("details.settings")
-      .evaluate((details: HTMLDetailsElement) => (details.open = true));
-    await withoutFaults(visitor, "after an answer, with a round laid open and the settings");
+    await visitor.openSettings();
+    await visitor.faultless("after an answer, with a round laid open and the settings");
     await page.getByRole("button", { name: /^Ask .+ alone$/ }).click();
     await visitor.state("ready");
-    await withoutFaults(visitor, "with the strongest member's answer beside it");
+    await visitor.faultless("with the strongest member's answer beside it");
     await visitor.models();
-    await withoutFaults(visitor, "with the dialog open");
+    await visitor.faultless("with the dialog open");
     const search = page.getByRole("searchbox", { name: "Search models by name" });
     await search.fill("smollm2");
-    await withoutFaults(visitor, "with models found by name");
+    await visitor.faultless("with models found by name");
     await search.fill("nonesuch");
-    await withoutFaults(visitor, "with no model found");
+    await visitor.faultless("with no model found");
     await search.fill("");
     await page.keyboard.press("Escape");
     await page
@@ -138,12 +129,12 @@ for (const colorScheme of ["light", "dark"] as const) {
       ]);
     await page.locator("#attached", { hasText: "notes.txt" }).waitFor();
     await page.setViewportSize({ width: 320, height: 640 });
-    await withoutFaults(visitor, "with a file attached, 320 pixels wide");
+    await visitor.faultless("with a file attached, 320 pixels wide");
     await page.locator("#conversations").click();
     await page.locator(".conversations li").waitFor();
-    await withoutFaults(visitor, "with the conversations");
+    await visitor.faultless("with the conversations");
     await page.getByRole("button", { name: /^Rename/ }).click();
-    await withoutFaults(visitor, "with a title being changed");
+    await visitor.faultless("with a title being changed");
     assert.equal(
       await page
         .locator("#conversations-dialog")
@@ -154,7 +145,7 @@ for (const colorScheme of ["light", "dark"] as const) {
     await page.getByRole("button", { name: "Cancel" }).click();
     await page.getByRole("button", { name: /^Delete: / }).click();
     await page.getByRole("button", { name: "Undo" }).waitFor();
-    await withoutFaults(visitor, "after a deletion");
+    await visitor.faultless("after a deletion");
     await visitor.leaveClean();
   });
 
@@ -168,16 +159,16 @@ for (const colorScheme of ["light", "dark"] as const) {
     const answer = page.locator(".answer");
     await answer.locator("math").first().waitFor();
     for (const kind of ["table", "pre", "h3"]) assert.equal(await answer.locator(kind).count(), 1);
-    await withoutFaults(visitor, "with a table, code and formulas");
+    await visitor.faultless("with a table, code and formulas");
     await answer.locator(".segment").first().click();
     await page.locator(".inspector").waitFor();
     await page.getByRole("button", { name: "Edit the question and ask again" }).click();
-    await withoutFaults(visitor, "while a question is edited, with a round laid open");
+    await visitor.faultless("while a question is edited, with a round laid open");
     assert.equal(await page.locator(".exchange .question-form textarea").isVisible(), true);
     await page.keyboard.press("Escape");
     writer.answer = rightToLeft.join("\n");
     await visitor.answer("ما هي المساحة؟");
-    await withoutFaults(visitor, "with a right-to-left answer");
+    await visitor.faultless("with a right-to-left answer");
     await page
       .locator("#attach-file")
       .setInputFiles([
@@ -186,7 +177,7 @@ for (const colorScheme of ["light", "dark"] as const) {
     await page.locator(".notice.error").waitFor();
     for (const share of [0, 0.5, 1]) {
       await page.evaluate((at) => scrollTo(0, at * document.body.scrollHeight), share);
-      await withoutFaults(visitor, `with a notice, scrolled by ${share}`);
+      await visitor.faultless(`with a notice, scrolled by ${share}`);
     }
     await visitor.leaveClean();
   });
@@ -208,11 +199,11 @@ for (const colorScheme of ["light", "dark"] as const) {
     });
     const chat = visitor.page.locator("conclave-chat");
     await chat.locator("[part=box]").fill("What is 3 + 4?");
-    await withoutFaults(visitor, "before a question");
+    await visitor.faultless("before a question");
     await chat.locator("[part=ask]").click();
     await chat.locator("[part=segment]").first().waitFor();
     await chat.locator("[part=ask]").filter({ hasText: "Ask" }).waitFor();
-    await withoutFaults(visitor, "after an answer");
+    await visitor.faultless("after an answer");
     await visitor.leaveClean();
   });
 }

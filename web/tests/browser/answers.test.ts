@@ -5,7 +5,6 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
-import { faults } from "../axe.ts";
 import { putBeforeWorker, putNothingBeforeWorker } from "./before-worker.ts";
 import { stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";
@@ -55,9 +54,6 @@ const hostile = [
 /** A visitor whose one member writes this answer. */
 const withWriter = (answer: string, context?: Parameters<typeof writes>[3]): Promise<Visitor> =>
   writes(stand, writer, answer, context);
-
-const axe = async ({ page }: Visitor): Promise<string[]> =>
-  page.evaluate(faults, "./axe/axe.min.js");
 
 for (const [colorScheme, width] of [
   ["light", 1280],
@@ -109,12 +105,8 @@ for (const [colorScheme, width] of [
       rich,
     );
 
-    assert.deepEqual(await axe(visitor), []);
-    assert.equal(
-      await page.evaluate(() => document.documentElement.scrollWidth - innerWidth),
-      0,
-      "nothing is cut off",
-    );
+    await visitor.faultless();
+    await visitor.fits();
     await visitor.leaveClean();
   });
 
@@ -221,7 +213,7 @@ test("a question is edited, an answer regenerated, and the earlier ones come bac
     .press("Enter");
   const box = page.getByRole("textbox", { name: "The question, edited" });
   assert.equal(await box.inputValue(), "What is 2 + 3?");
-  assert.deepEqual(await axe(visitor), [], "while editing");
+  await visitor.faultless("while editing");
   await box.press("Escape");
   assert.equal(
     await page.evaluate(() => document.activeElement?.textContent),
@@ -331,7 +323,7 @@ test("a round says that one answered alone, and how sure; less sure, it asks oth
   assert.deepEqual(await panel.locator(".candidates .name").allTextContents(), ["Ada"]);
   assert.deepEqual(await panel.locator(".candidates .mark").allTextContents(), ["taken"]);
   assert.equal(await panel.locator(".matrix").count(), 0);
-  assert.deepEqual(await axe(visitor), []);
+  await visitor.faultless();
 
   // Only a first question is ever answered alone.
   await page.locator("#new").click();
@@ -407,7 +399,7 @@ test("a narrow table keeps its words whole, and all its headers look alike", asy
     await page.locator(".answer .wide").evaluate((part) => part.scrollWidth > part.clientWidth),
     "it scrolls by itself",
   );
-  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth), 0);
+  await visitor.fits();
   await visitor.leaveClean();
 });
 
@@ -442,7 +434,7 @@ test("drafts are shown as they arrive, then the votes, then one is kept", async 
   });
   await visitor.ask(story);
   await page.locator('.exchange .drafting li[data-state="drafted"]').nth(2).waitFor();
-  assert.deepEqual(await axe(visitor), [], "in the middle of a round");
+  await visitor.faultless("in the middle of a round");
   await visitor.state("ready");
   const seen = await page.evaluate(() => (globalThis as unknown as { seen: string[] }).seen);
   const first = seen.slice(0, seen.findIndex((state) => state.startsWith("The")) + 1);

@@ -4,7 +4,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { Page } from "playwright-core";
-import { faults } from "../axe.ts";
 import { putBeforeWorker, putNothingBeforeWorker } from "./before-worker.ts";
 import { stage } from "./stage.ts";
 
@@ -74,7 +73,7 @@ test("the time to first words is foretold before a question, and counts down whi
       .evaluate((ask) => document.getElementById(ask.getAttribute("aria-describedby")!)?.id),
     "foretold",
   );
-  assert.deepEqual(await page.evaluate(faults, "./axe/axe.min.js"), []);
+  await visitor.faultless();
   const [before = 0] = secondsIn((await foretold.textContent()) ?? "");
   await seen(page);
   await visitor.answer(long("hen"));

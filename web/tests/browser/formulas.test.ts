@@ -1,7 +1,6 @@
 /** Formulas in answers: drawn as MathML by the browser, on the page and in the element. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { faults } from "../axe.ts";
 import { stage } from "./stage.ts";
 import type { Visitor } from "./visitor.ts";
 import { withWriter, writing } from "./with-writer.ts";
@@ -86,12 +85,8 @@ for (const [colorScheme, width] of [
       (wanted) => navigator.clipboard.readText().then((text) => text === wanted),
       solved,
     );
-    assert.deepEqual(await page.evaluate(faults, "./axe/axe.min.js"), []);
-    assert.equal(
-      await page.evaluate(() => document.documentElement.scrollWidth - innerWidth),
-      0,
-      "nothing is cut off",
-    );
+    await visitor.faultless();
+    await visitor.fits();
     await visitor.leaveClean();
   });
 

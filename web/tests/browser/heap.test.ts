@@ -30,10 +30,7 @@ test("loading 1 GB from a file grows the module's memory by 17 MiB at most", asy
     const size = await writeModel(path, shape);
     assert.ok(size >= 1e9, `${size} bytes`);
     const { page } = visitor;
-    await page.evaluate(() =>
-      document.body.insertAdjacentHTML("beforeend", '<input type="file" id="large">'),
-    );
-    await page.locator("#large").setInputFiles(path);
+    await visitor.offer(path);
     const seen = await page.evaluate(async () => {
       const { Conclave } = (await import(
         new URL("./library/conclave.js", document.baseURI).href
@@ -44,7 +41,7 @@ test("loading 1 GB from a file grows the module's memory by 17 MiB at most", asy
         {},
       );
       const before = conclave.heapBytes;
-      const files = [...(document.querySelector("#large") as HTMLInputElement).files!];
+      const files = [...(document.querySelector("#offered") as HTMLInputElement).files!];
       const steps: [number, number][] = [];
       const about = await conclave.add(
         { name: "Large", files },

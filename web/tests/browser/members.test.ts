@@ -13,7 +13,6 @@ import { bytes } from "../../src/page/figures.ts";
 import { total } from "../../src/page/member-facts.ts";
 import { writeModel, type Shape } from "./generated-model.ts";
 import { writeRecitingFolder } from "./reciting-folder.ts";
-import { faults } from "../axe.ts";
 import { putNothingBeforeWorker, runBeforeWorker } from "./before-worker.ts";
 import { dist, stage } from "./stage.ts";
 import type { Visitor } from "./visitor.ts";
@@ -103,10 +102,7 @@ for (const backend of ["webgpu", "cpu"]) {
         (await card.locator(".about").textContent()) ?? "",
         new RegExp(`^\\d+\\sk\\sparameters · .+ · llama model, its numbers in ${formats}$`),
       );
-      await page
-        .locator(".takes-part input:checked")
-        .evaluateAll((boxes: HTMLInputElement[]) => boxes.forEach((box) => box.click()));
-      await card.getByRole("checkbox").check();
+      await visitor.only(card);
       assert.equal(await visitor.answer("What do you say?"), "It works.");
     }
     await visitor.leaveClean();
@@ -222,7 +218,7 @@ test("toys leave once a visitor's own model is ready, stay if it fails, return a
   await seated(visitor, ["Mine", ...toys, "Second"]);
   assert.deepEqual(await ticked(), ["Second"]);
   assert.ok(await page.locator("#bring-toys").isHidden());
-  assert.deepEqual(await page.evaluate(faults, "./axe/axe.min.js"), []);
+  await visitor.faultless();
   await visitor.leaveClean();
 });
 
@@ -250,7 +246,7 @@ test("who wrote how much is told below an answer; weights are drawn where feedba
   await visitor.answer("Tell me a short story about an owl.");
   await page.locator("#weights canvas").waitFor();
   assert.equal(await page.locator(".trust li").count(), 3);
-  assert.deepEqual(await page.evaluate(faults, "./axe/axe.min.js"), []);
+  await visitor.faultless();
   await visitor.leaveClean();
 });
 
@@ -285,7 +281,7 @@ test("who often decides alone against all others is left out by one press, back 
       (await page.locator(".legend").last().textContent()) ?? "",
       / Quill's vote decided 4 rounds against all the others\.$/,
     );
-    assert.deepEqual(await page.evaluate(faults, "./axe/axe.min.js"), []);
+    await visitor.faultless();
     const box = page.getByLabel("Quill takes part");
     await page.getByRole("button", { name: "Answer without Quill" }).press("Enter");
     assert.equal(await box.isChecked(), false);

@@ -50,13 +50,10 @@ const card = ({ page }: Visitor, name: string, state: string) =>
   page.locator(`.member[data-state="${state}"]`, { hasText: name });
 
 /** Lets the visitor's window for picking give a real file that the browser keeps a handle of. */
-async function keepPicked({ page }: Visitor, path: string): Promise<void> {
-  await page.evaluate(() =>
-    document.body.insertAdjacentHTML("beforeend", '<input type="file" id="kept-file">'),
-  );
-  await page.locator("#kept-file").setInputFiles(path);
-  await page.evaluate(async () => {
-    const input = document.querySelector("#kept-file") as HTMLInputElement;
+async function keepPicked(visitor: Visitor, path: string): Promise<void> {
+  await visitor.offer(path);
+  await visitor.page.evaluate(async () => {
+    const input = document.querySelector("#offered") as HTMLInputElement;
     const file = input.files![0]!;
     const root = await navigator.storage.getDirectory();
     const handle = await root.getFileHandle(file.name, { create: true });

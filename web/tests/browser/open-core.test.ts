@@ -184,10 +184,7 @@ test("a model whose heads no kernel reads goes to the open core, and answers bes
       /open core/,
       "the toys stay where they are",
     );
-    await page
-      .locator(".takes-part input:checked")
-      .evaluateAll((boxes: HTMLInputElement[]) => boxes.forEach((box) => box.click()));
-    await card.getByRole("checkbox").check();
+    await visitor.only(card);
     assert.equal(await visitor.answer("What do you say?", patience), "It works.");
     await visitor.leaveClean();
   } finally {

@@ -3,7 +3,6 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { isDeepStrictEqual } from "node:util";
-import { faults } from "../axe.ts";
 import { dist, stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";
 import { isAlone, writing } from "./with-writer.ts";
@@ -29,8 +28,8 @@ test("a chosen theme and text size hold, also after a reload, and axe finds no f
   const after = await look();
   assert.notEqual(after.paper, before.paper);
   assert.deepEqual([before.text, after.text, after.scheme], [16, 21, "dark"]);
-  assert.deepEqual(await page.evaluate(faults, "./axe/axe.min.js"), []);
-  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth), 0);
+  await visitor.faultless();
+  await visitor.fits();
   await page.reload();
   assert.deepEqual(await look(), after, "before any member is loaded");
   await visitor.state("ready");
@@ -47,9 +46,7 @@ test("members read instructions before the conversation, also after a reload", a
   writer.answer = "Yes.";
   const visitor = await Visitor.arrive(stand.browser, stand.site, { also: origin });
   const { page } = visitor;
-  await page
-    .locator("details.settings")
-    .evaluate((details: HTMLDetailsElement) => (details.open = true));
+  await visitor.openSettings();
   await page.getByLabel("System prompt").fill("Answer like a sailor.");
   await page.getByLabel("System prompt").blur();
   await visitor.join({ base: writer.address, name: "words" });
@@ -88,7 +85,7 @@ test("a member has a name that people say, and can be given another", async () =
   await page.getByRole("button", { name: "Rename SmolLM2 135M" }).press("Enter");
   const box = page.getByRole("textbox", { name: "Its name" });
   assert.equal(await box.inputValue(), "SmolLM2 135M");
-  assert.deepEqual(await page.evaluate(faults, "./axe/axe.min.js"), []);
+  await visitor.faultless();
   await box.press("Escape");
   await page.keyboard.press("Enter");
   await box.fill("Captain");
@@ -129,7 +126,7 @@ test("the first visit's way to real models is in view, clear of the question box
       choose && composer && choose.y > 0 && choose.y + choose.height <= composer.y,
       `${width} × ${height}: ${JSON.stringify([choose, composer])}`,
     );
-    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth), 0);
+    await visitor.fits();
     await visitor.leaveClean();
   }
 });

@@ -25,16 +25,13 @@ async function answer(files: string[]): Promise<{ events: Events; modules: strin
     (request) =>
       void (request.url().endsWith(".wasm") && modules.push(request.url().split("/").at(-1)!)),
   );
-  await visitor.page.evaluate(() =>
-    document.body.insertAdjacentHTML("beforeend", '<input type="file" id="members" multiple>'),
-  );
-  await visitor.page.locator("#members").setInputFiles(files);
+  await visitor.offer(files);
   const events = await visitor.page.evaluate(async () => {
     const { Conclave } = (await import(
       new URL("./library/conclave.js", document.baseURI).href
     )) as typeof import("../../src/library/conclave.ts");
     const conclave = await Conclave.open({ backend: "cpu" });
-    for (const file of (document.querySelector("#members") as HTMLInputElement).files!)
+    for (const file of (document.querySelector("#offered") as HTMLInputElement).files!)
       await conclave.add({ name: file.name, files: [file] }, { contextTokens: 512 });
     const events: Events = [];
     const messages = [

@@ -7,7 +7,6 @@ import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import type { LeftEvent, RoundEvent } from "../../src/protocol/messages.ts";
 import { LlamaServer } from "../llama.ts";
-import { faults } from "../axe.ts";
 import { dist, stage } from "./stage.ts";
 import type { Visitor } from "./visitor.ts";
 
@@ -80,7 +79,7 @@ test("two members of the tab, one behind a server and a judge by letters answer 
   assert.match(answer, /933/, "the toy that can add sits behind the server");
   await page.locator(".segment").first().click();
   assert.ok((await page.locator(".matrix td small", { hasText: "by letter" }).count()) > 0);
-  assert.deepEqual(await page.evaluate(faults, "./axe/axe.min.js"), []);
+  await visitor.faultless();
   const { text, cores, members, rounds } = await record(visitor);
   assert.deepEqual(
     [cores, members.slice(2)],

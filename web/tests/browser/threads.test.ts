@@ -115,10 +115,7 @@ test("on shared memory a member computes on several threads, and answers as on o
           request.url().endsWith(".wasm") && modules.push(/[^/]+\/[^/]+$/.exec(request.url())![0])
         ),
     );
-    await visitor.page.evaluate(() =>
-      document.body.insertAdjacentHTML("beforeend", '<input type="file" id="member">'),
-    );
-    await visitor.page.locator("#member").setInputFiles(path);
+    await visitor.offer(path);
     const told = await visitor.page.evaluate(async (threads) => {
       const { Conclave } = (await import(
         new URL("./library/conclave.js", document.baseURI).href
@@ -127,7 +124,10 @@ test("on shared memory a member computes on several threads, and answers as on o
       new BroadcastChannel("helps").onmessage = (event) => void helpers.push(event);
       const conclave = await Conclave.open({ backend: "cpu", threads });
       await conclave.add(
-        { name: "One", files: [...(document.querySelector("#member") as HTMLInputElement).files!] },
+        {
+          name: "One",
+          files: [...(document.querySelector("#offered") as HTMLInputElement).files!],
+        },
         { contextTokens: 512 },
       );
       const used = conclave.threads;

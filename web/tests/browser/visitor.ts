@@ -9,8 +9,10 @@ import {
   type BrowserContext,
   type BrowserContextOptions,
   type LaunchOptions,
+  type Locator,
   type Page,
 } from "playwright-core";
+import { faults } from "../axe.ts";
 import type { Site } from "./site.ts";
 
 /**
@@ -167,11 +169,15 @@ export class Visitor {
     await this.page.locator(`body[data-state="${state}"]`).waitFor({ timeout });
   }
 
-  /** Sets a field of the settings form. */
-  async set(name: string, value: string | boolean): Promise<void> {
+  async openSettings(): Promise<void> {
     await this.page
       .locator("details.settings")
       .evaluate((details: HTMLDetailsElement) => (details.open = true));
+  }
+
+  /** Sets a field of the settings form. */
+  async set(name: string, value: string | boolean): Promise<void> {
+    await this.openSettings();
     const field = this.page.locator(`#setting-${name}`);
     if (typeof value === "boolean") await field.setChecked(value);
     else if ((await field.evaluate((element) => element.tagName)) === "SELECT")
@@ -209,6 +215,22 @@ export class Visitor {
         .waitFor();
     const cards = this.page.locator(".member");
     await cards.nth(files.length).waitFor({ state: "detached" });
+  }
+
+  /** Lets only this member take part. */
+  async only(card: Locator): Promise<void> {
+    await this.page
+      .locator(".takes-part input:checked")
+      .evaluateAll((boxes: HTMLInputElement[]) => boxes.forEach((box) => box.click()));
+    await card.getByRole("checkbox").check();
+  }
+
+  /** Puts files into an input `#offered`, for scripts of a test. */
+  async offer(files: string | string[]): Promise<void> {
+    await this.page.evaluate(() =>
+      document.body.insertAdjacentHTML("beforeend", '<input type="file" id="offered" multiple>'),
+    );
+    await this.page.locator("#offered").setInputFiles(files);
   }
 
   /** Adds members from files by the dialog's picker: by path, or with given content. */
@@ -299,6 +321,17 @@ export class Visitor {
       });
       watch.observe(document.body, { childList: true, subtree: true, characterData: true });
     }`);
+  }
+
+  /** Checks that axe-core finds nothing. `state`: what is shown. */
+  async faultless(state?: string): Promise<void> {
+    assert.deepEqual(await this.page.evaluate(faults), [], state);
+  }
+
+  /** Checks that nothing is wider than the window. */
+  async fits(): Promise<void> {
+    const wider = (): number => document.documentElement.scrollWidth - innerWidth;
+    assert.equal(await this.page.evaluate(wider), 0, "nothing is cut off");
   }
 
   clean(): void {

@@ -6,11 +6,10 @@ import { embedded } from "./element-page.ts";
 import { inEachBrowser, type Options } from "./stand.ts";
 import type { Visit } from "./visit.ts";
 
-const script = "./axe/axe.min.js";
 const sum = "What is 347 + 586?";
 
 async function withoutFaults(visit: Visit, state: string): Promise<void> {
-  assert.deepEqual(await visit.tab.evaluate(faults, script), [], state);
+  assert.deepEqual(await visit.tab.evaluate(faults), [], state);
 }
 
 /** Chooses a file in a file input, which may be hidden: visitors press a button for it. */
