@@ -68,8 +68,7 @@ for (const options of [{}, { dark: true }] satisfies Options[]) {
     );
     await tab.picture(`${visit.browser} ${scheme} settings`);
     await withoutFaults(visit, "after an answer, with a round laid open and the settings");
-    await tab.click("#models");
-    await tab.shown("#models-dialog[open] .ensemble");
+    await visit.models();
     await tab.picture(`${visit.browser} ${scheme} dialog`);
     await withoutFaults(visit, "with the dialog open");
   });
@@ -95,8 +94,7 @@ for (const options of [{}, { dark: true }] satisfies Options[]) {
     await withoutFaults(visit, "with a PDF attached, on a narrow screen");
     await tab.size(1280, 1000);
 
-    await tab.click("#models");
-    await tab.shown("#models-dialog[open] .ensemble");
+    await visit.models();
     await tab.fill("#models-dialog input[type=search]", "smollm2");
     await withoutFaults(visit, "with models found by name");
     await tab.fill("#models-dialog input[type=search]", "nonesuch");

@@ -5,7 +5,6 @@ import { after, before, beforeEach } from "node:test";
 import { runBeforeWorker } from "../browser/before-worker.ts";
 import { dist } from "../browser/stage.ts";
 import { Hub } from "../hub.ts";
-import { keys } from "./driver.ts";
 import { eventually, type Visit } from "./visit.ts";
 import { inEachBrowser } from "./stand.ts";
 
@@ -27,14 +26,8 @@ const search = (): string => `?debug&hub=${encodeURIComponent(hub.address)}`;
 
 /** Leaves the model of the hub as the only member. */
 async function choose(visit: Visit): Promise<void> {
-  const { tab } = visit;
-  await tab.click("#add-model");
-  await tab.shown("#models-dialog[open] .ensemble");
-  await tab.fill("#reference", reference);
-  await tab.press(keys.enter);
-  // The toys make room for it.
-  await tab.until(() => document.querySelector('.member[data-state="ready"]:only-child') !== null);
-  await visit.state("ready");
+  await visit.enter(reference);
+  await visit.alone();
 }
 
 const told = (visit: Visit): Promise<string> => visit.tab.text("#models-dialog .description");
@@ -88,8 +81,7 @@ inEach(
     await visit.arrive({ search: search() });
     await choose(visit);
     assert.notEqual(await visit.answer(sum), "");
-    await tab.click("#models");
-    await tab.shown("#models-dialog[open] .ensemble");
+    await visit.models();
     assert.match(await told(visit), /held in memory as long as the page is open/);
     assert.match(
       await tab.text("#stored-summary"),
@@ -115,10 +107,7 @@ inEach(
         '{ throw new DOMException("full", "QuotaExceededError"); };',
     );
     await visit.arrive({ search: search() });
-    await tab.click("#add-model");
-    await tab.shown("#models-dialog[open] .ensemble");
-    await tab.fill("#reference", reference);
-    await tab.press(keys.enter);
+    await visit.enter(reference);
     await tab.says(
       '.member .failure [role="alert"]',
       "Delete stored models or free disk space, then try again.",

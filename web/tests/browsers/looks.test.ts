@@ -44,8 +44,7 @@ for (const [inEach, scheme] of [
     assert.equal(await tab.evaluate(over, "html"), 0, "with a round laid open");
     await tab.evaluate(() => document.querySelector(".question")!.scrollIntoView());
     await tab.picture(`${visit.browser} ${scheme} phone answer`);
-    await tab.click("#models");
-    await tab.shown("#models-dialog[open] .ensemble");
+    await visit.models();
     assert.equal(await tab.evaluate(over, "#models-dialog"), 0, "in the dialog");
     await tab.picture(`${visit.browser} ${scheme} phone dialog`);
   });

@@ -91,8 +91,7 @@ inEach("stop keeps the text so far; the next question goes on from it", async (v
 inEach("a model that is picked as a file joins, and answers alone", async (visit) => {
   const { tab } = visit;
   await visit.arrive();
-  await tab.click("#models");
-  await tab.shown("#models-dialog[open] .ensemble");
+  await visit.models();
   await tab.picture(`${visit.browser} dialog`);
   await tab.pick(
     "#models-dialog .add-files input:not([webkitdirectory])",

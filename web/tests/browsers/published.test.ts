@@ -55,19 +55,6 @@ async function answered(visit: Visit): Promise<string> {
   return answer;
 }
 
-/** Waits until the toys have made room for the new member. */
-async function alone({ tab }: Visit): Promise<void> {
-  await tab.until(() => document.querySelector('.member[data-state="ready"]:only-child') !== null);
-}
-
-/** Enters a model in the dialog. */
-async function enter({ tab }: Visit, reference: string): Promise<void> {
-  await tab.click("#add-model");
-  await tab.shown("#models-dialog[open] .ensemble");
-  await tab.fill("#reference", reference);
-  await tab.press(keys.enter);
-}
-
 /**
  * Picks the model as a file, asks it, and leaves; returns the answer, which the stored model must
  * repeat.
@@ -75,11 +62,9 @@ async function enter({ tab }: Visit, reference: string): Promise<void> {
 async function picked(visit: Visit): Promise<string> {
   const { tab } = visit;
   await visit.arrive({ search: search() });
-  await tab.click("#models");
-  await tab.shown("#models-dialog[open] .ensemble");
+  await visit.models();
   await tab.pick("#models-dialog .add-files input:not([webkitdirectory])", join(folder, file));
-  await alone(visit);
-  await visit.state("ready");
+  await visit.alone();
   assert.deepEqual(await visit.members(), [name]);
   const answer = await answered(visit);
   await visit.clean();
@@ -99,9 +84,8 @@ inEach(
       "a file that was picked is not kept",
     );
 
-    await enter(visit, reference);
-    await alone(visit);
-    await visit.state("ready");
+    await visit.enter(reference);
+    await visit.alone();
     assert.equal(await hub.sent(), bytes, "every byte once");
     assert.equal(await answered(visit), answer);
     await hub.reset();
@@ -122,12 +106,10 @@ inEach(
     const answer = await picked(visit);
     await tab.reload();
     await visit.state("ready");
-    await enter(visit, reference);
-    await alone(visit);
-    await visit.state("ready");
+    await visit.enter(reference);
+    await visit.alone();
     assert.equal(await answered(visit), answer);
-    await tab.click("#models");
-    await tab.shown("#models-dialog[open] .ensemble");
+    await visit.models();
     assert.match(
       await tab.text("#models-dialog .description"),
       /held in memory as long as the page is open/,
@@ -143,7 +125,7 @@ inEach(
 
     // Lack of memory is reported before a byte is fetched, with a way to continue.
     await hub.reset();
-    await enter(visit, large);
+    await visit.enter(large);
     await tab.says(
       '.member .failure [role="alert"]',
       "this browser offers the page no place to keep it",
@@ -169,7 +151,7 @@ test("Firefox: a published model that there is no room for is refused before its
     const tab = await Tab.of(line);
     const visit = new Visit("Firefox", tab, site);
     await visit.arrive({ search: search() });
-    await enter(visit, reference);
+    await visit.enter(reference);
     await tab.says(
       "#models-dialog .dialog-status",
       "are yet to come, and the browser lets this page keep",

@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { patience, seedInTurn } from "../browser/visitor.ts";
 import { dist } from "../browser/stage.ts";
 import type { Site } from "../browser/site.ts";
-import type { Tab } from "./driver.ts";
+import { keys, type Tab } from "./driver.ts";
 
 interface Noted {
   complaints: string[];
@@ -118,6 +118,27 @@ export class Visit {
         (name) => name.textContent ?? "",
       ),
     );
+  }
+
+  /** Opens the dialog for choosing models by this button. */
+  async models(button = "#models"): Promise<void> {
+    await this.tab.click(button);
+    await this.tab.shown("#models-dialog[open] .ensemble");
+  }
+
+  /** Enters a model in the dialog. */
+  async enter(reference: string): Promise<void> {
+    await this.models("#add-model");
+    await this.tab.fill("#reference", reference);
+    await this.tab.press(keys.enter);
+  }
+
+  /** Waits until the toys have made room for the new member. */
+  async alone(): Promise<void> {
+    await this.tab.until(
+      () => document.querySelector('.member[data-state="ready"]:only-child') !== null,
+    );
+    await this.state("ready");
   }
 
   /** Waits until the page's own files are kept for offline visits. */
