@@ -4,25 +4,10 @@ import { generateText, jsonSchema, Output, streamText, type ModelMessage } from 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Script } from "../testing/scripted.ts";
-import { open, talker } from "../testing/staged.ts";
+import { endless, open, segments, talker } from "../testing/staged.ts";
 import { conclaveModel } from "./ai-sdk.ts";
 
-const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
 const thinker: Script = { ...talker, thoughts: ["Well", ", well."] };
-const segments = [
-  {
-    text: "Hello",
-    writers: ["Ada", "Bo"],
-    votes: { Ada: 0.5, Bo: 0.5 },
-    logprobs: { Ada: -1, Bo: -1 },
-  },
-  {
-    text: " there.",
-    writers: ["Ada", "Bo"],
-    votes: { Ada: 0.5, Bo: 0.5 },
-    logprobs: { Ada: -1, Bo: -1 },
-  },
-];
 
 async function all<T>(stream: AsyncIterable<T>): Promise<T[]> {
   const parts: T[] = [];
@@ -51,7 +36,9 @@ test("generateText gets the answer, its usage and who wrote what", async () => {
     [result.usage.inputTokens, result.usage.outputTokens, result.usage.totalTokens],
     [5, 12, 17],
   );
-  assert.deepEqual(result.providerMetadata, { conclave: { stop: "ended", segments } });
+  assert.deepEqual(result.providerMetadata, {
+    conclave: { stop: "ended", segments },
+  });
   assert.equal(result.response.modelId, "three toys");
   assert.deepEqual(result.warnings, []);
   assert.deepEqual(members.get("Ada")?.messages, [
@@ -88,7 +75,9 @@ test("streamText gets a delta a segment, with its votes, and its end", async () 
   assert.equal(await result.text, "Hello there.");
   assert.equal(await result.finishReason, "stop");
   assert.equal((await result.usage).outputTokens, 12);
-  assert.deepEqual(await result.providerMetadata, { conclave: { stop: "ended", segments } });
+  assert.deepEqual(await result.providerMetadata, {
+    conclave: { stop: "ended", segments },
+  });
 });
 
 test("limits end an answer; what was held back before its end comes", async () => {

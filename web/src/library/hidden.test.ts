@@ -2,11 +2,8 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { setImmediate } from "node:timers/promises";
-import { open } from "../testing/staged.ts";
-import type { Script } from "../testing/scripted.ts";
+import { endless, open } from "../testing/staged.ts";
 import type { ConclaveEvent } from "./conclave.ts";
-
-const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
 
 /** A stand-in for the document, which a test can hide. */
 class Sight extends EventTarget {

@@ -7,7 +7,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import type { Script } from "../testing/scripted.ts";
-import { file, stage, talker, type Stage, type Surroundings } from "../testing/staged.ts";
+import { endless, file, stage, talker, type Stage, type Surroundings } from "../testing/staged.ts";
 import { Conclave, Download, EngineFailure, type LoadOptions } from "./conclave.ts";
 import { createLanguageModel, type LanguageModelOptions } from "./language-model.ts";
 
@@ -16,7 +16,6 @@ type Global = Pick<typeof LanguageModel, "availability" | "create" | "params">;
 /** Number of tokens of messages: one per character. */
 const tokens = (messages: { content: string }[]): number =>
   messages.reduce((sum, { content }) => sum + content.length, 0);
-const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
 
 /** The object, the stages of the engines it has started, and its load function. */
 function made(

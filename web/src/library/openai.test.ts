@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type OpenAI from "openai";
-import { open, talker } from "../testing/staged.ts";
+import { open, talker, segments } from "../testing/staged.ts";
 import { createChatCompletions, type ChatParams } from "./openai.ts";
 
 const messages: OpenAI.ChatCompletionMessageParam[] & ChatParams["messages"] = [
@@ -48,20 +48,7 @@ test("an answer is as the client's types say, with who wrote what beside it", as
       usage: { prompt_tokens: 5, completion_tokens: 12, total_tokens: 17 },
       conclave: {
         stop: "ended",
-        segments: [
-          {
-            text: "Hello",
-            writers: ["Ada", "Bo"],
-            votes: { Ada: 0.5, Bo: 0.5 },
-            logprobs: { Ada: -1, Bo: -1 },
-          },
-          {
-            text: " there.",
-            writers: ["Ada", "Bo"],
-            votes: { Ada: 0.5, Bo: 0.5 },
-            logprobs: { Ada: -1, Bo: -1 },
-          },
-        ],
+        segments,
       },
     },
   );

@@ -15,7 +15,7 @@ import {
 } from "react";
 import { renderToString } from "react-dom/server";
 import type { Script } from "../testing/scripted.ts";
-import { file, stage, talker, type Stage, type Surroundings } from "../testing/staged.ts";
+import { endless, file, stage, talker, type Stage, type Surroundings } from "../testing/staged.ts";
 import { Conclave, Download, type ConclaveEvent, type LoadOptions } from "./conclave.ts";
 import type { ConclaveChat as ElementEvents } from "./element.ts";
 import { ConclaveChat, useConclave, type UseConclave, type UseConclaveOptions } from "./react.ts";
@@ -41,7 +41,6 @@ export const listen = (chat: ElementEvents): void => {
 
 /** Runs `task` and all work that React does for it. */
 const inAct = <T>(task: () => Promise<T>): Promise<T> => act(task);
-const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
 
 interface Mounted {
   /** Latest value of the hook. */

@@ -8,10 +8,8 @@ import {
   DeviceLost,
   type ConclaveEvent,
 } from "./conclave.ts";
-import { collect, file, hello, stage, type Stage } from "../testing/staged.ts";
+import { collect, endless, file, hello, stage, type Stage } from "../testing/staged.ts";
 import type { Script } from "../testing/scripted.ts";
-
-const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
 
 /** An engine of two members whose worker a test can fail, and all workers that it has had. */
 async function open(): Promise<{ conclave: Conclave; stages: Stage[]; fail: () => void }> {

@@ -13,10 +13,17 @@ import {
 import type { Message } from "../protocol/engine.ts";
 import type { Request } from "../protocol/messages.ts";
 import type { Script } from "../testing/scripted.ts";
-import { collect, file, hello, stage, type Stage, type Surroundings } from "../testing/staged.ts";
+import {
+  collect,
+  endless,
+  file,
+  hello,
+  stage,
+  type Stage,
+  type Surroundings,
+} from "../testing/staged.ts";
 import { SharedEngine, type Line } from "./shared-engine.ts";
 
-const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
 const ada: MemberSource = { name: "Ada", files: [file] };
 const later = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
@@ -154,7 +161,7 @@ test("a load that all have stopped stops in the engine, and begins anew when ask
 });
 
 test("questions of both are answered at once, each with its own events", async () => {
-  const { one, two } = await pair({ drafts: [{ text: "la ", ended: false }], taste: () => 1 });
+  const { one, two } = await pair(endless);
   const both = await Promise.all([
     collect(one.conclave.ask(hello, { settings: { maxRounds: 2 } })),
     collect(two.conclave.ask(hello, { settings: { maxRounds: 5 } })),

@@ -6,12 +6,10 @@ import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
 import { Conclave, type ConclaveEvent } from "../library/conclave.ts";
 import { openLocks } from "../store/locks.ts";
-import type { Script } from "../testing/scripted.ts";
-import { collect, file, hello, stage, type Stage } from "../testing/staged.ts";
+import { collect, endless, file, hello, stage, type Stage } from "../testing/staged.ts";
 import { ensembleKey } from "./ensemble-key.ts";
 import { Sharing } from "./sharing.ts";
 
-const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
 let open: Conclave[] = [];
 afterEach(() => {
   for (const conclave of open.reverse()) conclave.close();

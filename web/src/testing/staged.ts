@@ -311,6 +311,15 @@ export const talker: Script = {
   ],
   taste: () => 1,
 };
+/** Votes for the segments of an answer by Ada and Bo, who are both such talkers. */
+export const segments = ["Hello", " there."].map((text) => ({
+  text,
+  writers: ["Ada", "Bo"],
+  votes: { Ada: 0.5, Bo: 0.5 },
+  logprobs: { Ada: -1, Bo: -1 },
+}));
+/** Ends an answer only by a limit or a stop. */
+export const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
 
 /** An engine on `cores` cores with one member for each script. */
 export async function open(

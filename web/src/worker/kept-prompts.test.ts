@@ -3,12 +3,15 @@
  * is scripted.
  */
 import assert from "node:assert/strict";
-import { mock, test } from "node:test";
+import { afterEach, beforeEach, mock, test } from "node:test";
 import { Conclave } from "../library/conclave.ts";
 import type { Message } from "../protocol/engine.ts";
 import { MemoryShelf } from "../store/shelf.ts";
 import type { Script } from "../testing/scripted.ts";
 import { collect, file, stage, talker, type Stage } from "../testing/staged.ts";
+
+beforeEach(() => mock.timers.enable({ apis: ["setTimeout"] }));
+afterEach(() => mock.timers.reset());
 
 const reader: Script = { ...talker, prompts: { model: "one" } };
 const ask = (system: string, question = "hello"): Message[] => [
@@ -40,9 +43,7 @@ async function visit(
 const moves = (journal: string[]): string[] =>
   journal.filter((entry) => /systemKey|giveSystem|takePrefix|has |begin/.test(entry));
 
-test("a system prompt is kept after the first answer, for the next visit", async (context) => {
-  mock.timers.enable({ apis: ["setTimeout"] });
-  context.after(() => mock.timers.reset());
+test("a system prompt is kept after the first answer, for the next visit", async () => {
   for (const cores of [1, 2]) {
     const shelf = new MemoryShelf(true);
     const first = await visit(shelf, reader, cores);
@@ -77,9 +78,7 @@ test("a system prompt is kept after the first answer, for the next visit", async
   }
 });
 
-test("each system prompt has its own, and no system prompt the template's", async (context) => {
-  mock.timers.enable({ apis: ["setTimeout"] });
-  context.after(() => mock.timers.reset());
+test("each system prompt has its own, and no system prompt the template's", async () => {
   const shelf = new MemoryShelf(true);
   const { conclave, journal, done } = await visit(shelf);
   await collect(conclave.ask([{ role: "user", content: "hello" }]));
@@ -98,9 +97,7 @@ test("each system prompt has its own, and no system prompt the template's", asyn
   assert.equal((await shelf.list()).length, 2);
 });
 
-test("what a member refuses is deleted, read anew and kept anew", async (context) => {
-  mock.timers.enable({ apis: ["setTimeout"] });
-  context.after(() => mock.timers.reset());
+test("what a member refuses is deleted, read anew and kept anew", async () => {
   const shelf = new MemoryShelf(true);
   const first = await visit(shelf);
   await collect(first.conclave.ask(ask("Be brief.")));
@@ -123,9 +120,7 @@ test("what a member refuses is deleted, read anew and kept anew", async (context
   assert.deepEqual(await shelf.list(), [key]);
 });
 
-test("nothing is kept if switched off, if it can't last, or is not worth it", async (context) => {
-  mock.timers.enable({ apis: ["setTimeout"] });
-  context.after(() => mock.timers.reset());
+test("nothing is kept if switched off, if it can't last, or is not worth it", async () => {
   for (const [shelf, script, keepPrompts, wanted] of [
     [new MemoryShelf(true), reader, false, ["Ada begin"]],
     [new MemoryShelf(false), reader, undefined, ["Ada begin"]],
@@ -139,9 +134,7 @@ test("nothing is kept if switched off, if it can't last, or is not worth it", as
   }
 });
 
-test("a question in that second puts it off; a removed member is not asked", async (context) => {
-  mock.timers.enable({ apis: ["setTimeout"] });
-  context.after(() => mock.timers.reset());
+test("a question in that second puts it off; a removed member is not asked", async () => {
   const shelf = new MemoryShelf(true);
   const { conclave, journal, done } = await visit(shelf);
   await collect(conclave.ask(ask("Be brief.")));

@@ -8,9 +8,8 @@ import { OutOfMemory } from "../protocol/errors.ts";
 import { BlobFiles } from "../protocol/model-files.ts";
 import { PortFiles, serveFiles } from "./port-files.ts";
 import { settings, type Script } from "../testing/scripted.ts";
-import { begun, collect, file, hello, open, stage, talker } from "../testing/staged.ts";
+import { begun, collect, endless, file, hello, open, stage, talker } from "../testing/staged.ts";
 
-const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
 const three = { Ada: talker, Bo: { ...talker, step: 2 }, Cy: talker };
 
 /** Events of an answer without its times. */

@@ -16,13 +16,14 @@ import type { Script } from "../testing/scripted.ts";
 import {
   begun,
   collect,
+  endless,
   file,
   hello,
+  settle,
   stage,
   talker,
   type Stage,
   type Surroundings,
-  settle,
 } from "../testing/staged.ts";
 import { MemoryShelf } from "../store/shelf.ts";
 
@@ -280,7 +281,6 @@ test("where workers have no workers the open core is refused, and what needs it"
 });
 
 test("a device lost by the open core is told, whatever was thrown; the others go on", async () => {
-  const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
   const made = await open({ Ada: endless, Bo: endless }, 2, {
     backend: "webgpu",
     kept: new MemoryShelf(),

@@ -5,7 +5,7 @@ import type { Message, Rule } from "../protocol/engine.ts";
 import { ConclaveError, ContextFull, DeviceLost, EngineFailure } from "../protocol/errors.ts";
 import type { ConclaveEvent } from "../protocol/messages.ts";
 import { ranges, rules, settings, type Script } from "../testing/scripted.ts";
-import { begun, collect, hello, open, talker, settle } from "../testing/staged.ts";
+import { begun, collect, endless, hello, open, settle, talker } from "../testing/staged.ts";
 
 test("ask yields reading, begin, rounds and end; the segments joined are the answer", async () => {
   const { conclave, members } = await open({ Ada: talker, Bo: talker });
@@ -95,7 +95,6 @@ test("a stop while members read ends the answer in a step, and nothing is read a
 });
 
 test("stopping keeps the text so far, and the next question is answered", async () => {
-  const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
   const { conclave, journal } = await open({ Ada: endless });
   const controller = new AbortController();
   let text = "";
@@ -113,7 +112,7 @@ test("stopping keeps the text so far, and the next question is answered", async 
 
 test("a stop gets through to members that never wait for anything", async () => {
   const { conclave } = await open({
-    Ada: { drafts: [{ text: "la ", ended: false }], taste: () => 1, instant: true },
+    Ada: { ...endless, instant: true },
   });
   const controller = new AbortController();
   const stops: string[] = [];
@@ -128,7 +127,6 @@ test("a stop gets through to members that never wait for anything", async () => 
 });
 
 test("leaving the loop stops the answer in the worker", async () => {
-  const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
   const { conclave, journal } = await open({ Ada: endless });
   for await (const event of conclave.ask(hello)) if (event.type === "round") break;
   await collect(conclave.ask(hello, { settings: { maxRounds: 1 } }));
@@ -324,7 +322,6 @@ test("a stop while a full context is found out ends the answer as stopped", asyn
 });
 
 test("a device that is lost in mid-answer is told as such, whatever was thrown", async () => {
-  const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
   const { conclave } = await open({ Ada: endless });
   let text = "";
   await assert.rejects(
@@ -396,7 +393,7 @@ test("a setting out of its range is told to the caller, who can ask again", asyn
 });
 
 test("a worker that fails, or sends nonsense, ends what goes on with a typed error", async () => {
-  const made = await open({ Ada: { drafts: [{ text: "la ", ended: false }], taste: () => 1 } });
+  const made = await open({ Ada: endless });
   await assert.rejects(
     async () => {
       for await (const event of made.conclave.ask(hello)) {
@@ -411,7 +408,7 @@ test("a worker that fails, or sends nonsense, ends what goes on with a typed err
 
 test("close ends the worker and fails what is under way", async () => {
   const { conclave, journal } = await open({
-    Ada: { drafts: [{ text: "la ", ended: false }], taste: () => 1 },
+    Ada: endless,
   });
   await assert.rejects(
     async () => {
