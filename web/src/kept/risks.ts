@@ -52,10 +52,8 @@ export function atRisk(source: MemberSource, bytes: number): AtRisk {
 
 /** Members at fault for the end of a tab with these marks. */
 export function atFault(marks: readonly Mark[]): Mark[] {
-  const { asking, loading } = {
-    asking: marks.filter(({ phase }) => phase === "read" || phase === "round"),
-    loading: marks.filter(({ phase }) => phase === "load" || phase === "queued"),
-  };
+  const asking = marks.filter(({ phase }) => phase === "read" || phase === "round");
+  const loading = marks.filter(({ phase }) => phase === "load" || phase === "queued");
   // All members had loaded, and none had answered a question since. The largest is at fault, since
   // it needs the most memory.
   if (loading.length === 0) return asking.toSorted((a, b) => b.bytes - a.bytes).slice(0, 1);

@@ -83,7 +83,7 @@ export class WrittenAnswer {
   }
 
   /** The end of an answer that was stopped while no engine wrote it. */
-  stopped(): EndEvent & { type: "end" } {
+  stopped(): EndEvent {
     return {
       type: "end",
       stop: "stopped",

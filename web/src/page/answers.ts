@@ -1,7 +1,8 @@
 /** The answers on the page: asks the members, and shows and keeps what they answer. */
-import type { AskOptions, Conclave, EndEvent } from "../library/conclave.ts";
+import type { AskOptions, Conclave } from "../library/conclave.ts";
 import type { Settings } from "../protocol/engine.ts";
 import { typed } from "../protocol/errors.ts";
+import { stoppedEnd } from "../protocol/messages.ts";
 import type { Advice } from "./advice.ts";
 import { byId, isInView } from "./dom.ts";
 import type { Exchange } from "./exchange.ts";
@@ -145,7 +146,8 @@ export class Answers {
       }
     } catch (thrown) {
       // Switching the engine during an answer stops it too.
-      if (signal.aborted) return exchange.end(session.take(exchange, stopped(exchange)), []);
+      if (signal.aborted)
+        return exchange.end(session.take(exchange, stoppedEnd(exchange.text)), []);
       const error = typed(thrown);
       follow(exchange, () => exchange.fail(error, remedies.after(error, exchange, slots)));
       session.settle(exchange, error);
@@ -256,12 +258,6 @@ export class Answers {
     advice.consider(session.exchanges.flatMap(({ voted }) => voted ?? []));
     if (inView) byId("advice", HTMLElement).scrollIntoView({ block: "nearest" });
   }
-}
-
-/** The end of an answer that was stopped without an event. */
-function stopped({ text }: Exchange): EndEvent {
-  const usage = { promptTokens: 0, answerTokens: 0 };
-  return { type: "end", stop: "stopped", text, usage, ms: 0 };
 }
 
 /** Changes an exchange; if its end was in view, keeps it in view above the question box. */

@@ -127,7 +127,7 @@ export class ModelsDialog {
     // The visitor may have gone to another field meanwhile.
     if (document.activeElement !== focused) return;
     if (place === "add") this.#reference.focus();
-    if (place === "stored") this.#stored.querySelector<HTMLElement>("#stored-summary")?.focus();
+    if (place === "stored") this.#focusStored();
   }
 
   close(): void {
@@ -163,7 +163,7 @@ export class ModelsDialog {
         onDeletePrompts: async () => {
           await this.#events.library()?.deletePrompts();
           await this.refresh();
-          this.#stored.querySelector<HTMLElement>("#stored-summary")?.focus();
+          this.#focusStored();
         },
         hasNewer: async ({ ref, commit }) => {
           const latest = await library?.latestCommit(ref);
@@ -172,7 +172,7 @@ export class ModelsDialog {
         onDelete: async ({ ref }) => {
           await this.#events.library()?.deleteModel(ref);
           await this.refresh();
-          this.#stored.querySelector<HTMLElement>("#stored-summary")?.focus();
+          this.#focusStored();
         },
       }),
     );
@@ -199,6 +199,10 @@ export class ModelsDialog {
       this.#ensembles.replaceChildren(el("p", { role: "alert" }, typed(error).message));
     }
     this.#search.show();
+  }
+
+  #focusStored(): void {
+    this.#stored.querySelector<HTMLElement>("#stored-summary")?.focus();
   }
 
   /** Text on what happens to a chosen model. */

@@ -290,8 +290,7 @@ export class Session {
     this.#events.onLeave();
     const since = this.exchanges.filter((each) => !stayed.includes(this.#turns.get(each)!.id));
     const [instead] = since;
-    const [first] = turns;
-    const [, ...others] = turns;
+    const [first, ...others] = turns;
     if (stayed.length === 0 && first && instead) this.#retitle(instead.question, first.question);
     this.#firstBefore = undefined;
     const all = [...this.#othersThan(since.map((each) => this.#turns.get(each)!)), ...others];

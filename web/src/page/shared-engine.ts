@@ -4,7 +4,14 @@
  * are done once for all.
  */
 import type { Port } from "../library/conclave.ts";
-import { moved, parseReply, type Reply, type Request, type Usage } from "../protocol/messages.ts";
+import {
+  moved,
+  parseReply,
+  stoppedEnd,
+  type Reply,
+  type Request,
+  type Usage,
+} from "../protocol/messages.ts";
 
 type Turn = Extract<Request, { type: "ask" | "begin" }>;
 type Once = Extract<Request, { type: "open" | "add" }>;
@@ -232,11 +239,10 @@ export class SharedEngine {
     const waits = tab.queue.find((request) => request.id === id);
     if (waits) {
       tab.queue.splice(tab.queue.indexOf(waits), 1);
-      const usage = { promptTokens: 0, answerTokens: 0 };
       return tab.onReply(
         waits.type === "begin"
           ? { type: "aborted", id }
-          : { type: "event", id, event: { type: "end", stop: "stopped", text: "", usage, ms: 0 } },
+          : { type: "event", id, event: stoppedEnd() },
       );
     }
     for (const common of this.#common.values()) {

@@ -247,6 +247,15 @@ export type LeftEvent = EventOf<"left">;
  * @interface
  */
 export type EndEvent = EventOf<"end">;
+
+/** The end of an answer that was stopped with this text, and counted nothing. */
+export const stoppedEnd = (text = ""): EndEvent => ({
+  type: "end",
+  stop: "stopped",
+  text,
+  usage: { promptTokens: 0, answerTokens: 0 },
+  ms: 0,
+});
 /** Events of an answer, told apart by `type`. */
 export type ConclaveEvent =
   | ReadingEvent

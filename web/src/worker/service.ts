@@ -39,6 +39,7 @@ import { diagnosed, lossOf } from "./lost-device.ts";
 import { MemberThreads, type Reserved, type StartThread } from "./member-threads.ts";
 import {
   parseRequest,
+  stoppedEnd,
   type MemberSource,
   type Progress,
   type Reply,
@@ -497,12 +498,7 @@ export class Service {
       signal.addEventListener("abort", () => resolve("stopped"), { once: true }),
     );
     if ((await Promise.race([turn, stopped])) !== "stopped" || !waits) return turn;
-    const usage = { promptTokens: 0, answerTokens: 0 };
-    this.#around.post({
-      type: "event",
-      id: request.id,
-      event: { type: "end", stop: "stopped", text: "", usage, ms: 0 },
-    });
+    this.#around.post({ type: "event", id: request.id, event: stoppedEnd() });
   }
 
   /** Members of these names, each once. */
