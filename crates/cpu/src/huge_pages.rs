@@ -26,7 +26,7 @@ pub(crate) fn no_blocks<P>() -> Blocks<P> {
 }
 
 /// The allocator of matrices.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct HugePages;
 
 static REGIONS: Mutex<Vec<Region>> = Mutex::new(Vec::new());
@@ -152,19 +152,19 @@ unsafe impl Allocator for HugePages {
 mod tests {
     use super::*;
 
-    /// The lines of the map of this process's memory around `at`.
-    fn mapped(at: *const u8) -> String {
+    /// The flags of this process's memory around `at`.
+    fn flags_at(at: *const u8) -> String {
         let maps = std::fs::read_to_string("/proc/self/smaps").expect("Linux tells its maps");
         let mut inside = false;
-        let around = maps.lines().filter(|line| {
+        let mut flags = maps.lines().filter(|line| {
             let range = line.split(' ').next().and_then(|word| word.split_once('-'));
             let address = |text| usize::from_str_radix(text, 16).ok();
             if let Some((Some(begin), Some(end))) = range.map(|(a, b)| (address(a), address(b))) {
                 inside = (begin..end).contains(&at.addr());
             }
-            inside
+            inside && line.starts_with("VmFlags:")
         });
-        around.collect::<Vec<_>>().join("\n")
+        flags.next().expect("the memory is mapped").to_owned()
     }
 
     fn blocks(bytes: usize, number: u16) -> Blocks<[u16; 8]> {
@@ -178,9 +178,7 @@ mod tests {
     fn small_matrices_share_the_huge_pages_that_are_requested() {
         let few = [1, 2, 3, 4].map(|number| blocks(PAGE / 3, number));
         for blocks in &few {
-            let around = mapped(blocks.as_ptr().cast());
-            let flags = around.lines().find(|line| line.starts_with("VmFlags:"));
-            let flags = flags.expect("the memory is mapped");
+            let flags = flags_at(blocks.as_ptr().cast());
             let requested = flags.split(' ').any(|flag| flag == "hg");
             let possible = std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists();
             assert_eq!(requested, possible, "{flags}");

@@ -271,7 +271,7 @@ export class ConclaveChat extends Base {
         if (event.type === "round") text += event.text;
         if (event.type === "end") text = event.text;
         if (isCurrent()) this.#show(event, text);
-        this.#dispatchEvent(event);
+        this.#dispatchAnswer(event);
       }
     } catch (thrown) {
       const declined = thrown instanceof Declined;
@@ -279,7 +279,7 @@ export class ConclaveChat extends Base {
         // Stopped while loading: the question can be asked again.
         if (isCurrent()) this.#showStatus(declined ? "Nothing was downloaded." : "");
         if (!this.#loaded) this.#unload();
-        this.#dispatchEvent(unwritten.stopped());
+        this.#dispatchAnswer(unwritten.stopped());
         return;
       }
       // Accepted text stays above the message.
@@ -383,7 +383,7 @@ export class ConclaveChat extends Base {
     this.#status.hidden = status === "";
   }
 
-  #dispatchEvent(event: ConclaveEvent): void {
+  #dispatchAnswer(event: ConclaveEvent): void {
     this.#dispatch("conclave-event", event);
     if (event.type === "round" || event.type === "end") this.#dispatch(event.type, event);
   }
