@@ -13,7 +13,7 @@
 //! | score tokens without storing a row of logits | [`judge`] |
 //! | save and restore rows and states | [`Carry`], [`Cache::carry`] |
 //! | norms, activations, rotary embeddings | [`rows`] |
-//! | share the work between threads | [`Threads::run`] |
+//! | share the work between threads | [`Threads::run`], natively also [`Threads::concurrently`] |
 //!
 //! Matrices are packed eight rows together and input is rounded to 16 bits in blocks of 32, so that
 //! the inner loop is one instruction for eight products and one for their sum: `i32x4.dot_i16x8_s`

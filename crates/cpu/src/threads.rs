@@ -5,6 +5,8 @@
 //! thread: only whole rows are divided. A product takes some ten microseconds, less than waking a
 //! thread, so helpers stay awake until [`Threads::run`] ends.
 
+#[cfg(not(target_family = "wasm"))]
+mod concurrent;
 #[cfg(all(target_family = "wasm", target_feature = "atomics"))]
 mod parked;
 #[cfg(not(target_family = "wasm"))]

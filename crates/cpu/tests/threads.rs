@@ -1,5 +1,9 @@
 //! Threads make the same bits as one thread.
 
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
 use conclave_cpu::rows::{Activation, gated, rms_norm};
 use conclave_cpu::{Attention, Cache, Input, Matrix, Seen, Threads, Upload, judge};
 use conclave_weights::Format;
@@ -115,4 +119,51 @@ fn norms_and_gates_are_the_same() {
         gated(Activation::Silu, &mut rows, &up);
         rows
     });
+}
+
+#[test]
+fn tasks_run_at_the_same_time_with_the_same_results() {
+    let product = || {
+        let matrix = matrix(Format::Q8_0, 1003, 512);
+        let mut input = Input::new();
+        input.set(&numbers(61 * 512, 3), 512);
+        let mut out = vec![0.0; 61 * 1003];
+        matrix.times(&input, 0..1003, &mut out).unwrap();
+        bits(&out)
+    };
+    let alone = product();
+    let threads = Threads::new(3);
+    // Each waits until all have begun.
+    let (all, begun) = (Barrier::new(3), AtomicUsize::new(0));
+    let tasks = (0..3).map(|index| {
+        let (all, begun, product) = (&all, &begun, &product);
+        move || {
+            begun.fetch_add(1, SeqCst);
+            all.wait();
+            assert_eq!(begun.load(SeqCst), 3);
+            (index, threads.run(product))
+        }
+    });
+    let made = threads.concurrently(tasks);
+    assert_eq!(made, [0, 1, 2].map(|index| (index, alone.clone())));
+}
+
+#[test]
+fn tasks_have_no_more_threads_than_there_are() {
+    let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let threads = Threads::new(2);
+    let tasks = (0..5).map(|index| {
+        let (running, most) = (&running, &most);
+        move || {
+            let now = 1 + running.fetch_add(1, SeqCst);
+            most.fetch_max(now, SeqCst);
+            std::thread::sleep(Duration::from_millis(5));
+            running.fetch_sub(1, SeqCst);
+            index
+        }
+    });
+    assert_eq!(threads.concurrently(tasks), [0, 1, 2, 3, 4]);
+    assert_eq!(most.load(SeqCst), 2);
+    assert_eq!(Threads::ONE.concurrently([|| 7]), [7]);
+    assert!(threads.concurrently([|| 7; 0]).is_empty());
 }

@@ -1,7 +1,9 @@
 //! A constraint on a member's drafts, usually a grammar.
 
+use conclave_model::Moves;
+
 /// Follows one answer, over the vocabulary of one member.
-pub trait Constraint {
+pub trait Constraint: Moves {
     /// The tokens that may follow the accepted text and `drawn`, the draft so far: token t is bit t
     /// % 32 of word t / 32. The bit after the last token of the model's vocabulary is set where the
     /// text may end; if no other bit is set, the text is over.

@@ -2,7 +2,7 @@
 
 use conclave_ensemble::{Candidate, Draft, Score, Settings, VerifiedScore, strength};
 use conclave_model::{
-    About, Backend, Counters, LoadOptions, Model, ModelError, Sampler, Sampling, Session,
+    About, Backend, Counters, LoadOptions, Model, ModelError, Sampler, Sampling, Session, Threads,
 };
 use conclave_text::{ChatTemplate, Message, Prompt, Shown, Tokenizer, Tool, Turn};
 use conclave_weights::{Checkpoint, Source};
@@ -186,6 +186,11 @@ impl Member {
     /// Renames it, where another member has its name.
     pub fn set_name(&mut self, name: &str) {
         name.clone_into(&mut self.name);
+    }
+
+    /// Threads that share its passes; one if these only wait for a device.
+    pub fn threads(&self) -> Threads {
+        self.session.threads()
     }
 
     /// Facts about its model.

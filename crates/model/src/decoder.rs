@@ -6,6 +6,7 @@ use std::future::{Future, ready};
 use std::hash::DefaultHasher;
 use std::pin::Pin;
 
+use conclave_cpu::Threads;
 use conclave_kernels::Draws;
 use conclave_weights::{Checkpoint, Format, Source};
 
@@ -176,6 +177,12 @@ pub trait Decoder: Debug + Moves {
 
     /// Frees the KV cache and recurrent states; the next pass makes them anew.
     fn release(&mut self);
+
+    /// Threads that share its passes, the calling one among them; that one alone if it only waits
+    /// for a device.
+    fn threads(&self) -> Threads {
+        Threads::ONE
+    }
 
     /// Sizes of a text's parts here; `None` where none can be saved.
     fn footprint(&self) -> Option<Footprint> {

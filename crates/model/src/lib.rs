@@ -69,7 +69,7 @@ pub use about::{About, FormatInMemory, LoadOptions, about};
 pub use conclave_cpu::Threads;
 pub use config::{Activation, Config};
 pub use cpu::Cpu;
-pub use decoder::{Backend, Decoder, Footprint, Loading, Part, Wait};
+pub use decoder::{Backend, Decoder, Footprint, Loading, Moves, Part, Wait};
 pub use error::ModelError;
 pub use mask::{Allowed, Mask};
 pub use memory::Memory;

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hasher};
 
+use conclave_cpu::Threads;
 use conclave_kernels::Draws;
 use conclave_weights::{Checkpoint, Source};
 
@@ -108,6 +109,11 @@ impl Model {
     /// The decoder's.
     pub fn restore(&mut self, part: Part, bytes: &[u8]) -> Result<(), ModelError> {
         self.decoder.restore(part, bytes)
+    }
+
+    /// Threads that share its passes; one if these only wait for a device.
+    pub fn threads(&self) -> Threads {
+        self.decoder.threads()
     }
 
     /// The model's description.

@@ -12,6 +12,7 @@ mod embedding;
 mod judging;
 mod second;
 
+use conclave_cpu::Threads;
 use serde::Serialize;
 
 use crate::about::About;
@@ -91,6 +92,11 @@ impl Session {
             in_line: None,
             counters: Counters::default(),
         }
+    }
+
+    /// Threads that share its passes; one if these only wait for a device.
+    pub fn threads(&self) -> Threads {
+        self.model.threads()
     }
 
     /// The model's description.

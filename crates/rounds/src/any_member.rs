@@ -5,7 +5,7 @@ use conclave_member::{
     Begun, ChosenToken, Draft, Embedding, Judged, JudgedToken, Member, Message, Passage, Thinking,
     Thought, Tool, VerifiedScore,
 };
-use conclave_model::Sampling;
+use conclave_model::{Sampling, Threads};
 use conclave_remote::Remote;
 
 use crate::away::Away;
@@ -75,6 +75,10 @@ impl TakePart for AnyMember {
 
     fn chats(&self) -> bool {
         its!(self, member => TakePart::chats(&**member))
+    }
+
+    fn threads(&self) -> Threads {
+        its!(self, member => TakePart::threads(&**member))
     }
 
     fn context(&self) -> Option<usize> {

@@ -2,9 +2,11 @@
 //! `web/src/worker/round.ts`.
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
 
 use conclave_ensemble::{Candidate, Event, Failed, Move, Rounds, Settings};
 use conclave_member::VerifiedScore;
+use conclave_model::Threads;
 use serde::Serialize;
 
 use crate::answer::{Answer, AnswerError, Left, Watch, named};
@@ -175,30 +177,53 @@ pub(crate) async fn drive<M: TakePart>(
 /// Results of members' moves, with their indices.
 type Made<T> = Vec<(usize, Result<T, MoveError>)>;
 
-/// Results of each member's move: in parallel, or one after the other until one fails.
-async fn each<M, T>(
+/// Results of each member's move: concurrently, or one after the other until one fails.
+async fn each<M: TakePart, T: Send>(
     members: &mut [M],
     who: &[usize],
     in_turn: bool,
-    make: impl AsyncFn(&mut M) -> Result<T, MoveError>,
+    make: impl AsyncFn(&mut M) -> Result<T, MoveError> + Sync,
 ) -> Made<T> {
     let members = members.iter_mut().enumerate();
-    let moves = members
-        .filter(|(index, _)| who.contains(index))
-        .map(async |(index, member)| (index, make(member).await));
-    if !in_turn {
-        return together(moves).await;
-    }
-    let mut made = Vec::new();
-    for one in moves {
-        let one = one.await;
-        let failed = one.1.as_ref().is_err_and(|error| !error.abstains());
-        made.push(one);
-        if failed {
-            break;
+    let asked = members.filter(|(index, _)| who.contains(index));
+    let mut made = Vec::with_capacity(who.len());
+    if in_turn {
+        for (index, member) in asked {
+            let one = make(member).await;
+            let failed = one.as_ref().is_err_and(|error| !error.abstains());
+            made.push((index, one));
+            if failed {
+                break;
+            }
         }
+        return made;
     }
+    let make = &make;
+    let (computing, waiting): (Vec<_>, Vec<_>) =
+        asked.partition(|(_, member)| member.threads() != Threads::ONE);
+    // Those that wait for a device or a server have begun when the others block this thread.
+    let mut moves: Vec<Pin<Box<dyn Future<Output = Made<T>>>>> = Vec::new();
+    for (index, member) in waiting {
+        moves.push(Box::pin(async move { vec![(index, make(member).await)] }));
+    }
+    moves.push(Box::pin(async move { on_threads(computing, make) }));
+    made.extend(together(moves).await.into_iter().flatten());
+    made.sort_unstable_by_key(|&(index, _)| index);
     made
+}
+
+/// Results of the moves of members whose passes block, on threads that these members share.
+fn on_threads<M: TakePart, T: Send>(
+    members: Vec<(usize, &mut M)>,
+    make: impl AsyncFn(&mut M) -> Result<T, MoveError> + Sync,
+) -> Made<T> {
+    let threads = members.iter().map(|(_, member)| member.threads());
+    let threads = threads.max_by_key(|threads| threads.count());
+    let make = &make;
+    let moves = members
+        .into_iter()
+        .map(|(index, member)| move || (index, pollster::block_on(make(member))));
+    threads.unwrap_or(Threads::ONE).concurrently(moves)
 }
 
 /// Event of a move: its results, or the failures, whose errors are kept by member.

@@ -6,7 +6,7 @@ use conclave_member::{
     Begun, ChosenToken, Draft, Embedding, Judged, JudgedToken, Member, MemberError, Message,
     Passage, Thinking, Thought, Tool, VerifiedScore, instructions, written_out,
 };
-use conclave_model::{ModelError, Sampling};
+use conclave_model::{ModelError, Sampling, Threads};
 use conclave_remote::{ChatMessage, Drafted, Drawing, Remote, RemoteError};
 
 use crate::form::FormOf;
@@ -57,9 +57,9 @@ impl MoveError {
 /// Moves of a member. Each is specified at the function of [`Member`] with the same name.
 #[expect(
     async_fn_in_trait,
-    reason = "members stay on one thread, so no caller wants `Send`"
+    reason = "a move ends on the thread where it began, so no caller wants `Send`"
 )]
-pub trait TakePart {
+pub trait TakePart: Send {
     /// Its name.
     fn name(&self) -> &str;
 
@@ -77,6 +77,12 @@ pub trait TakePart {
     /// Whether it chats; a base model only continues texts.
     fn chats(&self) -> bool {
         true
+    }
+
+    /// Threads that share its passes. Members with several move concurrently and divide them; a
+    /// member with one moves on the thread of the rounds, and should wait there without blocking.
+    fn threads(&self) -> Threads {
+        Threads::ONE
     }
 
     /// Size of its context in tokens; `None` if unknown.
@@ -256,6 +262,10 @@ impl TakePart for Member {
 
     fn chats(&self) -> bool {
         self.has_template()
+    }
+
+    fn threads(&self) -> Threads {
+        self.threads()
     }
 
     fn context(&self) -> Option<usize> {

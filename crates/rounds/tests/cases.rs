@@ -6,13 +6,14 @@
 #[allow(dead_code, reason = "the recorded moves are the machine's own")]
 mod cases;
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
 
 use conclave_ensemble::{Candidate, Failure, Score, Settings};
 use conclave_kernels::GpuError;
 use conclave_member::{Begun, Draft, MemberError, Message, Thought, VerifiedScore};
-use conclave_model::{ModelError, Sampling};
+use conclave_model::{ModelError, Sampling, Threads};
 use conclave_remote::RemoteError;
 use conclave_rounds::{
     AnswerError, Ask, FormOf, Left, MoveError, Question, Round, TakePart, Watch, answer,
@@ -27,10 +28,36 @@ struct Stage {
     stopped: bool,
 }
 
+/// A place where two threads wait for each other.
+#[derive(Default)]
+struct Meeting {
+    arrived: Mutex<usize>,
+    changed: Condvar,
+}
+
+impl Meeting {
+    fn wait(&self) {
+        let mut arrived = self.arrived.lock().unwrap();
+        *arrived += 1;
+        self.changed.notify_all();
+        let limit = Duration::from_secs(60);
+        let all = self
+            .changed
+            .wait_timeout_while(arrived, limit, |arrived| *arrived < 2);
+        assert!(
+            !all.unwrap().1.timed_out(),
+            "no other member drafts meanwhile"
+        );
+    }
+}
+
 struct Scripted<'a> {
     index: usize,
     case: &'a Case,
-    stage: &'a RefCell<Stage>,
+    stage: &'a Mutex<Stage>,
+    threads: Threads,
+    /// Where every draft waits for another's, if anywhere.
+    meeting: Option<&'a Meeting>,
     made: BTreeMap<&'static str, usize>,
 }
 
@@ -44,7 +71,7 @@ impl Scripted<'_> {
         *number += 1;
         let number = *number;
         let call = format!("{name} {number}");
-        let mut stage = self.stage.borrow_mut();
+        let mut stage = self.stage.lock().unwrap();
         stage.calls.push(format!("{} {name}{what}", self.index));
         stage.stopped |= self.script().stops.as_ref() == Some(&call);
         let model = |error| MoveError::Local(MemberError::Model(error));
@@ -72,6 +99,10 @@ impl TakePart for Scripted<'_> {
 
     fn strength(&self) -> f64 {
         self.script().strength()
+    }
+
+    fn threads(&self) -> Threads {
+        self.threads
     }
 
     async fn measure(&self, _messages: &[Message]) -> Result<usize, MoveError> {
@@ -108,6 +139,7 @@ impl TakePart for Scripted<'_> {
     }
 
     async fn draft(&mut self, limit: usize, branch: f64, novel: bool) -> Result<Draft, MoveError> {
+        self.meeting.into_iter().for_each(Meeting::wait);
         let novel = if novel { " novel" } else { "" };
         let number = self.call("draft", &format!(" {limit}{novel}"))?;
         let script = self.script();
@@ -152,7 +184,7 @@ impl TakePart for Scripted<'_> {
 
     fn release(&mut self) {
         let line = format!("{} release", self.index);
-        self.stage.borrow_mut().calls.push(line);
+        self.stage.lock().unwrap().calls.push(line);
     }
 }
 
@@ -164,11 +196,11 @@ fn late() -> RemoteError {
     }
 }
 
-struct Heard<'a>(&'a RefCell<Stage>);
+struct Heard<'a>(&'a Mutex<Stage>);
 
 impl Watch for Heard<'_> {
     fn round(&mut self, round: &Round, text: &str) {
-        let mut stage = self.0.borrow_mut();
+        let mut stage = self.0.lock().unwrap();
         let number = 1 + stage
             .told
             .iter()
@@ -190,22 +222,35 @@ impl Watch for Heard<'_> {
 
     fn left(&mut self, member: &str, left: &Left) {
         let line = format!("{member} leaves in round {}", left.round);
-        self.0.borrow_mut().told.push(line);
+        self.0.lock().unwrap().told.push(line);
     }
 
     fn go_on(&mut self) -> bool {
-        !self.0.borrow().stopped
+        !self.0.lock().unwrap().stopped
     }
 }
 
-fn play(case: &Case) {
+/// Calls of concurrent members, sorted within each move.
+fn sorted(calls: &[String]) -> Vec<String> {
+    let move_of = |call: &String| call.split(' ').nth(1).map(str::to_owned);
+    let mut calls = calls.to_vec();
+    for one_move in calls.chunk_by_mut(|a, b| move_of(a) == move_of(b)) {
+        one_move.sort();
+    }
+    calls
+}
+
+/// Plays a case by members with these threads each.
+fn play(case: &Case, threads: Threads, meeting: Option<&Meeting>) {
     let name = &case.name;
     let settings = case.settings();
-    let stage = RefCell::default();
+    let stage = Mutex::default();
     let scripted = |index| Scripted {
         index,
         case,
         stage: &stage,
+        threads,
+        meeting,
         made: BTreeMap::new(),
     };
     let mut members: Vec<Scripted<'_>> = (0..case.members.len()).map(scripted).collect();
@@ -219,8 +264,11 @@ fn play(case: &Case) {
         form: None,
     };
     let said = pollster::block_on(answer(&mut members, &ask, &mut Heard(&stage)));
-    let stage = stage.borrow();
-    assert_eq!(stage.calls, case.calls, "{name}");
+    let stage = stage.lock().unwrap();
+    match threads {
+        Threads::ONE => assert_eq!(stage.calls, case.calls, "{name}"),
+        _ => assert_eq!(sorted(&stage.calls), sorted(&case.calls), "{name}"),
+    }
     assert_eq!(stage.told, case.told, "{name}");
     match said {
         Ok(said) => assert_eq!(
@@ -235,12 +283,30 @@ fn play(case: &Case) {
     }
 }
 
+/// The cases but those of answers that are resumed, which only the page does.
+fn cases() -> Vec<Case> {
+    let file = std::fs::read_to_string(cases::path()).unwrap();
+    let mut cases: Vec<Case> = serde_json::from_str(&file).unwrap();
+    cases.retain(|case| case.accepted.is_empty());
+    cases
+}
+
 #[test]
 fn every_case_is_driven_as_it_is_written() {
-    let file = std::fs::read_to_string(cases::path()).unwrap();
-    let cases: Vec<Case> = serde_json::from_str(&file).unwrap();
-    // Answers are only resumed in the page.
-    for case in cases.iter().filter(|case| case.accepted.is_empty()) {
-        play(case);
+    for case in cases() {
+        play(&case, Threads::ONE, None);
+        play(&case, Threads::new(4), None);
     }
+}
+
+#[test]
+fn members_with_threads_draft_at_the_same_time() {
+    let both_draft = |case: &&Case| {
+        let drafts =
+            |(member, call): (usize, &String)| call.starts_with(&format!("{member} draft"));
+        case.members.len() == 2 && case.calls.iter().take(2).enumerate().all(drafts)
+    };
+    let all = cases();
+    let case = all.iter().find(both_draft).unwrap();
+    play(case, Threads::new(2), Some(&Meeting::default()));
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::thread::{Builder, scope};
 
 use super::Threads;
+use super::concurrent::part_of;
 use super::work_queue::WorkQueue;
 
 /// Always false: a panic unwinds here. It ends the work, and [`Threads::run`] panics at its end.
@@ -12,15 +13,17 @@ pub(super) fn is_broken() -> bool {
 }
 
 impl Threads {
-    /// Runs `work`, shared by the threads; by fewer where the system refuses some.
+    /// Runs `work`, shared by the threads; by fewer where the system refuses some, or where other
+    /// tasks run [concurrently](Self::concurrently).
     pub fn run<R>(self, work: impl FnOnce() -> R) -> R {
-        if self.0 == 1 || WorkQueue::is_here() {
+        let count = part_of(self);
+        if count == 1 || WorkQueue::is_here() {
             return work();
         }
-        let queue = Arc::new(WorkQueue::new(self.0));
+        let queue = Arc::new(WorkQueue::new(count));
         let open = queue.open();
         scope(|scope| {
-            for _ in 1..self.0 {
+            for _ in 1..count {
                 // A refused thread is not needed.
                 _ = Builder::new().spawn_scoped(scope, || queue.help());
             }

@@ -1,9 +1,8 @@
 //! A member under a constraint drafts only allowed tokens and ends where the constraint says,
 //! whatever its model prefers; the constraint receives the text that all have accepted.
 
-use std::cell::RefCell;
 use std::path::PathBuf;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 use conclave_ensemble::{Candidate, Settings};
 use conclave_member::{Constraint, Member, MemberError, Message};
@@ -16,11 +15,11 @@ struct Recite {
     at: usize,
     tokens: Vec<Vec<u8>>,
     /// The accepted texts.
-    heard: Rc<RefCell<Vec<String>>>,
+    heard: Arc<Mutex<Vec<String>>>,
 }
 
 impl Recite {
-    fn boxed(member: &Member, text: &'static str) -> (Box<Self>, Rc<RefCell<Vec<String>>>) {
+    fn boxed(member: &Member, text: &'static str) -> (Box<Self>, Arc<Mutex<Vec<String>>>) {
         let written = member.vocabulary();
         let (mut rest, mut tokens) = (written.as_slice(), Vec::new());
         while let [low, high, tail @ ..] = rest {
@@ -29,12 +28,12 @@ impl Recite {
             rest = &tail[length..];
         }
         assert_eq!(tokens.len(), member.about().config.vocabulary);
-        let heard = Rc::default();
+        let heard = Arc::default();
         let recite = Self {
             text,
             at: 0,
             tokens,
-            heard: Rc::clone(&heard),
+            heard: Arc::clone(&heard),
         };
         (Box::new(recite), heard)
     }
@@ -62,9 +61,9 @@ impl Constraint for Recite {
     }
 
     fn accept(&mut self, text: &str) -> Result<(), String> {
-        self.heard.borrow_mut().push(text.to_owned());
+        self.heard.lock().unwrap().push(text.to_owned());
         self.at += text.len();
-        match self.text.starts_with(&self.heard.borrow().concat()) {
+        match self.text.starts_with(&self.heard.lock().unwrap().concat()) {
             true => Ok(()),
             false => Err("that is another text".to_owned()),
         }
@@ -117,7 +116,7 @@ fn it_writes_what_is_allowed_and_ends_where_that_ends() {
             }
         }
         assert_eq!(answer, POEM, "{name}");
-        assert_eq!(heard.borrow().concat(), POEM, "{name}");
+        assert_eq!(heard.lock().unwrap().concat(), POEM, "{name}");
         // Another member's text continues in any tokens.
         begin(&mut member);
         let (constraint, _) = Recite::boxed(&member, POEM);

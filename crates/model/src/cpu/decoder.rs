@@ -346,6 +346,10 @@ impl Decoder for CpuDecoder {
         Ok(())
     }
 
+    fn threads(&self) -> Threads {
+        self.threads
+    }
+
     fn release(&mut self) {
         self.caches = Vec::new();
         self.scratch = Scratch::default();
