@@ -162,15 +162,14 @@ pub fn shaders() -> Result<JsValue, JsError> {
     Ok(serde_wasm_bindgen::to_value(&conclave_kernels::shaders())?)
 }
 
-/// Sets the number of workers that shall [`help`] members compute on the CPU, in a module with
-/// shared memory. Excess workers leave as soon as they can.
+/// Sets how many workers may [`help`] with a member's next pass on the CPU, in a module with shared
+/// memory.
 #[wasm_bindgen(js_name = wantHelpers)]
 pub fn want_helpers(count: usize) {
     Threads::want_helpers(count);
 }
 
-/// Computes parts of products for the members on this memory; returns once there are more workers
-/// than wanted.
+/// Computes parts of products for the members on this memory; on shared memory it never returns.
 #[wasm_bindgen]
 pub fn help() {
     Threads::help();

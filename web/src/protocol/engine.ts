@@ -314,11 +314,11 @@ export interface EngineModule extends CoreModule {
   /** Version of the kernels. */
   kernelsVersion(): string;
   /**
-   * Sets how many helpers the calling worker wants for its members' computation, on shared memory.
+   * Sets how many helpers may join its members' next computation, on shared memory.
    */
   wantHelpers(count: number): void;
   /**
-   * Computes parts of products on shared memory; returns when there are more helpers than wanted.
+   * Computes parts of products on shared memory; never returns.
    */
   help(): void;
 }

@@ -46,10 +46,10 @@ interface StagedThread {
   backend?: Backend;
   /** Names of the members it loaded. */
   members: string[];
-  /** Its helper workers, without those that failed or left. */
+  /** Its helper workers, without those that failed. */
   helpers: Set<Port>;
-  /** Number of helpers it last asked for. */
-  wanted: number;
+  /** Numbers of helpers that it wanted, one after the other. */
+  wanted: number[];
   /** Reason why its device is lost, if a test sets it. */
   lost?: string;
   terminated: boolean;
@@ -183,13 +183,7 @@ export function stage(
       ranges: () => ranges,
       kernelsVersion: () => "1",
       wantHelpers: (count) => {
-        if (!thread) return;
-        thread.wanted = count;
-        // They return from helping and say so.
-        [...thread.helpers].slice(count).forEach((port) => {
-          thread.helpers.delete(port);
-          port.onmessage?.({ data: { type: "left" } } as MessageEvent<unknown>);
-        });
+        thread?.wanted.push(count);
       },
       help: () => undefined,
     };
@@ -201,7 +195,7 @@ export function stage(
     const thread: StagedThread = {
       members: [],
       helpers: new Set(),
-      wanted: 0,
+      wanted: [],
       terminated: false,
       port: { postMessage, terminate, onmessage: null, onmessageerror: null, onerror: null },
     };

@@ -77,10 +77,8 @@ const parts: Record<string, () => (data: unknown) => Promise<void>> = {
   "conclave helper": () => async (data) => {
     const { compiled, memory } = parseHelperStart(data);
     const { module } = await startModule(engine, compiled, memory);
-    // Returns when there are more helpers than wanted.
+    // Does not return: the worker that started it ends it.
     module.help();
-    scope.postMessage({ type: "left" });
-    scope.close();
   },
 };
 

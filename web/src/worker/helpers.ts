@@ -5,13 +5,9 @@
  */
 import type { EngineModule } from "../protocol/engine.ts";
 import type { Port } from "../protocol/start-worker.ts";
-import { compiledModule, shape, sharedMemory, variant, type Checked } from "../protocol/check.ts";
+import { compiledModule, shape, sharedMemory, type Checked } from "../protocol/check.ts";
 
 const start = shape({ compiled: compiledModule, memory: sharedMemory });
-const reply = variant({
-  /** The helper has stopped, and ends. */
-  left: shape({}),
-});
 
 /** Start message of a helper: the module and the `memory` it runs on. */
 type HelperStart = Checked<typeof start>;
@@ -23,7 +19,8 @@ export class Helpers {
   readonly #module: Pick<EngineModule, "wantHelpers">;
   readonly #start: HelperStart;
   readonly #ports = new Set<Port>();
-  #wanted = 0;
+  /** Most of them: the number left when one failed. */
+  #most = Infinity;
 
   constructor(
     startWorker: () => Port,
@@ -36,32 +33,22 @@ export class Helpers {
   }
 
   /**
-   * Sets the number of helpers. One that fails to start is not replaced: the others compute all
-   * rows.
+   * Lets so many help from the next pass on; they are started as needed, and stay. One that fails
+   * is not replaced: the others compute all rows.
    */
   want(count: number): void {
-    this.#wanted = count;
     this.#module.wantHelpers(count);
-    this.#fill();
-  }
-
-  #fill(): void {
-    while (this.#ports.size < this.#wanted) this.#add();
+    while (this.#ports.size < Math.min(count, this.#most)) this.#add();
   }
 
   #add(): void {
     const port = this.#startWorker();
     this.#ports.add(port);
-    port.onmessage = ({ data }) => {
-      reply(data, "reply");
-      this.#ports.delete(port);
-      this.#fill();
-    };
     port.onerror = (event) => {
       event.preventDefault();
-      // Another would fail too.
-      this.#wanted--;
       this.#ports.delete(port);
+      // Another would fail too.
+      this.#most = this.#ports.size;
       port.terminate();
     };
     port.postMessage(this.#start);

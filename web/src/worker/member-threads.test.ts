@@ -42,34 +42,34 @@ test("three members on two cores live in two threads, and answer as in one", asy
 /** Waits until all queued messages have arrived. */
 const settled = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
 
-test("where memory is shared, cores without a member help those that have one", async () => {
+test("where memory is shared, helpers start with their members", async () => {
   const { conclave, threads } = await open(three, 8, { shared: true });
   await settled();
-  const helping = (): number[] =>
-    threads.filter(({ terminated }) => !terminated).map(({ helpers }) => helpers.size);
-  assert.deepEqual(helping(), [2, 2, 1], "eight threads for three members");
+  const helping = threads.map(({ helpers }) => helpers.size);
+  assert.deepEqual(helping, [7, 3, 1], "a share of eight threads at the load of each");
   assert.equal(conclave.threads, 8);
   await conclave.remove("Bo");
-  await settled();
-  assert.deepEqual(helping(), [3, 3]);
-  assert.equal(conclave.threads, 8);
-  await conclave.add({ name: "Bo", files: [new Blob(["GGUF"])] });
-  await settled();
-  assert.deepEqual(helping(), [2, 2, 1]);
+  assert.equal(conclave.threads, 8, "its cores help the others");
 });
 
-test("where it is not, and with no more cores than members, nobody helps", async () => {
-  for (const [cores, shared] of [
-    [8, false],
-    [3, true],
-  ] as const) {
-    const { conclave, threads } = await open(three, cores, { shared });
+test("members that move together share the cores; one that moves alone has all", async () => {
+  const { conclave, threads } = await open(three, 8, { shared: true });
+  const wanted = async (members: string[]): Promise<number[][]> => {
     await settled();
-    assert.deepEqual(
-      [threads.length, threads.flatMap(({ helpers }) => [...helpers]).length, conclave.threads],
-      [3, 0, 3],
-    );
-  }
+    for (const thread of threads) thread.wanted.length = 0;
+    await collect(conclave.ask(hello, { members }));
+    return threads.map(({ wanted }) => [...new Set(wanted)].sort());
+  };
+  assert.deepEqual(await wanted(["Ada"]), [[7], [], []]);
+  // The others' moves end after Ada's, and get her cores meanwhile.
+  assert.deepEqual(await wanted(["Ada", "Bo"]), [[3], [3, 7], []]);
+  assert.deepEqual(await wanted(["Ada", "Bo", "Cy"]), [[2], [2, 3, 7], [1, 3, 7]]);
+});
+
+test("where it is not, nobody helps", async () => {
+  const { conclave, threads } = await open(three, 8);
+  assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end");
+  assert.deepEqual([threads.map(({ helpers }) => helpers.size), conclave.threads], [[0, 0, 0], 3]);
 });
 
 test("a helper that fails is not started anew, and its member answers", async () => {

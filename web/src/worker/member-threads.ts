@@ -1,7 +1,8 @@
 /**
  * On the CPU, members live in workers of their own, as many as there are cores: they draft and
  * verify in parallel, each with its own heap; only text and scores cross. If the page is isolated
- * from other origins, cores without a member help those that have one (`helpers.ts`). Members of
+ * from other origins, cores without a member that computes help those that have one (`helpers.ts`).
+ * Members of
  * the open core share one worker, on any backend (`open-core.ts`). The round loop sees all members
  * alike.
  */
@@ -99,9 +100,10 @@ export class MemberThreads {
     for (const thread of this.#threads) thread.start(this.#start);
   }
 
-  /** Number of threads, including helpers. */
+  /** Number of threads that compute at the same time, including helpers. */
   get count(): number {
-    return this.#inUse.reduce((sum, { helpers }) => sum + 1 + helpers, 0);
+    const threads = this.#inUse;
+    return threads.some(({ shared }) => shared) ? this.#most : threads.length;
   }
 
   /**
@@ -177,7 +179,8 @@ export class MemberThreads {
         transfer: [port],
       });
       Object.assign(thread, { heap, shared });
-      this.#share();
+      // Its helpers start before its first move.
+      this.#share(this.#threads);
       return new ThreadMember(thread, member, about, leave);
     } finally {
       close();
@@ -193,7 +196,8 @@ export class MemberThreads {
   #place(): Thread {
     this.#threads = this.#threads.filter(({ broken }) => !broken);
     if (this.#threads.length < this.#most) {
-      const thread = new Thread(this.#startThread(this.#worker));
+      const share = (): void => this.#share(this.#threads.filter(({ moves }) => moves > 0));
+      const thread = new Thread(this.#startThread(this.#worker), share);
       if (this.#start) thread.start(this.#start);
       this.#threads.push(thread);
     }
@@ -208,17 +212,13 @@ export class MemberThreads {
     if (thread.members.size > 0) return;
     thread.close("its member was removed");
     this.#threads = this.#threads.filter((other) => other !== thread);
-    this.#share();
   }
 
-  /**
-   * Distributes the cores: equally among the members' workers, and the rest one by one from the
-   * largest.
-   */
-  #share(): void {
-    const threads = this.#inUse.filter(({ broken }) => !broken).sort((a, b) => b.heap - a.heap);
-    const [each, left] = [Math.floor(this.#most / threads.length), this.#most % threads.length];
-    threads.forEach((thread, index) => thread.share(each + Number(index < left) - 1));
+  /** Distributes the cores among these: equally, and the rest one by one from the largest. */
+  #share(threads: readonly Thread[]): void {
+    const sorted = threads.filter(({ broken }) => !broken).sort((a, b) => b.heap - a.heap);
+    const [each, left] = [Math.floor(this.#most / sorted.length), this.#most % sorted.length];
+    sorted.forEach((thread, index) => thread.share(each + Number(index < left) - 1));
   }
 }
 
@@ -231,15 +231,20 @@ class Thread {
   shared = false;
   /** Number of helpers. */
   helpers = 0;
+  /** Number of its members' moves under way. */
+  moves = 0;
   readonly #port: Port;
+  /** Distributes the cores among the threads with moves under way. */
+  readonly #shareCores: () => void;
   readonly #waiting = new Map<number, Waiting>();
   #next = 0;
   /** Reason why it takes no more requests. */
   #why: string | undefined;
   #late: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(port: Port) {
+  constructor(port: Port, shareCores: () => void) {
     this.#port = port;
+    this.#shareCores = shareCores;
     port.onmessage = ({ data }) => {
       let reply: ThreadReply;
       try {
@@ -279,6 +284,22 @@ class Thread {
 
   post(request: ThreadRequest, transfer: Transferable[] = []): void {
     if (!this.broken) this.#port.postMessage(request, transfer);
+  }
+
+  /**
+   * Has a member make a move, with the cores that the moves of others under way leave it. What it
+   * begins with those of others in one task shares the cores with them.
+   */
+  async move<T>(make: () => Promise<T>): Promise<T> {
+    this.moves++;
+    try {
+      await Promise.resolve();
+      this.#shareCores();
+      return await make();
+    } finally {
+      this.moves--;
+      this.#shareCores();
+    }
   }
 
   /**
@@ -365,7 +386,8 @@ class ThreadMember implements EngineMember {
     listening: Parameters<Thread["ask"]>[3] = {},
   ): Promise<Extract<Answer, { type: T }>> {
     const whole = { ...request, member: this.#member };
-    const answer = await this.#thread.ask(expected, this.name, whole, listening);
+    const make = () => this.#thread.ask(expected, this.name, whole, listening);
+    const answer = await this.#thread.move(make);
     if ("counters" in answer) this.#counters = answer.counters;
     return answer;
   }

@@ -14,7 +14,7 @@ static HELPERS: Mutex<Helpers> = Mutex::new(Helpers {
     pass: None,
 });
 
-/// Signals a new pass, or that fewer helpers are wanted.
+/// Signals a new pass.
 static CHANGED: Condvar = Condvar::new();
 
 /// Whether a thread has panicked. In wasm that ends it without notice to the others.
@@ -27,9 +27,25 @@ pub(super) fn is_broken() -> bool {
 
 struct Helpers {
     here: usize,
+    /// Most that may join a pass.
     wanted: usize,
-    /// The queue of the running pass.
-    pass: Option<Arc<WorkQueue>>,
+    /// The running pass.
+    pass: Option<Pass>,
+}
+
+struct Pass {
+    queue: Arc<WorkQueue>,
+    /// Number of helpers that may still join.
+    places: usize,
+}
+
+impl Helpers {
+    /// A place in the running pass, if one is left.
+    fn join(&mut self) -> Option<Arc<WorkQueue>> {
+        let pass = self.pass.as_mut()?;
+        pass.places = pass.places.checked_sub(1)?;
+        Some(Arc::clone(&pass.queue))
+    }
 }
 
 fn helpers() -> MutexGuard<'static, Helpers> {
@@ -47,10 +63,9 @@ impl Drop for Passing {
 }
 
 impl Threads {
-    /// Sets the number of helpers; excess ones leave after the running pass.
+    /// Sets how many helpers may join each pass from the next one on.
     pub fn want_helpers(count: usize) {
         helpers().wanted = count;
-        CHANGED.notify_all();
     }
 
     /// Must be called at every panic, on any thread. Threads that wait for the panicking one panic
@@ -59,12 +74,12 @@ impl Threads {
         BROKEN.store(true, Relaxed);
     }
 
-    /// Helps with every pass, until there are more helpers than wanted; called by a helper worker.
-    pub fn help() {
+    /// Helps with every pass that has room, for ever; called by a helper worker.
+    pub fn help() -> ! {
         let mut helpers = helpers();
         helpers.here += 1;
-        while helpers.here <= helpers.wanted {
-            let Some(queue) = helpers.pass.clone() else {
+        loop {
+            let Some(queue) = helpers.join() else {
                 helpers = CHANGED
                     .wait(helpers)
                     .unwrap_or_else(PoisonError::into_inner);
@@ -74,21 +89,26 @@ impl Threads {
             queue.help();
             helpers = self::helpers();
         }
-        helpers.here -= 1;
     }
 
-    /// Runs `work`, shared by the helpers that have come to [`help`].
+    /// Runs `work`, shared by the helpers that have come to [`help`](Self::help), as many as are
+    /// [wanted](Self::want_helpers).
     pub fn run<R>(self, work: impl FnOnce() -> R) -> R {
         let mut helpers = helpers();
-        let threads = self.0.min(1 + helpers.here);
-        if threads == 1 || WorkQueue::is_here() {
+        let places = helpers.here.min(helpers.wanted).min(self.0 - 1);
+        if places == 0 || WorkQueue::is_here() {
             drop(helpers);
             return work();
         }
-        let queue = Arc::new(WorkQueue::new(threads));
-        helpers.pass = Some(Arc::clone(&queue));
+        let queue = Arc::new(WorkQueue::new(1 + places));
+        helpers.pass = Some(Pass {
+            queue: Arc::clone(&queue),
+            places,
+        });
         drop(helpers);
-        CHANGED.notify_all();
+        for _ in 0..places {
+            CHANGED.notify_one();
+        }
         // Dropped in the opposite order: no helper joins a pass that has ended.
         let _open = queue.open();
         let _passing = Passing;
