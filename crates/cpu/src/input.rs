@@ -6,7 +6,7 @@
 //! the same where four bytes are multiplied at once and where two words are.
 
 use crate::exp::ROUND;
-use crate::lanes::multiply_quads;
+use crate::lanes::{self, Lanes, Work, multiply_quads};
 use crate::threads;
 
 /// Numbers that share a scale.
@@ -48,7 +48,8 @@ impl InputBlock for Quants {
     const COLS: usize = BLOCK;
 
     fn blocks(input: &Input) -> &[Self] {
-        &input.quants
+        let whole = input.cols.is_multiple_of(BLOCK);
+        &input.quants[..if whole { input.count / BLOCK } else { 0 }]
     }
 }
 
@@ -56,7 +57,7 @@ impl InputBlock for f32 {
     const COLS: usize = 1;
 
     fn blocks(input: &Input) -> &[Self] {
-        &input.values
+        input.numbers()
     }
 }
 
@@ -64,8 +65,10 @@ impl InputBlock for f32 {
 #[derive(Debug, Clone, Default)]
 pub struct Input {
     cols: usize,
+    /// Number of `values` that are set; there may be more, of former rows.
+    count: usize,
     values: Vec<f32>,
-    /// Empty unless rows are whole blocks.
+    /// The blocks of `values`, if rows are whole blocks; there may be more, of former rows.
     quants: Vec<Quants>,
 }
 
@@ -78,39 +81,39 @@ impl Input {
     /// Sets rows of `cols` numbers, `[rows, cols]`; ignores a partial last row.
     pub fn set(&mut self, values: &[f32], cols: usize) {
         self.cols = cols;
-        let whole = values.len().checked_div(cols).unwrap_or(0) * cols;
-        self.values.clear();
-        self.values.extend_from_slice(&values[..whole]);
-        self.quants.clear();
-        if cols.is_multiple_of(BLOCK) {
-            let (blocks, _) = self.values.as_chunks::<BLOCK>();
-            // Some ten operations a number.
-            let threads = threads::sharing(10 * whole);
-            let quads = multiply_quads();
-            if threads == 1 {
-                let quants = blocks.iter().map(|block| quantise(block, quads));
-                self.quants.extend(quants);
-                return;
-            }
-            self.quants.resize(blocks.len(), Quants::default());
-            let each = blocks.len().div_ceil(threads);
-            let parts = self.quants.chunks_mut(each).zip(blocks.chunks(each));
-            threads::each(parts, |(quants, blocks)| {
-                for (quants, block) in quants.iter_mut().zip(blocks) {
-                    *quants = quantise(block, quads);
-                }
-            });
+        self.count = values.len().checked_div(cols).unwrap_or(0) * cols;
+        let from = &values[..self.count];
+        let to = room(&mut self.values, from.len());
+        if !cols.is_multiple_of(BLOCK) {
+            to.copy_from_slice(from);
+            return;
         }
+        let quants = room(&mut self.quants, from.len() / BLOCK);
+        // Some ten operations a number.
+        let threads = threads::sharing(10 * from.len());
+        let each = quants.len().div_ceil(threads).max(1);
+        let values = from.chunks(each * BLOCK).zip(to.chunks_mut(each * BLOCK));
+        threads::each(
+            quants.chunks_mut(each).zip(values),
+            |(quants, (from, to))| {
+                lanes::run(Quantise {
+                    from: from.as_chunks().0,
+                    to: to.as_chunks_mut().0,
+                    quants,
+                    in_quads: multiply_quads(),
+                });
+            },
+        );
     }
 
     /// Number of rows.
     pub fn rows(&self) -> usize {
-        self.values.len().checked_div(self.cols).unwrap_or(0)
+        self.count.checked_div(self.cols).unwrap_or(0)
     }
 
     /// All rows, concatenated.
     pub fn numbers(&self) -> &[f32] {
-        &self.values
+        &self.values[..self.count]
     }
 
     /// Numbers in a row.
@@ -194,6 +197,27 @@ fn with_inverse(largest: f32, scale: f32) -> (f32, f32) {
     }
 }
 
+/// Eight numbers combined, in pairs.
+#[inline(always)]
+fn of_eight(numbers: [f32; 8], combine: impl Fn(f32, f32) -> f32) -> f32 {
+    let [a, b, c, d, e, f, g, h] = numbers;
+    let four = [combine(a, e), combine(b, f), combine(c, g), combine(d, h)];
+    let two = [combine(four[0], four[2]), combine(four[1], four[3])];
+    combine(two[0], two[1])
+}
+
+/// The lower number, as processors compare them: `a` where one is NaN.
+#[inline(always)]
+fn lower(a: f32, b: f32) -> f32 {
+    if b < a { b } else { a }
+}
+
+/// The higher number, as processors compare them: `a` where one is NaN.
+#[inline(always)]
+fn higher(a: f32, b: f32) -> f32 {
+    if b > a { b } else { a }
+}
+
 /// The step of a block, and its inverse. Two signed bytes `2⁸ · high + low` reach further down than
 /// up: the number of the largest magnitude becomes −2¹⁵ by a step of the other sign, unless the
 /// largest of the other sign would exceed 32639. NaN for NaN, as in [`step`].
@@ -201,16 +225,17 @@ fn with_inverse(largest: f32, scale: f32) -> (f32, f32) {
 fn step_of_block(values: &[f32; BLOCK]) -> (f32, f32) {
     const MIN: f32 = -32_768.0;
     const MAX: f32 = 127.0 * 256.0 + 127.0;
-    let (mut low, mut high) = (0.0_f32, 0.0_f32);
-    for &value in values {
-        low = low.min(value);
-        high = high.max(value);
+    // Eight at a time: compilers keep the order of float comparisons.
+    let (mut lows, mut highs) = ([0.0_f32; 8], [0.0_f32; 8]);
+    for eight in values.as_chunks::<8>().0 {
+        for i in 0..8 {
+            lows[i] = lower(lows[i], eight[i]);
+            highs[i] = higher(highs[i], eight[i]);
+        }
     }
-    let (most, other) = if high > -low {
-        (high, low)
-    } else {
-        (low, high)
-    };
+    let (low, high) = (of_eight(lows, lower), of_eight(highs, higher));
+    let up = high > -low;
+    let (most, other) = (if up { high } else { low }, if up { low } else { high });
     let (scale, for_other) = (most / MIN, other / MAX);
     let fits = for_other.abs() <= scale.abs();
     with_inverse(largest(values), if fits { scale } else { for_other })
@@ -223,6 +248,35 @@ fn in_pairs(numbers: &[i32; BLOCK]) -> [i32; BLOCK / 2] {
     std::array::from_fn(|i| pairs[i][1] << 16 | pairs[i][0] & 0xffff)
 }
 
+/// The first `count` items, which a vector that is too short gets.
+fn room<T: Copy + Default>(items: &mut Vec<T>, count: usize) -> &mut [T] {
+    if items.len() < count {
+        items.resize(count, T::default());
+    }
+    &mut items[..count]
+}
+
+/// Copies blocks of numbers, and rounds them.
+struct Quantise<'a> {
+    from: &'a [[f32; BLOCK]],
+    to: &'a mut [[f32; BLOCK]],
+    quants: &'a mut [Quants],
+    in_quads: bool,
+}
+
+impl Work for Quantise<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn with<L: Lanes>(self, _: L) {
+        for ((from, to), quants) in self.from.iter().zip(self.to).zip(self.quants) {
+            *to = *from;
+            *quants = quantise(from, self.in_quads);
+        }
+    }
+}
+
+#[inline(always)]
 fn quantise(values: &[f32; BLOCK], in_quads: bool) -> Quants {
     let (scale, inverse) = step_of_block(values);
     let mut rounded = [0; BLOCK];
