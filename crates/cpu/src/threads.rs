@@ -3,14 +3,16 @@
 //!
 //! Work within [`Threads::run`] is shared product by product, with the same results as on one
 //! thread: only whole rows are divided. A product takes some ten microseconds, less than waking a
-//! thread, so helpers stay awake until [`Threads::run`] ends.
+//! thread, so helpers stay awake until a little after [`Threads::run`] has ended.
 
 #[cfg(not(target_family = "wasm"))]
 mod concurrent;
 #[cfg(all(target_family = "wasm", target_feature = "atomics"))]
 mod parked;
 #[cfg(not(target_family = "wasm"))]
-mod scoped;
+mod spawned;
+#[cfg(any(not(target_family = "wasm"), target_feature = "atomics"))]
+mod team;
 #[cfg(any(not(target_family = "wasm"), target_feature = "atomics"))]
 mod work_queue;
 
@@ -19,7 +21,7 @@ pub(crate) use self::one::{each, sharing};
 #[cfg(all(target_family = "wasm", target_feature = "atomics"))]
 use self::parked::is_broken;
 #[cfg(not(target_family = "wasm"))]
-use self::scoped::is_broken;
+use self::spawned::is_broken;
 #[cfg(any(not(target_family = "wasm"), target_feature = "atomics"))]
 pub(crate) use self::work_queue::{each, sharing};
 

@@ -165,5 +165,5 @@ fn tasks_have_no_more_threads_than_there_are() {
     assert_eq!(threads.concurrently(tasks), [0, 1, 2, 3, 4]);
     assert_eq!(most.load(SeqCst), 2);
     assert_eq!(Threads::ONE.concurrently([|| 7]), [7]);
-    assert!(threads.concurrently([|| 7; 0]).is_empty());
+    assert!(threads.concurrently(Vec::<fn() -> usize>::new()).is_empty());
 }

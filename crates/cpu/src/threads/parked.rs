@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::Threads;
+use super::team::Team;
 use super::work_queue::WorkQueue;
 
 /// The helpers on this memory.
 static HELPERS: Mutex<Helpers> = Mutex::new(Helpers {
     here: 0,
     wanted: 0,
-    pass: None,
+    team: None,
 });
 
 /// Signals a new pass.
@@ -29,37 +30,29 @@ struct Helpers {
     here: usize,
     /// Most that may join a pass.
     wanted: usize,
-    /// The running pass.
-    pass: Option<Pass>,
-}
-
-struct Pass {
-    queue: Arc<WorkQueue>,
-    /// Number of helpers that may still join.
-    places: usize,
+    /// The thread that runs models, with those that help it.
+    team: Option<Arc<Team>>,
 }
 
 impl Helpers {
-    /// A place in the running pass, if one is left.
-    fn join(&mut self) -> Option<Arc<WorkQueue>> {
-        let pass = self.pass.as_mut()?;
-        pass.places = pass.places.checked_sub(1)?;
-        Some(Arc::clone(&pass.queue))
+    /// The team, if it misses a helper.
+    fn join(&self) -> Option<Arc<Team>> {
+        self.team.clone().filter(|team| team.join())
+    }
+
+    /// The team, for passes of `threads` threads.
+    fn team_of(&mut self, threads: usize) -> Arc<Team> {
+        match &self.team {
+            Some(team) if team.suits(threads) => Arc::clone(team),
+            // Helpers of another find it at rest, and leave.
+            _ => Arc::clone(self.team.insert(Arc::new(Team::new(threads)))),
+        }
     }
 }
 
 fn helpers() -> MutexGuard<'static, Helpers> {
     // No panic occurs while it is locked.
     HELPERS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Withdraws a pass from helpers that have not joined it.
-struct Passing;
-
-impl Drop for Passing {
-    fn drop(&mut self) {
-        helpers().pass = None;
-    }
 }
 
 impl Threads {
@@ -79,15 +72,14 @@ impl Threads {
         let mut helpers = helpers();
         helpers.here += 1;
         loop {
-            let Some(queue) = helpers.join() else {
-                helpers = CHANGED
-                    .wait(helpers)
-                    .unwrap_or_else(PoisonError::into_inner);
-                continue;
-            };
-            drop(helpers);
-            queue.help();
-            helpers = self::helpers();
+            helpers = CHANGED
+                .wait(helpers)
+                .unwrap_or_else(PoisonError::into_inner);
+            if let Some(team) = helpers.join() {
+                drop(helpers);
+                team.help();
+                helpers = self::helpers();
+            }
         }
     }
 
@@ -100,18 +92,13 @@ impl Threads {
             drop(helpers);
             return work();
         }
-        let queue = Arc::new(WorkQueue::new(1 + places));
-        helpers.pass = Some(Pass {
-            queue: Arc::clone(&queue),
-            places,
-        });
+        let team = helpers.team_of(1 + places);
         drop(helpers);
-        for _ in 0..places {
-            CHANGED.notify_one();
-        }
-        // Dropped in the opposite order: no helper joins a pass that has ended.
-        let _open = queue.open();
-        let _passing = Passing;
+        let _pass = team.begin(|missing| {
+            for _ in 0..missing {
+                CHANGED.notify_one();
+            }
+        });
         work()
     }
 }

@@ -33,8 +33,8 @@ pub(super) struct WorkQueue {
     offers: AtomicUsize,
     /// Number of threads inside, and the `CLOSED` bit.
     inside: AtomicUsize,
-    /// Whether the queue has ended: no more work will be offered.
-    ended: AtomicBool,
+    /// Whether a helper has panicked.
+    broken: AtomicBool,
 }
 
 // SAFETY: `work` is written by the offering thread while all others stay out; see `offer`.
@@ -45,6 +45,9 @@ struct Inside<'a>(&'a WorkQueue);
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.broken.store(true, SeqCst);
+        }
         self.0.inside.fetch_sub(1, SeqCst);
     }
 }
@@ -60,16 +63,6 @@ impl Drop for Offer<'_> {
             assert!(!super::is_broken(), "a thread that helped has ended");
             wait(&mut looks);
         }
-    }
-}
-
-/// Releases the helpers on drop.
-struct Ending(Arc<WorkQueue>);
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        self.0.ended.store(true, SeqCst);
-        WORK_QUEUE.set(None);
     }
 }
 
@@ -92,8 +85,18 @@ impl WorkQueue {
             next: AtomicUsize::new(0),
             offers: AtomicUsize::new(0),
             inside: AtomicUsize::new(CLOSED),
-            ended: AtomicBool::new(false),
+            broken: AtomicBool::new(false),
         }
+    }
+
+    /// Number of threads that it is for.
+    pub(super) fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// Whether a helper has panicked.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken.load(SeqCst)
     }
 
     /// Whether the calling thread offers work to a queue.
@@ -101,10 +104,14 @@ impl WorkQueue {
         WORK_QUEUE.with_borrow(Option::is_some)
     }
 
-    /// Makes this the calling thread's queue until the returned guard is dropped.
-    pub(super) fn open(self: &Arc<Self>) -> impl Drop + use<> {
+    /// Makes this the calling thread's queue.
+    pub(super) fn open(self: &Arc<Self>) {
         WORK_QUEUE.set(Some(Arc::clone(self)));
-        Ending(Arc::clone(self))
+    }
+
+    /// Leaves the calling thread without a queue.
+    pub(super) fn close() {
+        WORK_QUEUE.set(None);
     }
 
     /// Runs all parts on the calling thread and its helpers.
@@ -121,6 +128,7 @@ impl WorkQueue {
         self.inside.fetch_and(!CLOSED, SeqCst);
         self.take(work);
         drop(offer);
+        assert!(!self.is_broken(), "a thread that helped has panicked");
     }
 
     /// Runs parts until none is left.
@@ -134,13 +142,17 @@ impl WorkQueue {
         }
     }
 
-    /// Runs parts of every offer, until the queue has ended. Called by a helper.
-    pub(super) fn help(&self) {
+    /// Runs parts of every offer, until it `leaves`, which is asked whenever none has come for some
+    /// ten microseconds. Called by a helper.
+    pub(super) fn help(&self, mut leaves: impl FnMut() -> bool) {
         let (mut seen, mut looks) = (0, 0);
-        while !self.ended.load(SeqCst) {
+        loop {
             let offers = self.offers.load(SeqCst);
             if offers == seen {
                 wait(&mut looks);
+                if looks.is_multiple_of(SPIN_LIMIT) && leaves() {
+                    return;
+                }
                 continue;
             }
             let closed = self.inside.fetch_add(1, SeqCst) & CLOSED != 0;
