@@ -1,14 +1,13 @@
-/** The bench's worker: runs a plan on an engine of its own and reports the results. */
+/** The bench's worker: runs a plan on engines of its own and reports the results. */
 import * as glue from "engine-glue";
 import { places } from "../library/places.ts";
-import type { Engine, EngineModule, Member, Sampling } from "../protocol/engine.ts";
+import type { EngineModule, Loader, Member, Sampling } from "../protocol/engine.ts";
 import { defaultSampling } from "../protocol/generated-settings.ts";
 import { startWorker } from "../protocol/start-worker.ts";
 import { compileModule, startModule } from "../worker/engine-module.ts";
-import { Helpers } from "../worker/helpers.ts";
+import { MemberThreads } from "../worker/member-threads.ts";
 import { readManifest, readSource, sourceOf } from "../store/load.ts";
 import type { ModelFiles } from "../protocol/model-files.ts";
-import { isShared } from "../protocol/shared-memory.ts";
 import { GpuCounters } from "./gpu-counters.ts";
 import { figuresOf } from "./figures.ts";
 import { exact, fitted, measureMember, measureRounds, type Bench } from "./measure.ts";
@@ -43,16 +42,21 @@ scope.onmessage = ({ data: { plan } }) => {
 
 async function run(plan: Plan): Promise<void> {
   const place = places().engine;
-  const { module, memory, compiled } = await startModule(
+  const { module, compiled } = await startModule(
     glue as EngineModule,
     await compileModule("fused", place.wasm),
   );
   const engine = await module.Engine.create(plan.backend);
-  if (isShared(memory))
-    new Helpers(() => startWorker(place.worker, "conclave helper"), module, {
-      compiled,
-      memory,
-    }).want(plan.threads - 1);
+  // As in the page, members on the CPU have workers of their own where there are cores.
+  const threads =
+    plan.backend === "cpu" && plan.threads > 1
+      ? new MemberThreads(
+          (address) => startWorker(address, "conclave member"),
+          place.worker,
+          plan.threads,
+        )
+      : undefined;
+  threads?.start({ compiled, backend: plan.backend });
   const environment = await surroundings(plan.backend, engine.adapter());
   scope.postMessage({ type: "surroundings", surroundings: environment });
   const most = Math.max(...plan.ensembles);
@@ -87,7 +91,7 @@ async function run(plan: Plan): Promise<void> {
         limitSeconds,
         tell: report,
       },
-      engine,
+      threads ?? engine,
       models,
       plan,
       most,
@@ -98,6 +102,7 @@ async function run(plan: Plan): Promise<void> {
     };
     scope.postMessage({ type: "workload", workload });
   }
+  threads?.close();
   engine.free();
 }
 
@@ -114,7 +119,7 @@ function titleOf(models: Models): string {
 
 async function measure(
   bench: Bench,
-  engine: Engine,
+  loader: Loader,
   models: Models,
   plan: Plan,
   count: number,
@@ -125,7 +130,7 @@ async function measure(
     for (let number = 0; number < count; number++) {
       const { name, files } = await filesOf(models, number);
       const contextTokens = Math.max(...plan.prefixes) + roomBehindPrefix;
-      members.push(await engine.load(name, files, { contextTokens }, () => undefined));
+      members.push(await loader.load(name, files, { contextTokens }, () => undefined));
       files.close();
       const loaded = {
         type: "progress",
