@@ -163,7 +163,7 @@ fn tasks_have_no_more_threads_than_there_are() {
         }
     });
     assert_eq!(threads.concurrently(tasks), [0, 1, 2, 3, 4]);
-    assert_eq!(most.load(SeqCst), 2);
+    assert_eq!(most.load(SeqCst), 2, "as many tasks at once as threads");
     assert_eq!(Threads::ONE.concurrently([|| 7]), [7]);
     assert!(threads.concurrently(Vec::<fn() -> usize>::new()).is_empty());
 }

@@ -1,85 +1,107 @@
-//! Tasks that run at the same time, and divide the threads among themselves.
+//! Tasks that run at the same time, on as many threads as there are for one. A thread without a
+//! task helps those that have one.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{Builder, scope};
+use std::thread::{Builder, scope, yield_now};
 
 use super::Threads;
+use super::team::Team;
 
 thread_local! {
-    /// The part of the threads that the calling thread's task has.
-    static PART: RefCell<Option<Part>> = const { RefCell::new(None) };
+    /// The tasks that run beside that of the calling thread, with it.
+    static COMPANY: RefCell<Option<Arc<Company>>> = const { RefCell::new(None) };
 }
 
-/// One of several equal parts of a number of threads.
-struct Part {
-    threads: usize,
-    parts: Arc<AtomicUsize>,
-    /// Index of this part.
-    index: usize,
+/// Tasks that run at the same time.
+pub(super) struct Company {
+    /// Teams of those tasks that have run a pass and have not ended.
+    teams: Mutex<Vec<Arc<Team>>>,
+    /// Number of tasks that have not ended.
+    left: AtomicUsize,
 }
 
-impl Part {
-    /// Number of threads in it; the first parts get those that are left over.
-    fn count(&self) -> usize {
-        let parts = self.parts.load(SeqCst).max(1);
-        self.threads / parts + usize::from(self.index < self.threads % parts)
+impl Company {
+    /// That of the calling thread's task.
+    pub fn of_caller() -> Option<Arc<Self>> {
+        COMPANY.with_borrow(Clone::clone)
+    }
+
+    /// Lets threads without a task help this team of a task.
+    pub fn call(&self, team: &Arc<Team>) {
+        let mut teams = lock(&self.teams);
+        if !teams.iter().any(|other| Arc::ptr_eq(other, team)) {
+            teams.push(Arc::clone(team));
+        }
+    }
+
+    /// Joins the team with the fewest helpers, if one misses any.
+    fn join(&self) -> Option<Arc<Team>> {
+        let teams = lock(&self.teams);
+        let least = teams.iter().min_by_key(|team| team.helpers())?;
+        least.join().then(|| Arc::clone(least))
+    }
+
+    /// Helps until all tasks have ended.
+    fn help(&self) {
+        while self.left.load(SeqCst) > 0 {
+            match self.join() {
+                Some(team) => team.help(),
+                None => yield_now(),
+            }
+        }
     }
 }
 
-impl Drop for Part {
+/// The end of a task, when dropped, also by a panic.
+struct Task<'a>(&'a Company);
+
+impl Drop for Task<'_> {
     fn drop(&mut self) {
-        self.parts.fetch_sub(1, SeqCst);
+        let own = Team::take_of_caller();
+        lock(&self.0.teams).retain(|team| !own.as_ref().is_some_and(|own| Arc::ptr_eq(team, own)));
+        self.0.left.fetch_sub(1, SeqCst);
     }
-}
-
-/// Number of these threads that the calling thread's task has, at least one.
-pub(super) fn part_of(threads: Threads) -> usize {
-    let part = PART.with_borrow(|part| part.as_ref().map(Part::count));
-    part.map_or(threads.0, |part| part.clamp(1, threads.0))
 }
 
 impl Threads {
     /// Results of the tasks, in their order. They run at the same time, as many as there are
-    /// threads, each on a thread of its own. Equal parts of the threads share the work that they
-    /// [`run`](Self::run); the part of a task that has ended goes to the others.
+    /// threads, each on a thread of its own; threads without a task share the work that the others
+    /// [`run`](Self::run).
     ///
-    /// Small models gain most: more threads hardly shorten a step, since they wait for one another
-    /// after each product.
+    /// Small models gain most: more threads hardly shorten a step of theirs, since they wait for
+    /// one another after each product.
     pub fn concurrently<T: Send>(
         self,
         tasks: impl IntoIterator<Item = impl FnOnce() -> T + Send>,
     ) -> Vec<T> {
         let tasks: Vec<_> = tasks.into_iter().enumerate().collect();
-        let at_once = tasks.len().min(self.0);
-        if at_once <= 1 {
+        if self.0 == 1 || tasks.len() <= 1 {
             return tasks.into_iter().map(|(_, task)| task()).collect();
         }
-        let parts = Arc::new(AtomicUsize::new(at_once));
-        let part = |index| Part {
-            threads: self.0,
-            parts: Arc::clone(&parts),
-            index,
-        };
+        let company = Arc::new(Company {
+            teams: Mutex::default(),
+            left: AtomicUsize::new(tasks.len()),
+        });
         let (waiting, made) = (Mutex::new(tasks.into_iter()), Mutex::new(Vec::new()));
-        let work = |part| {
-            PART.set(Some(part));
+        let work = || {
+            COMPANY.set(Some(Arc::clone(&company)));
             let next = || lock(&waiting).next();
             while let Some((index, task)) = next() {
+                let _task = Task(&company);
                 let one = task();
                 lock(&made).push((index, one));
             }
-            PART.set(None);
+            company.help();
+            COMPANY.set(None);
         };
         scope(|scope| {
-            let work = &work;
-            for index in 1..at_once {
-                let part = part(index);
-                // The tasks of a refused thread are left to the others.
-                _ = Builder::new().spawn_scoped(scope, move || work(part));
+            let start = |_: &usize| Builder::new().spawn_scoped(scope, work).is_ok();
+            // Where the system refuses all, the calling thread runs the tasks.
+            if (0..self.0).filter(start).count() == 0 {
+                work();
             }
-            work(part(0));
         });
         let mut made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
         made.sort_unstable_by_key(|&(index, _)| index);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::Builder;
 
 use super::Threads;
-use super::concurrent::part_of;
+use super::concurrent::Company;
 use super::team::Team;
 use super::work_queue::WorkQueue;
 
@@ -14,13 +14,20 @@ thread_local! {
     static TEAM: RefCell<Option<Arc<Team>>> = const { RefCell::new(None) };
 }
 
-/// The calling thread's team, for passes of `threads` threads.
-fn team_of(threads: usize) -> Arc<Team> {
-    TEAM.with_borrow_mut(|team| match team {
-        Some(team) if team.suits(threads) => Arc::clone(team),
-        // Helpers of another find it at rest, and leave.
-        _ => Arc::clone(team.insert(Arc::new(Team::new(threads)))),
-    })
+impl Team {
+    /// The calling thread's, for passes of `threads` threads.
+    fn of_caller(threads: usize) -> Arc<Self> {
+        TEAM.with_borrow_mut(|team| match team {
+            Some(team) if team.suits(threads) => Arc::clone(team),
+            // Helpers of another find it at rest, and leave.
+            _ => Arc::clone(team.insert(Arc::new(Self::new(threads)))),
+        })
+    }
+
+    /// Takes the calling thread's team, if it has one.
+    pub(super) fn take_of_caller() -> Option<Arc<Self>> {
+        TEAM.take()
+    }
 }
 
 /// Always false: a panic unwinds here.
@@ -29,15 +36,17 @@ pub(super) fn is_broken() -> bool {
 }
 
 impl Threads {
-    /// Runs `work`, shared by the threads; by fewer where the system refuses some, or where other
+    /// Runs `work`, shared by the threads; by fewer where the system refuses some, or while other
     /// tasks run [concurrently](Self::concurrently).
     pub fn run<R>(self, work: impl FnOnce() -> R) -> R {
-        let count = part_of(self);
-        if count == 1 || WorkQueue::is_here() {
+        if self.0 == 1 || WorkQueue::is_here() {
             return work();
         }
-        let team = team_of(count);
+        let team = Team::of_caller(self.0);
         let _pass = team.begin(|missing| {
+            if let Some(company) = Company::of_caller() {
+                return company.call(&team);
+            }
             for _ in 0..missing {
                 let team = Arc::clone(&team);
                 // A refused thread is not needed.
@@ -88,5 +97,12 @@ mod tests {
         let pass = || on_both(|| assert_eq!(current().id(), caller, "scripted"));
         assert!(catch_unwind(AssertUnwindSafe(pass)).is_err());
         on_both(|| ());
+    }
+
+    #[test]
+    fn a_thread_whose_task_has_ended_helps_another() {
+        let meet = || on_both(|| ());
+        let tasks: [&(dyn Fn() + Sync); 2] = [&|| (), &meet];
+        Threads::new(2).concurrently(tasks);
     }
 }

@@ -69,6 +69,12 @@ impl Team {
         Pass(self)
     }
 
+    /// Number of helpers.
+    #[cfg(not(target_family = "wasm"))]
+    pub fn helpers(&self) -> usize {
+        self.state().here
+    }
+
     /// Takes the place of a missing helper, who must then [`help`](Self::help); false if there is
     /// none.
     pub fn join(&self) -> bool {
