@@ -96,3 +96,29 @@ impl Team {
         });
     }
 }
+
+#[cfg(all(test, not(target_family = "wasm")))]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::super::each;
+    use super::*;
+
+    #[test]
+    fn a_helper_that_comes_after_the_last_pass_leaves() {
+        let team = Arc::new(Team::new(2));
+        let pass = team.begin(|missing| assert_eq!(missing, 1));
+        each(0..2, |_| ());
+        drop(pass);
+        let (left, leaves) = channel();
+        let helper = Arc::clone(&team);
+        std::thread::spawn(move || {
+            assert!(helper.join());
+            helper.help();
+            left.send(()).unwrap();
+        });
+        leaves.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert_eq!(team.helpers(), 0);
+    }
+}

@@ -147,29 +147,29 @@ impl WorkQueue {
     pub(super) fn help(&self, mut leaves: impl FnMut() -> bool) {
         let (mut seen, mut looks) = (0, 0);
         loop {
-            let offers = self.offers.load(SeqCst);
-            if offers == seen {
+            if self.offers.load(SeqCst) == seen || !self.take_open(&mut seen) {
                 wait(&mut looks);
                 if looks.is_multiple_of(SPIN_LIMIT) && leaves() {
                     return;
                 }
-                continue;
-            }
-            let closed = self.inside.fetch_add(1, SeqCst) & CLOSED != 0;
-            let inside = Inside(self);
-            if !closed {
-                // The open offer is that one or a later one.
-                seen = self.offers.load(SeqCst);
-                // SAFETY: it was open when this thread entered, so no one writes until it leaves.
-                if let Some(work) = unsafe { *self.work.get() } {
-                    self.take(work);
-                }
-            }
-            drop(inside);
-            if closed {
-                wait(&mut looks);
             }
         }
+    }
+
+    /// Runs parts of the open offer, whose number becomes the one `seen`; false if none is open.
+    fn take_open(&self, seen: &mut usize) -> bool {
+        let closed = self.inside.fetch_add(1, SeqCst) & CLOSED != 0;
+        let _inside = Inside(self);
+        if closed {
+            return false;
+        }
+        // It is the one that the caller found, or a later one.
+        *seen = self.offers.load(SeqCst);
+        // SAFETY: it was open when this thread entered, so no one writes until it leaves.
+        if let Some(work) = unsafe { *self.work.get() } {
+            self.take(work);
+        }
+        true
     }
 }
 
