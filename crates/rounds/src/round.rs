@@ -201,7 +201,7 @@ async fn each<M: TakePart, T: Send>(
     let make = &make;
     let (computing, waiting): (Vec<_>, Vec<_>) =
         asked.partition(|(_, member)| member.threads() != Threads::ONE);
-    // Those that wait for a device or a server have begun when the others block this thread.
+    // Those that wait for a device or a server have begun by the time the others block this thread.
     let mut moves: Vec<Pin<Box<dyn Future<Output = Made<T>>>>> = Vec::new();
     for (index, member) in waiting {
         moves.push(Box::pin(async move { vec![(index, make(member).await)] }));

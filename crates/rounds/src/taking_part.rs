@@ -79,8 +79,9 @@ pub trait TakePart: Send {
         true
     }
 
-    /// Threads that share its passes. Members with several move concurrently and divide them; a
-    /// member with one moves on the thread of the rounds, and should wait there without blocking.
+    /// Threads that share its passes. Members with several move at the same time, each on a thread
+    /// of its own; members with one move on the thread of the rounds, where those that wait for a
+    /// device or a server should not block.
     fn threads(&self) -> Threads {
         Threads::ONE
     }

@@ -174,3 +174,9 @@ pub fn want_helpers(count: usize) {
 pub fn help() {
     Threads::help();
 }
+
+/// Must be called when [`help`] has trapped, as without memory: members that wait for it fail.
+#[wasm_bindgen(js_name = helpTrapped)]
+pub fn help_trapped() {
+    Threads::panicked();
+}

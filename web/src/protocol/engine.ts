@@ -321,6 +321,8 @@ export interface EngineModule extends CoreModule {
    * Computes parts of products on shared memory; never returns.
    */
   help(): void;
+  /** Must be called when `help` has trapped: members that wait for it fail. */
+  helpTrapped(): void;
 }
 
 /** The open core's module: engines and members only. */

@@ -186,6 +186,7 @@ export function stage(
         thread?.wanted.push(count);
       },
       help: () => undefined,
+      helpTrapped: () => undefined,
     };
     return { module, memory, compiled };
   };

@@ -77,8 +77,13 @@ const parts: Record<string, () => (data: unknown) => Promise<void>> = {
   "conclave helper": () => async (data) => {
     const { compiled, memory } = parseHelperStart(data);
     const { module } = await startModule(engine, compiled, memory);
-    // Does not return: the worker that started it ends it.
-    module.help();
+    try {
+      // Does not return: the worker that started it ends it.
+      module.help();
+    } catch (error) {
+      module.helpTrapped();
+      throw error;
+    }
   },
 };
 

@@ -1,8 +1,7 @@
 /**
  * On the CPU, members live in workers of their own, as many as there are cores: they draft and
  * verify in parallel, each with its own heap; only text and scores cross. If the page is isolated
- * from other origins, cores without a member that computes help those that have one (`helpers.ts`).
- * Members of
+ * from other origins, cores whose member does nothing help the others (`helpers.ts`). Members of
  * the open core share one worker, on any backend (`open-core.ts`). The round loop sees all members
  * alike.
  */
@@ -39,6 +38,15 @@ import {
 
 /** Starts a worker with the script at this address. */
 export type StartThread = (address: string) => Port;
+
+/** Requests that run the model. */
+const computes: ReadonlySet<MemberRequest["type"]> = new Set([
+  "begin",
+  "think",
+  "draft",
+  "verify",
+  "keep",
+]);
 
 /** Time limit for a worker's start: some browsers create workers that never run. */
 const startLimitMs = 120_000;
@@ -287,8 +295,9 @@ class Thread {
   }
 
   /**
-   * Has a member make a move, with the cores that the moves of others under way leave it. What it
-   * begins with those of others in one task shares the cores with them.
+   * Has a member make a move, with its share of the cores. Moves that begin in the same task are
+   * counted before the cores are shared; a share that changes during a draft or a verification
+   * holds from the next move on.
    */
   async move<T>(make: () => Promise<T>): Promise<T> {
     this.moves++;
@@ -387,7 +396,7 @@ class ThreadMember implements EngineMember {
   ): Promise<Extract<Answer, { type: T }>> {
     const whole = { ...request, member: this.#member };
     const make = () => this.#thread.ask(expected, this.name, whole, listening);
-    const answer = await this.#thread.move(make);
+    const answer = await (computes.has(request.type) ? this.#thread.move(make) : make());
     if ("counters" in answer) this.#counters = answer.counters;
     return answer;
   }

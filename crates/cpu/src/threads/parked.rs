@@ -34,22 +34,6 @@ struct Helpers {
     team: Option<Arc<Team>>,
 }
 
-impl Helpers {
-    /// The team, if it misses a helper.
-    fn join(&self) -> Option<Arc<Team>> {
-        self.team.clone().filter(|team| team.join())
-    }
-
-    /// The team, for passes of `threads` threads.
-    fn team_of(&mut self, threads: usize) -> Arc<Team> {
-        match &self.team {
-            Some(team) if team.suits(threads) => Arc::clone(team),
-            // Helpers of another find it at rest, and leave.
-            _ => Arc::clone(self.team.insert(Arc::new(Team::new(threads)))),
-        }
-    }
-}
-
 fn helpers() -> MutexGuard<'static, Helpers> {
     // No panic occurs while it is locked.
     HELPERS.lock().unwrap_or_else(PoisonError::into_inner)
@@ -71,14 +55,20 @@ impl Threads {
     pub fn help() -> ! {
         let mut helpers = helpers();
         helpers.here += 1;
+        let mut woken = false;
         loop {
-            helpers = CHANGED
-                .wait(helpers)
-                .unwrap_or_else(PoisonError::into_inner);
-            if let Some(team) = helpers.join() {
+            // One that was woken joins even if the pass has ended: more of them follow.
+            let joins = |team: &Arc<Team>| (woken || team.runs()) && team.join();
+            if let Some(team) = helpers.team.clone().filter(joins) {
                 drop(helpers);
                 team.help();
                 helpers = self::helpers();
+                woken = false;
+            } else {
+                helpers = CHANGED
+                    .wait(helpers)
+                    .unwrap_or_else(PoisonError::into_inner);
+                woken = true;
             }
         }
     }
@@ -92,9 +82,11 @@ impl Threads {
             drop(helpers);
             return work();
         }
-        let team = helpers.team_of(1 + places);
+        let team = Team::suited(&mut helpers.team, 1 + places);
         drop(helpers);
         let _pass = team.begin(|missing| {
+            // Locked, so that a helper either waits already or finds the pass.
+            let _helpers = self::helpers();
             for _ in 0..missing {
                 CHANGED.notify_one();
             }

@@ -1,33 +1,22 @@
-//! Natively, helpers are threads that the first pass starts.
+//! Natively, helpers are threads, which a pass starts if any are missing.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::thread::Builder;
 
 use super::Threads;
-use super::concurrent::Company;
+use super::concurrent::Concurrent;
 use super::team::Team;
 use super::work_queue::WorkQueue;
 
 thread_local! {
-    /// The team of the calling thread's last pass.
+    /// The team of the calling thread.
     static TEAM: RefCell<Option<Arc<Team>>> = const { RefCell::new(None) };
 }
 
-impl Team {
-    /// The calling thread's, for passes of `threads` threads.
-    fn of_caller(threads: usize) -> Arc<Self> {
-        TEAM.with_borrow_mut(|team| match team {
-            Some(team) if team.suits(threads) => Arc::clone(team),
-            // Helpers of another find it at rest, and leave.
-            _ => Arc::clone(team.insert(Arc::new(Self::new(threads)))),
-        })
-    }
-
-    /// Takes the calling thread's team, if it has one.
-    pub(super) fn take_of_caller() -> Option<Arc<Self>> {
-        TEAM.take()
-    }
+/// Ends the calling thread's team, if it has one, and returns it.
+pub(super) fn end_team() -> Option<Arc<Team>> {
+    TEAM.take().inspect(|team| team.end())
 }
 
 /// Always false: a panic unwinds here.
@@ -42,10 +31,10 @@ impl Threads {
         if self.0 == 1 || WorkQueue::is_here() {
             return work();
         }
-        let team = Team::of_caller(self.0);
+        let team = TEAM.with_borrow_mut(|team| Team::suited(team, self.0));
         let _pass = team.begin(|missing| {
-            if let Some(company) = Company::of_caller() {
-                return company.call(&team);
+            if let Some(tasks) = Concurrent::of_caller() {
+                return tasks.add_team(&team);
             }
             for _ in 0..missing {
                 let team = Arc::clone(&team);

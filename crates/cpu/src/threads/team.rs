@@ -1,15 +1,15 @@
-//! A thread that runs passes, and its helpers. They stay a little longer than a pass: a draft is
+//! A thread that runs passes, with its helpers. They stay a little longer than a pass: a draft is
 //! many short passes, and it takes some tenths of a millisecond to start or wake threads.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::work_queue::WorkQueue;
 
-/// Number of times that a helper finds nothing to do, each after some ten microseconds of spinning,
+/// Number of times that a helper finds nothing to do, each after some microseconds of spinning,
 /// before it leaves a team at rest.
 const PATIENCE: usize = 100;
 
-/// A thread's helpers.
+/// A thread that runs passes, with its helpers.
 pub(super) struct Team {
     queue: Arc<WorkQueue>,
     state: Mutex<State>,
@@ -20,6 +20,8 @@ struct State {
     here: usize,
     /// Whether no pass runs.
     rests: bool,
+    /// Whether there will be no other pass.
+    over: bool,
 }
 
 /// A pass of the calling thread; it ends when dropped.
@@ -40,13 +42,20 @@ impl Team {
             state: Mutex::new(State {
                 here: 0,
                 rests: true,
+                over: false,
             }),
         }
     }
 
-    /// Whether it can run passes of this number of threads.
-    pub fn suits(&self, threads: usize) -> bool {
-        self.queue.threads() == threads && !self.queue.is_broken()
+    /// Makes the team in `place` one for passes of `threads` threads, and returns it.
+    pub fn suited(place: &mut Option<Arc<Self>>, threads: usize) -> Arc<Self> {
+        if let Some(team) = place {
+            if team.queue.threads() == threads && !team.queue.is_broken() {
+                return Arc::clone(team);
+            }
+            team.end();
+        }
+        Arc::clone(place.insert(Arc::new(Self::new(threads))))
     }
 
     /// The state; no panic occurs while it is locked.
@@ -54,25 +63,38 @@ impl Team {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a pass on the calling thread; `call` gets the number of helpers that are missing, and
-    /// calls so many.
-    pub fn begin(&self, call: impl FnOnce(usize)) -> Pass<'_> {
-        let missing = {
+    /// Begins a pass on the calling thread, and calls helpers if any are missing; `None` during
+    /// another pass of the team.
+    pub fn begin(&self, call: impl FnOnce(usize)) -> Option<Pass<'_>> {
+        let (pass, missing) = {
             let mut state = self.state();
-            state.rests = false;
-            self.queue.threads() - 1 - state.here
+            if !std::mem::replace(&mut state.rests, false) {
+                return None;
+            }
+            (Pass(self), self.queue.threads() - 1 - state.here)
         };
         if missing > 0 {
             call(missing);
         }
         self.queue.open();
-        Pass(self)
+        Some(pass)
+    }
+
+    /// Sends the helpers away as soon as no pass runs.
+    pub fn end(&self) {
+        self.state().over = true;
     }
 
     /// Number of helpers.
     #[cfg(not(target_family = "wasm"))]
     pub fn helpers(&self) -> usize {
         self.state().here
+    }
+
+    /// Whether a pass runs.
+    #[cfg(target_family = "wasm")]
+    pub fn runs(&self) -> bool {
+        !self.state().rests
     }
 
     /// Takes the place of a missing helper, who must then [`help`](Self::help); false if there is
@@ -84,13 +106,13 @@ impl Team {
         joins
     }
 
-    /// Helps until the team has rested for a while.
+    /// Helps until the team has ended, or rested for a while.
     pub fn help(&self) {
         let mut patience = PATIENCE;
         self.queue.help(|| {
             let mut state = self.state();
             patience = if state.rests { patience - 1 } else { PATIENCE };
-            let leaves = patience == 0;
+            let leaves = state.rests && (patience == 0 || state.over);
             state.here -= usize::from(leaves);
             leaves
         });
@@ -120,5 +142,15 @@ mod tests {
         });
         leaves.recv_timeout(Duration::from_secs(60)).unwrap();
         assert_eq!(team.helpers(), 0);
+    }
+
+    #[test]
+    fn a_team_runs_one_pass_at_a_time() {
+        let team = Team::new(2);
+        let pass = team.begin(|_| ());
+        assert!(pass.is_some());
+        assert!(team.begin(|_| ()).is_none());
+        drop(pass);
+        assert!(team.begin(|_| ()).is_some());
     }
 }

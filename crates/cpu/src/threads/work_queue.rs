@@ -67,7 +67,7 @@ impl Drop for Offer<'_> {
 }
 
 fn wait(looks: &mut u32) {
-    *looks += 1;
+    *looks = looks.wrapping_add(1);
     if looks.is_multiple_of(SPIN_LIMIT) {
         yield_now();
     } else {
@@ -158,6 +158,10 @@ impl WorkQueue {
 
     /// Runs parts of the open offer, whose number becomes the one `seen`; false if none is open.
     fn take_open(&self, seen: &mut usize) -> bool {
+        // The first look changes nothing, so that many helpers do not disturb the offering thread.
+        if self.inside.load(SeqCst) & CLOSED != 0 {
+            return false;
+        }
         let closed = self.inside.fetch_add(1, SeqCst) & CLOSED != 0;
         let _inside = Inside(self);
         if closed {
