@@ -5,9 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::work_queue::WorkQueue;
 
-/// Number of times that a helper finds nothing to do, each after some microseconds of spinning,
-/// before it leaves a team at rest.
-const PATIENCE: usize = 100;
+/// Number of times that a helper finds nothing to do before it leaves a team at rest: about a
+/// millisecond of spinning. In wasm a turn takes a tenth of the time, since nothing there pauses a
+/// processor.
+const PATIENCE: usize = if cfg!(target_family = "wasm") {
+    1000
+} else {
+    100
+};
 
 /// A thread that runs passes, with its helpers.
 pub(super) struct Team {
