@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { putBeforeWorker, putNothingBeforeWorker } from "./before-worker.ts";
 import { stage } from "./stage.ts";
-import type { Visitor } from "./visitor.ts";
+import { patience, type Visitor } from "./visitor.ts";
 
 const stand = stage("none");
 const story = "Tell me a short story about a fox.";
@@ -33,11 +33,17 @@ async function tabs(): Promise<{ first: Visitor; second: Visitor; fetched: strin
   return { first, second, fetched };
 }
 
-/** Number of engines in a tab. */
+/** Number of engines in a tab, by the names of its workers: those that wait evaluate nothing. */
 async function engines({ page }: Visitor): Promise<number> {
-  const names = await Promise.all(
-    page.workers().map((worker) => worker.evaluate(() => name).catch(() => "ended")),
-  );
+  const session = await page.context().newCDPSession(page);
+  const names: string[] = [];
+  session.on("Target.attachedToTarget", ({ targetInfo }) => names.push(targetInfo.title));
+  await session.send("Target.setAutoAttach", {
+    autoAttach: true,
+    waitForDebuggerOnStart: false,
+    flatten: true,
+  });
+  await session.detach();
   return names.filter((name) => name === "conclave").length;
 }
 
@@ -120,7 +126,10 @@ test("the tab with the engine closes in mid-answer: the next has it, and answers
   const left = [third, fourth];
   const anew = async (): Promise<boolean> =>
     (await Promise.all(left.map(engines))).reduce((sum, count) => sum + count) > 0;
-  while (!(await anew())) await third.page.waitForTimeout(50);
+  for (let waited = 0; !(await anew()); waited += 50) {
+    assert.ok(waited < patience, "no tab has opened an engine");
+    await third.page.waitForTimeout(50);
+  }
   for (const tab of left) await tab.state("ready");
   assert.deepEqual((await Promise.all(left.map(engines))).sort(), [0, 1]);
   for (const tab of left) assert.notEqual(await tab.answer(sum), "");
