@@ -126,6 +126,7 @@ test("a member that finds no memory to read leaves the answer to the others, and
 });
 
 test("a process without memory for a model: it or the next visit says why, and answers", async () => {
+  runBeforeEngine("");
   let visitor = await stand.arrive({ search: "?backend=cpu", serviceWorkers: "block" });
   const address = visitor.page.url();
   await visitor.set("maxRounds", "2");
@@ -139,6 +140,8 @@ test("a process without memory for a model: it or the next visit says why, and a
   const picked = visitor.pick([large]).then(() => failed.waitFor());
   const dead = await Promise.race([crashed, picked.then(() => false)]).catch(() => crashed);
   if (dead) {
+    // The visitor's next page may be in one of the other processes.
+    await limit(await pagesOf(stand.browser), 4e9);
     const context = visitor.page.context();
     const next = { newContext: async () => context };
     await visitor.page.close();
