@@ -55,9 +55,12 @@ const end = major > 21 || (major === 20 && minor >= 14) ? ["--test-force-exit"] 
 // Each file of the browser tests has a Chromium and a host of its own, and waits half of its time.
 // The others measure, or share a server.
 const atOnce = ["browser", "browsers"].includes(kind) ? Math.min(availableParallelism(), 4) : 1;
+// A file that hangs fails the run instead of stopping it; the soak alone takes longer.
+const limitMs = 30 * 60_000;
 const runner = [
   "--test",
   ...end,
+  ...(kind === "long" ? [] : [`--test-timeout=${limitMs}`]),
   ...(kind === "unit" ? [] : [`--test-concurrency=${atOnce}`]),
   ...rest,
   ...built,

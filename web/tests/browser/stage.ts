@@ -1,12 +1,15 @@
 /** Setup of every browser test: the built folder on a strict host, and one Chromium a file. */
 import { existsSync } from "node:fs";
-import { after, before } from "node:test";
+import { after, afterEach, before, beforeEach } from "node:test";
 import type { Browser } from "playwright-core";
 import { Site } from "./site.ts";
 import { launch, Visitor, type Graphics } from "./visitor.ts";
 
 const web = process.env["CONCLAVE_WEB"] ?? "./";
 export const dist = `${web}dist/`;
+
+/** Time limit of a test; then its browser ends, so that whatever it waits for fails. */
+const limitMs = 300_000;
 
 export interface Stage {
   site: Site;
@@ -41,9 +44,24 @@ export function stage(graphics: Graphics, flags: string[] = []): Stage {
     await made.site.open();
     made.browser = await launch(graphics, flags);
   });
+  let limit: ReturnType<typeof setTimeout> | undefined;
+  beforeEach(async () => {
+    if (!made.browser.isConnected()) made.browser = await launch(graphics, flags);
+    limit = setTimeout(() => void endHung(made.browser), limitMs);
+  });
+  afterEach(() => clearTimeout(limit));
   after(async () => {
     await made.browser?.close();
     made.site?.close();
   });
   return made;
+}
+
+/** Ends a browser whose test hangs, and prints its pages. */
+async function endHung(browser: Browser): Promise<void> {
+  for (const page of browser.contexts().flatMap((context) => context.pages())) {
+    const text = page.locator("body").innerText({ timeout: 5000 });
+    console.log(`${page.url()} hangs:`, await text.catch(String));
+  }
+  await browser.close();
 }
