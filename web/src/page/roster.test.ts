@@ -5,7 +5,7 @@ import { parseHTML } from "linkedom";
 import { file, stage, talker, type Surroundings } from "../testing/staged.ts";
 import { atRisk, Risks } from "../kept/risks.ts";
 import { Conclave } from "../library/conclave.ts";
-import { OutOfMemory } from "../protocol/errors.ts";
+import { EngineFailure, OutOfMemory } from "../protocol/errors.ts";
 import type { ManifestEntry } from "../store/load.ts";
 import { MembersPanel } from "./members-panel.ts";
 import { Roster, type RosterWays, type Seat } from "./roster.ts";
@@ -45,6 +45,7 @@ async function furnish(
   first: Seat[],
   around: Surroundings = {},
   ways: RosterWays = {},
+  onFatal: (error: Error) => void = assert.fail,
 ): Promise<Furnished> {
   const names = ["Ada", "Bo", "Cy", "Dee", "Eve", "Flo", "Gus", "Hal", "Ivy", "Ada 2"];
   const { port } = stage(Object.fromEntries(names.map((name) => [name, talker])), 1, around);
@@ -67,7 +68,7 @@ async function furnish(
       onChange: ignored,
       onBare: () => void roster.bringToys(toys(true), true),
       onShare: (share) => shares.push(share),
-      onFatal: assert.fail,
+      onFatal,
     },
     512,
     ways,
@@ -264,8 +265,8 @@ test("a member that ended a tab is not loaded until it is tried; the toys stand 
   conclave.close();
 });
 
-test("a load is marked while it lasts; what memory refuses is tried with less room", async () => {
-  const marked: string[][] = [];
+/** Marks of risk, with what is stored of them. */
+function recorded(): { storage: Map<string, string>; risks: Risks } {
   const storage = new Map<string, string>();
   const risks = new Risks(
     {
@@ -279,6 +280,12 @@ test("a load is marked while it lasts; what memory refuses is tried with less ro
     },
     "this",
   );
+  return { storage, risks };
+}
+
+test("a load is marked while it lasts; what memory refuses is tried with less room", async () => {
+  const marked: string[][] = [];
+  const { storage, risks } = recorded();
   const { roster, conclave, seated } = await furnish([], {}, { risks, room: () => 8192 });
   const add = conclave.add.bind(conclave);
   const rooms: (number | undefined)[] = [];
@@ -294,6 +301,32 @@ test("a load is marked while it lasts; what memory refuses is tried with less ro
   assert.equal(find(roster, "Dee").contextTokens, 2048);
   assert.ok(marked.every(([mark]) => /"name":"Dee".*"phase":"queued"/.test(mark ?? "")));
   assert.equal(storage.size, 0, "nothing is left of a load that ended");
+  conclave.close();
+});
+
+test("a member that stopped the engine is at fault while the others load into the next", async () => {
+  const { storage, risks } = recorded();
+  let fatal = 0;
+  const { roster, conclave, seated } = await furnish([], {}, { risks }, () => fatal++);
+  const add = conclave.add.bind(conclave);
+  const marked: string[] = [];
+  conclave.add = async (source, options) => {
+    if (source.name === "Dee") throw new EngineFailure("no memory; the engine starts again");
+    marked.push(...storage.values());
+    return add(source, options);
+  };
+  roster.add(seats("Dee")[0]!);
+  await seated();
+  assert.equal(fatal, 1);
+  roster.add(seats("Eve")[0]!);
+  await seated();
+  marked.length = 0;
+  roster.detach();
+  await conclave.remove("Eve"); // As a new engine has it.
+  await roster.attach(conclave);
+  assert.deepEqual(shown(roster).slice(0, 2), ["Dee failed", "Eve ready"]);
+  assert.match(marked.join(), /"name":"Dee"[^}]*"phase":"load"/);
+  assert.equal(storage.size, 0, "nothing is left once all are there");
   conclave.close();
 });
 

@@ -164,7 +164,11 @@ export class Roster {
   /** Loads every slot into a new engine. */
   async attach(conclave: Conclave): Promise<void> {
     this.#conclave = conclave;
+    // The member that stopped the last engine is at fault if the others find no memory now.
+    const risk = this.risk(this.slots.filter((slot) => this.#stopped.has(slot)));
+    risk.enter("load");
     await Promise.all(this.slots.map((slot) => this.load(slot)));
+    risk.leave();
   }
 
   /** Detaches the slots from an engine that is gone with its members. The slots stay. */
