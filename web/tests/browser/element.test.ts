@@ -4,10 +4,11 @@
  */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
-import { after, before, test } from "node:test";
+import { after, afterEach, before, test } from "node:test";
 import type { Locator } from "playwright-core";
 import type { ConclaveEvent } from "../../src/library/conclave.ts";
 import { Hub } from "../hub.ts";
+import { putBeforeWorker, putNothingBeforeWorker } from "./before-worker.ts";
 import { dist, stage } from "./stage.ts";
 import type { Visitor } from "./visitor.ts";
 
@@ -22,6 +23,7 @@ before(async () => {
     );
 });
 after(() => hub.stop());
+afterEach(() => putNothingBeforeWorker(stand.site));
 
 type Chat = HTMLElement & { ask: (question: string) => Promise<void> };
 
@@ -365,6 +367,8 @@ test("members set before the element is defined are its members", async () => {
 });
 
 test("an answer ends as stopped when its members change or the element leaves", async () => {
+  // None is over before it is stopped.
+  await putBeforeWorker(stand.site, "paced-worker.ts");
   const { visitor, chat, part } = await arrive();
   const { ends, begun, refused, box } = await chat.evaluate(async (element: Chat) => {
     const ends: string[] = [];
