@@ -169,7 +169,7 @@ pub fn want_helpers(count: usize) {
     Threads::want_helpers(count);
 }
 
-/// Computes parts of products for the members on this memory; on shared memory it never returns.
+/// Computes parts of products for the members on this memory, until there are none for a while.
 #[wasm_bindgen]
 pub fn help() {
     Threads::help();

@@ -318,7 +318,7 @@ export interface EngineModule extends CoreModule {
    */
   wantHelpers(count: number): void;
   /**
-   * Computes parts of products on shared memory; never returns.
+   * Computes parts of products on shared memory, until there are none for a while.
    */
   help(): void;
   /** Must be called when `help` has trapped: members that wait for it fail. */

@@ -78,8 +78,12 @@ const parts: Record<string, () => (data: unknown) => Promise<void>> = {
     const { compiled, memory } = parseHelperStart(data);
     const { module } = await startModule(engine, compiled, memory);
     try {
-      // Does not return: the worker that started it ends it.
-      module.help();
+      // The worker that started it ends it. Its event loop runs at times: Firefox lets a service
+      // worker take over a page, whose requests wait for that, only once all its workers know.
+      for (;;) {
+        module.help();
+        await new Promise((resolve) => setTimeout(resolve));
+      }
     } catch (error) {
       module.helpTrapped();
       throw error;

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::Threads;
 use super::team::Team;
@@ -14,6 +15,9 @@ static HELPERS: Mutex<Helpers> = Mutex::new(Helpers {
     wanted: 0,
     team: None,
 });
+
+/// Longest wait of a helper for a pass, after which its worker's event loop runs.
+const REST: Duration = Duration::from_millis(250);
 
 /// Signals a new pass.
 static CHANGED: Condvar = Condvar::new();
@@ -51,8 +55,9 @@ impl Threads {
         BROKEN.store(true, Relaxed);
     }
 
-    /// Helps with every pass that has room, for ever; called by a helper worker.
-    pub fn help() -> ! {
+    /// Helps with every pass that has room until there is none for a while; called by a helper
+    /// worker, again and again.
+    pub fn help() {
         let mut helpers = helpers();
         helpers.here += 1;
         let mut woken = false;
@@ -65,12 +70,16 @@ impl Threads {
                 helpers = self::helpers();
                 woken = false;
             } else {
-                helpers = CHANGED
-                    .wait(helpers)
-                    .unwrap_or_else(PoisonError::into_inner);
+                let waited = CHANGED.wait_timeout(helpers, REST);
+                let (locked, end) = waited.unwrap_or_else(PoisonError::into_inner);
+                helpers = locked;
+                if end.timed_out() {
+                    break;
+                }
                 woken = true;
             }
         }
+        helpers.here -= 1;
     }
 
     /// Runs `work`, shared by the helpers that have come to [`help`](Self::help), as many as are
