@@ -304,7 +304,7 @@ test("a load is marked while it lasts; what memory refuses is tried with less ro
   conclave.close();
 });
 
-test("a member that stopped the engine is at fault while the others load into the next", async () => {
+test("a member that stopped the engine is at fault while the others load again", async () => {
   const { storage, risks } = recorded();
   let fatal = 0;
   const { roster, conclave, seated } = await furnish([], {}, { risks }, () => fatal++);
