@@ -8,9 +8,6 @@ import { launch, Visitor, type Graphics } from "./visitor.ts";
 const web = process.env["CONCLAVE_WEB"] ?? "./";
 export const dist = `${web}dist/`;
 
-/** Time limit of a test; then its browser ends, so that whatever it waits for fails. */
-const limitMs = 300_000;
-
 export interface Stage {
   site: Site;
   browser: Browser;
@@ -18,8 +15,11 @@ export interface Stage {
   arrive(options?: Parameters<typeof Visitor.arrive>[2]): Promise<Visitor>;
 }
 
-/** Set before the first test of the file runs. */
-export function stage(graphics: Graphics, flags: string[] = []): Stage {
+/**
+ * Set before the first test of the file runs. A test's browser ends after `limitMs`, so that
+ * whatever it waits for fails.
+ */
+export function stage(graphics: Graphics, flags: string[] = [], limitMs = 300_000): Stage {
   const made = {
     arrive: (options) => Visitor.arrive(made.browser, made.site, options),
   } as Stage;

@@ -11,7 +11,7 @@ import { stage } from "../browser/stage.ts";
 import type { Visitor } from "../browser/visitor.ts";
 import type { Watched } from "../browser/watched-worker.ts";
 
-const stand = stage("swiftshader");
+const stand = stage("swiftshader", [], 3_600_000);
 const patience = 400_000;
 
 /** As written by remembered-choices.ts. */

@@ -11,10 +11,11 @@ import { stage } from "../browser/stage.ts";
 import { patience, type Visitor } from "../browser/visitor.ts";
 
 // Memory is measured on request and at once, after garbage collection.
-const stand = stage("swiftshader", [
-  "--enable-blink-features=ForceEagerMeasureMemory",
-  "--js-flags=--expose-gc",
-]);
+const stand = stage(
+  "swiftshader",
+  ["--enable-blink-features=ForceEagerMeasureMemory", "--js-flags=--expose-gc"],
+  3_600_000,
+);
 
 /** Bytes in use. */
 interface MemoryUse {
