@@ -1,11 +1,11 @@
-// Draws the next token from a row of logits: temperature, top-k, top-p. One workgroup.
+// Draws the next token from a row of logits: temperature, min-p, top-k, top-p. One workgroup.
 //
 // All in integers, so that every adapter and the CPU draw the same token from the same logits and
 // the same random number. A logit's *distance* from the largest, in 2⁻¹⁵ of a halving of its
 // probability, decides its rank (ties: the lowest id first) and its weight; 32 halvings away the
-// weight is zero. A cut, by number (top-k) or by weight (top-p, the draw), is found by two
-// histograms of 1024 bins: of distances, then within a bin of the first. Elements beyond the cut of
-// top-p are left out of a list before the second.
+// weight is zero; min-p is a shorter distance. A cut, by number (top-k) or by weight (top-p, the
+// draw), is found by two histograms of 1024 bins: of distances, then within a bin of the first.
+// Elements beyond the cut of top-p are left out of a list before the second.
 struct Params {
     vocabulary: u32,
     steps: u32,     // draws there is room for
@@ -14,7 +14,7 @@ struct Params {
     top_p: u32,     // in 2⁻³²; 0: all
     factor: f32,    // distances in one unit of a logit
     softcap: f32,   // logits become softcap · tanh(logit / softcap); 0: off
-    spare: u32,
+    far: u32,       // distance from which min-p leaves elements out; FAR: none
 }
 
 @group(0) @binding(0) var<storage, read> logits: array<f32>;              // [vocabulary]
@@ -345,7 +345,7 @@ fn choose(local: u32, number: u32) -> u32 {
         return best;
     }
     let top = capped(logits[best]);
-    var cut = Cut(FAR, 0u);
+    var cut = Cut(params.far, 0u);
     if (params.top_k > 0u) {
         tally(local, top, NONE, cut, NONE, true);
         let goal = vec2<u32>(params.top_k, 0u);

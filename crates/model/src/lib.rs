@@ -77,7 +77,7 @@ pub use model::Model;
 pub use pass::{Pass, TargetScore};
 pub use pooling::Pooling;
 pub use prefill::CPU_CHUNK;
-pub use sampling::{MAX_TEMPERATURE, Sampler, Sampling};
+pub use sampling::{SAMPLING_OPTIONS, Sampler, Sampling, SamplingOption};
 pub use saved::Saved;
 pub use score::Score;
 pub use session::{Counters, Draft, Prefilled, Session};

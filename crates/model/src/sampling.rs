@@ -4,11 +4,9 @@ use conclave_kernels::{Draws, NO_TOKEN, sample_cpu};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::error::ModelError;
-
-/// Highest temperature of [`Sampling`].
-pub const MAX_TEMPERATURE: f32 = 10.0;
 
 /// Settings of a member's draws. Defaults are the paper's: temperature 0.6, top-p 0.9.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -16,12 +14,14 @@ pub const MAX_TEMPERATURE: f32 = 10.0;
 #[serde(rename_all = "camelCase", default)]
 pub struct Sampling {
     /// Divides the logits, 0 to 10; 0 is greedy.
-    pub temperature: f32,
+    pub temperature: f64,
     /// The smallest set of most probable tokens whose probability reaches this, 0 to 1; 1 keeps
     /// all.
-    pub top_p: f32,
+    pub top_p: f64,
     /// At most this many of the most probable tokens; 0 keeps all.
     pub top_k: u32,
+    /// Tokens with at least this share of the most probable one's probability, 0 to 1; 0 keeps all.
+    pub min_p: f64,
     /// Seed of the draws. The same seed gives the same text on the same device.
     pub seed: u64,
 }
@@ -32,8 +32,96 @@ impl Default for Sampling {
             temperature: 0.6,
             top_p: 0.9,
             top_k: 0,
+            min_p: 0.0,
             seed: 0,
         }
+    }
+}
+
+/// Option of [`Sampling`], as the tool, the server and the page offer it. The seed is apart: its
+/// absence means a new one.
+#[derive(Debug)]
+pub struct SamplingOption {
+    /// Name in requests, as in OpenAI's interface: `top_p`, which is `topP` in TypeScript.
+    pub name: &'static str,
+    /// Name on the page.
+    pub label: &'static str,
+    /// Its effect, in a sentence for users.
+    pub help: &'static str,
+    /// Highest value; the lowest is 0.
+    pub most: f64,
+    /// Highest value in requests and on the page.
+    pub usual: f64,
+    /// Step of its control on the page; 1 allows only whole numbers everywhere.
+    pub step: f64,
+    /// Reads it.
+    pub value: fn(&Sampling) -> f64,
+    /// Sets it to a value from 0 to `most`.
+    pub set: fn(&mut Sampling, f64),
+}
+
+/// All options but the seed.
+pub const SAMPLING_OPTIONS: [SamplingOption; 4] = [
+    SamplingOption {
+        name: "temperature",
+        label: "Temperature",
+        help: "0 always takes the most probable token; higher is more varied.",
+        most: 10.0,
+        usual: 2.0,
+        step: 0.05,
+        value: |sampling| sampling.temperature,
+        set: |sampling, value| sampling.temperature = value,
+    },
+    SamplingOption {
+        name: "top_p",
+        label: "Top-p",
+        help: "Draw only from the most probable tokens that hold this much probability; 1: all.",
+        most: 1.0,
+        usual: 1.0,
+        step: 0.05,
+        value: |sampling| sampling.top_p,
+        set: |sampling, value| sampling.top_p = value,
+    },
+    SamplingOption {
+        name: "top_k",
+        label: "Top-k",
+        help: "Draw only from this many of the most probable tokens; 0: all.",
+        most: u32::MAX as f64,
+        usual: u32::MAX as f64,
+        step: 1.0,
+        value: |sampling| sampling.top_k.into(),
+        set: |sampling, value| sampling.top_k = value as u32,
+    },
+    SamplingOption {
+        name: "min_p",
+        label: "Min-p",
+        help: "Draw only from tokens with at least this share of the most probable one's; 0: all.",
+        most: 1.0,
+        usual: 1.0,
+        step: 0.05,
+        value: |sampling| sampling.min_p,
+        set: |sampling, value| sampling.min_p = value,
+    },
+];
+
+impl SamplingOption {
+    /// Returns its name on the command line: `top-p`.
+    pub fn flag(&self) -> String {
+        self.name.replace('_', "-")
+    }
+
+    /// Returns its value as requests have it.
+    pub fn json(&self, sampling: &Sampling) -> Value {
+        let value = (self.value)(sampling);
+        match self.is_whole() {
+            true => Value::from(value as u64),
+            false => Value::from(value),
+        }
+    }
+
+    /// Returns whether it takes only whole numbers.
+    pub fn is_whole(&self) -> bool {
+        self.step >= 1.0
     }
 }
 
@@ -77,9 +165,10 @@ impl Sampler {
     /// Settings of the draw; logits are softcapped where the model does that.
     pub fn draws(&self) -> Draws {
         Draws {
-            temperature: self.sampling.temperature,
+            temperature: self.sampling.temperature as f32,
             top_k: self.sampling.top_k,
-            top_p: self.sampling.top_p,
+            top_p: self.sampling.top_p as f32,
+            min_p: self.sampling.min_p as f32,
             softcap: None,
         }
     }
@@ -149,6 +238,37 @@ mod tests {
             ..Sampling::default()
         };
         assert_eq!(counts(one, &logits, 100)[0], 100);
+    }
+
+    #[test]
+    fn min_p_keeps_what_is_probable_enough() {
+        let half = 2.0_f32.ln();
+        let sampling = Sampling {
+            temperature: 1.0,
+            top_p: 1.0,
+            min_p: 0.2,
+            ..Sampling::default()
+        };
+        // Probabilities of 1, 1/4 and 1/8 of the first one's.
+        let seen = counts(sampling, &[0.0, -2.0 * half, -3.0 * half], 500);
+        assert!(seen[0] > 0 && seen[1] > 0 && seen[2] == 0, "{seen:?}");
+    }
+
+    #[test]
+    fn each_option_reads_and_sets_its_own_field() {
+        for option in &SAMPLING_OPTIONS {
+            let (mut sampling, before) = (Sampling::default(), Sampling::default());
+            let value = if option.is_whole() { 7.0 } else { 0.25 };
+            (option.set)(&mut sampling, value);
+            let others = SAMPLING_OPTIONS
+                .iter()
+                .filter(|one| one.name != option.name);
+            assert_eq!((option.value)(&sampling), value, "{}", option.name);
+            for other in others {
+                assert_eq!((other.value)(&sampling), (other.value)(&before));
+            }
+            assert!((option.value)(&before) <= option.usual && option.usual <= option.most);
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use conclave_ensemble::{Candidate, Score};
 use futures_util::future::try_join_all;
+use serde_json::{Map, Value, json};
 
 use crate::asking::Asking;
 #[cfg(feature = "client")]
@@ -19,14 +20,10 @@ use crate::transport::Transport;
 const MAX_MISSES: usize = 3;
 
 /// Sampling settings.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Drawing {
-    /// Divisor of the logits; 0 is greedy.
-    pub temperature: f64,
-    /// Share of the probability mass sampled from (nucleus sampling).
-    pub top_p: f64,
-    /// Number of most probable tokens sampled from; 0: all.
-    pub top_k: usize,
+    /// Options by their names in requests (`temperature`, `top_p`, …).
+    pub options: Map<String, Value>,
     /// Seed; reproducibility depends on the server.
     pub seed: u64,
 }
@@ -34,10 +31,15 @@ pub struct Drawing {
 impl Drawing {
     /// Always the most probable token.
     pub fn greedy() -> Self {
+        let options = [
+            ("temperature", json!(0.0)),
+            ("top_p", json!(1.0)),
+            ("top_k", json!(0)),
+        ];
         Self {
-            temperature: 0.0,
-            top_p: 1.0,
-            top_k: 0,
+            options: (options.into_iter())
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
             seed: 0,
         }
     }

@@ -111,6 +111,14 @@ enum Kind {
     Plain,
 }
 
+impl Kind {
+    /// Returns whether a sampling option is known: servers may refuse those that are not OpenAI's.
+    fn knows(self, option: &str) -> bool {
+        ["temperature", "top_p"].contains(&option)
+            || matches!(self, Self::Vllm | Self::LlamaCpp | Self::Conclave)
+    }
+}
+
 /// How log-probabilities of a given text are obtained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scores {
@@ -393,23 +401,21 @@ impl Server {
         asking: Asking<'_, impl Transport>,
     ) -> Result<Drafted, RemoteError> {
         let mut body = json!({"model": self.model, "prompt": prompt(prefix), "max_tokens": limit,
-            "temperature": drawing.temperature, "top_p": drawing.top_p,
             "seed": seed & 0x7fff_ffff});
-        // Their defaults differ from the ensemble's; servers that don't know these options may
-        // refuse them.
+        // Their defaults differ from the ensemble's.
         let own = match self.kind {
-            // Older versions of vLLM refuse 0 for "any number of tokens".
-            Kind::Vllm => {
-                let top_k = i64::try_from(drawing.top_k).ok().filter(|&count| count > 0);
-                json!({"top_k": top_k.unwrap_or(-1), "min_p": 0.0, "repetition_penalty": 1.0})
-            }
-            Kind::LlamaCpp => {
-                json!({"top_k": drawing.top_k, "min_p": 0.0, "repeat_penalty": 1.0,
-                    "cache_prompt": true})
-            }
+            Kind::Vllm => json!({"repetition_penalty": 1.0}),
+            Kind::LlamaCpp => json!({"repeat_penalty": 1.0, "cache_prompt": true}),
             Kind::Conclave | Kind::Browser | Kind::Plain => json!({}),
         };
         merge(&mut body, own);
+        for (name, value) in &drawing.options {
+            if self.kind.knows(name) {
+                // Older versions of vLLM refuse 0 for "any number of tokens".
+                let off = self.kind == Kind::Vllm && name == "top_k" && *value == 0;
+                body[name] = if off { json!(-1) } else { value.clone() };
+            }
+        }
         // A model may go on after a mark that its server does not know as an end.
         if matches!(prefix, Prefix::Text(_)) && !self.mark.is_empty() {
             merge(&mut body, json!({"stop": [self.mark]}));

@@ -6,7 +6,7 @@ use conclave_member::{
     Begun, ChosenToken, Draft, Embedding, Judged, JudgedToken, Member, MemberError, Message,
     Passage, Thinking, Thought, Tool, VerifiedScore, instructions, written_out,
 };
-use conclave_model::{ModelError, Sampling, Threads};
+use conclave_model::{ModelError, SAMPLING_OPTIONS, Sampling, Threads};
 use conclave_remote::{ChatMessage, Drafted, Drawing, Remote, RemoteError};
 
 use crate::form::FormOf;
@@ -419,10 +419,11 @@ impl TakePart for Remote {
             role: message.role,
             content: message.content,
         });
+        let options = SAMPLING_OPTIONS.iter();
         let drawing = Drawing {
-            temperature: sampling.temperature.into(),
-            top_p: sampling.top_p.into(),
-            top_k: sampling.top_k as usize,
+            options: options
+                .map(|option| (option.name.to_owned(), option.json(&sampling)))
+                .collect(),
             seed: sampling.seed.wrapping_add(stream),
         };
         self.begin(said.collect(), drawing);

@@ -44,5 +44,4 @@ mod tools;
 mod turns;
 mod work;
 
-pub use options::HOTTEST;
 pub use server::{Config, Ensemble, ServeError, Server, name_apart};

@@ -1,11 +1,12 @@
 //! The OpenAPI document of the interface. It describes what the server honours; the many options
 //! that it accepts from other dialects are left open.
 
+use conclave_model::SAMPLING_OPTIONS;
 use serde_json::{Map, Value, json};
 
 use crate::embeddings::MOST_TEXTS;
 use crate::endpoints::{ENDPOINTS, Endpoint};
-use crate::options::{HOTTEST, MOST_CHOICES};
+use crate::options::MOST_CHOICES;
 
 /// Returns the document of a server with these models, the ensemble's first; `key` says whether it
 /// has one.
@@ -138,14 +139,22 @@ fn answering(models: &[String], required: &[&str], own: Value) -> Value {
         "model": {
             "enum": models, "description": "`conclave` for all members, or a member's name",
         },
-        "temperature": { "type": "number", "minimum": 0, "maximum": HOTTEST },
-        "top_p": { "type": "number", "minimum": 0, "maximum": 1 },
-        "top_k": { "type": "integer", "minimum": -1 },
         "seed": { "type": "integer", "description": "-1 for any" },
         "stream": { "type": "boolean" },
         "user": { "type": "string", "maxLength": 64 },
     });
     if let (Some(all), Value::Object(own)) = (properties.as_object_mut(), own) {
+        all.extend(SAMPLING_OPTIONS.iter().map(|option| {
+            let schema = if option.is_whole() {
+                json!({ "type": "integer", "minimum": -1, "description": option.help })
+            } else {
+                json!({
+                    "type": "number", "minimum": 0, "maximum": option.usual,
+                    "description": option.help,
+                })
+            };
+            (option.name.to_owned(), schema)
+        }));
         all.extend(own);
     }
     request(required, properties)

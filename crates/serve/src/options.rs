@@ -1,7 +1,7 @@
 //! Request options: each is checked, and unsupported ones are rejected by name.
 
 use axum::http::StatusCode;
-use conclave_model::Sampling;
+use conclave_model::{SAMPLING_OPTIONS, Sampling};
 use conclave_rounds::{Limits, read_json};
 use serde_json::{Map, Value};
 
@@ -17,9 +17,6 @@ pub(crate) use thoughts::Thoughts;
 
 /// Maximum number of answers to one request.
 pub(crate) const MOST_CHOICES: usize = 16;
-
-/// Highest temperature that a request may ask for, as in OpenAI's API.
-pub const HOTTEST: f32 = 2.0;
 
 /// Maximum number of stop texts, and bytes of one.
 const MOST_STOPS: usize = 16;
@@ -199,25 +196,18 @@ impl Options {
     fn common(&mut self, models: &[String], sampling: Sampling) -> Result<Common, ApiError> {
         let (model, member) = self.model(models)?;
         let choices = self.whole("n", 1, MOST_CHOICES as i128)?;
-        let temperature = self.number("temperature", 0.0, HOTTEST.into())?;
-        let top_p = self.number("top_p", 0.0, 1.0)?;
-        let top_k = self.whole("top_k", -1, i128::MAX)?;
+        let sampling = self.sampling(sampling)?;
         let seed = self.whole("seed", i64::MIN.into(), u64::MAX.into())?;
         // llama.cpp's number for any seed.
         let seed = seed.filter(|&seed| seed != -1);
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "probabilities are small, and a seed is any 64 bits"
+            reason = "a seed is any 64 bits"
         )]
         let sampling = Sampling {
-            temperature: temperature.map_or(sampling.temperature, |number| number as f32),
-            top_p: top_p.map_or(sampling.top_p, |number| number as f32),
-            // Some clients write -1 for all.
-            top_k: top_k.map_or(sampling.top_k, |most| {
-                u32::try_from(most.max(0)).unwrap_or(u32::MAX)
-            }),
             seed: seed.map_or(sampling.seed, |seed| seed as u64),
+            ..sampling
         };
         let thoughts = self.thoughts()?;
         let best_of = self.fields.get("best_of").and_then(Value::as_f64);
@@ -241,6 +231,23 @@ impl Options {
             progress: self.take("return_progress") == Some(Value::Bool(true)),
             user,
         })
+    }
+
+    /// Takes the sampling options, but for the seed; absent ones stay as they are.
+    fn sampling(&mut self, mut sampling: Sampling) -> Result<Sampling, ApiError> {
+        for option in &SAMPLING_OPTIONS {
+            let value = if option.is_whole() {
+                // Some clients write -1 for all.
+                let count = self.whole(option.name, -1, i128::MAX)?;
+                count.map(|count| u32::try_from(count.max(0)).unwrap_or(u32::MAX).into())
+            } else {
+                self.number(option.name, 0.0, option.usual)?
+            };
+            if let Some(value) = value {
+                (option.set)(&mut sampling, value);
+            }
+        }
+        Ok(sampling)
     }
 
     /// Takes the `user`, empty by default.
@@ -471,6 +478,8 @@ mod tests {
         assert_eq!(top_k(json!(40)), 40);
         assert_eq!(top_k(json!(1e12)), u32::MAX);
         assert_eq!((top_k(json!(0)), top_k(json!(-1))), (0, 0));
+        let min_p = common(json!({ "min_p": 0.05 })).unwrap().sampling.min_p;
+        assert_eq!(min_p, 0.05);
         assert_eq!(common(json!({ "n": 2.0 })).unwrap().choices, 2);
         let stop = common(json!({ "stop": ["", "a"], "stream_options": {} }))
             .unwrap()

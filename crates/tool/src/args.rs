@@ -5,13 +5,15 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use conclave_hub::Reference;
 use conclave_member::Thinking;
-use conclave_model::{LoadOptions, MAX_TEMPERATURE, Sampling};
+use conclave_model::LoadOptions;
 use conclave_weights::Format;
 use serde::Serialize;
 
+mod drawing;
 mod eval;
 mod method;
 
+pub use drawing::Drawing;
 pub use eval::Eval;
 pub use method::{Method, check};
 
@@ -379,40 +381,6 @@ pub enum Drafting {
     All,
     /// Only the leader, which is trusted here whatever it drafts.
     Leader,
-}
-
-/// Sampling options.
-#[derive(Debug, Clone, Args)]
-pub struct Drawing {
-    /// Sampling temperature, 0 to 10; 0 is greedy.
-    #[arg(long, default_value_t = Sampling::default().temperature,
-        value_parser = |value: &str| within(value, 0.0, MAX_TEMPERATURE))]
-    pub temperature: f32,
-    /// Probability mass of the tokens sampled from, 0 to 1.
-    #[arg(long, default_value_t = Sampling::default().top_p,
-        value_parser = |value: &str| within(value, 0.0, 1.0))]
-    pub top_p: f32,
-    /// Number of tokens sampled from; 0 for all.
-    #[arg(long, default_value_t = Sampling::default().top_k)]
-    pub top_k: u32,
-    /// Seed: the same text on the same device.
-    #[arg(long, default_value_t = 0)]
-    pub seed: u64,
-    /// Always take the most probable token.
-    #[arg(long)]
-    pub greedy: bool,
-}
-
-impl Drawing {
-    /// Converts to the model crate's settings.
-    pub fn sampling(&self) -> Sampling {
-        Sampling {
-            temperature: if self.greedy { 0.0 } else { self.temperature },
-            top_p: self.top_p,
-            top_k: self.top_k,
-            seed: self.seed,
-        }
-    }
 }
 
 /// Parses the thinking mode.

@@ -71,7 +71,7 @@ impl Loaded {
 struct Workload {
     models: String,
     format: String,
-    sampling: Value,
+    sampling: Sampling,
     loaded: Vec<Loaded>,
     /// Bytes of GPU memory in use after all runs, and allocated from the driver.
     gpu_bytes: Option<u64>,
@@ -104,11 +104,7 @@ pub async fn run(args: &Bench, device: &Device) -> Result<(Value, String), Failu
     let workload = Workload {
         models: names(&members),
         format: format_of(&members),
-        sampling: json!({
-            "temperature": course.sampling.temperature,
-            "topP": course.sampling.top_p,
-            "topK": course.sampling.top_k,
-        }),
+        sampling: course.sampling,
         loaded: members.iter().map(Loaded::from_member).collect(),
         gpu_bytes: meter.gpu().map(Gpu::memory_in_use),
         gpu_bytes_reserved: meter.gpu().map(Gpu::memory_reserved),

@@ -1,8 +1,9 @@
 //! `conclave serve`: the ensemble through OpenAI's interface.
 
 use conclave_ensemble::Settings;
+use conclave_model::SAMPLING_OPTIONS;
 use conclave_rounds::AnyMember;
-use conclave_serve::{Config, Ensemble, HOTTEST, Server, name_apart};
+use conclave_serve::{Config, Ensemble, Server, name_apart};
 use serde_json::json;
 use tracing::Level;
 use tracing_subscriber::Layer;
@@ -30,11 +31,15 @@ pub fn run(serve: &args::Serve, device: &Device, json: bool) -> Result<(), Failu
     };
     // Fails before gigabytes are read if a setting is none, or the address is taken.
     args::check(&ensemble.settings)?;
-    if ensemble.sampling.temperature > HOTTEST {
-        return Err(Failure::Usage(format!(
-            "--temperature {}: choose a number from 0 to {HOTTEST}, as requests may",
-            ensemble.sampling.temperature
-        )));
+    for option in &SAMPLING_OPTIONS {
+        let value = (option.value)(&ensemble.sampling);
+        if value > option.usual {
+            return Err(Failure::Usage(format!(
+                "--{} {value}: choose a number from 0 to {}, as requests may",
+                option.flag(),
+                option.usual
+            )));
+        }
     }
     let server = Server::bind(Config {
         host: serve.host.clone(),

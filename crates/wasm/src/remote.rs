@@ -16,7 +16,7 @@ use conclave_remote::{
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::future_to_promise;
 
@@ -54,13 +54,32 @@ struct Joining {
     place: Option<String>,
 }
 
+/// The page's sampling: options by their names there.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct Sampling {
-    temperature: f64,
-    top_p: f64,
-    top_k: usize,
     seed: u64,
+    #[serde(flatten)]
+    options: Map<String, Value>,
+}
+
+impl Sampling {
+    /// Converts to options by their names in requests: `topP` is `top_p` there.
+    fn drawing(self) -> Drawing {
+        let named = |name: String| -> String {
+            name.chars()
+                .flat_map(|letter| {
+                    let start = letter.is_ascii_uppercase().then_some('_');
+                    start.into_iter().chain([letter.to_ascii_lowercase()])
+                })
+                .collect()
+        };
+        Drawing {
+            options: (self.options.into_iter())
+                .map(|(name, value)| (named(name), value))
+                .collect(),
+            seed: self.seed,
+        }
+    }
 }
 
 /// A member in its conversation. Moves run on a copy, whose state is taken unless something has
@@ -125,16 +144,10 @@ impl RemoteMember {
     pub fn begin(&self, messages: &str, sampling: &str, only_judges: bool) -> Result<(), JsValue> {
         let messages: Vec<ChatMessage> = read(messages)?;
         let sampling: Sampling = read(sampling)?;
-        let drawing = Drawing {
-            temperature: sampling.temperature,
-            top_p: sampling.top_p,
-            top_k: sampling.top_k,
-            seed: sampling.seed,
-        };
         let mut held = self.held.borrow_mut();
         let member = held.change();
         member.only_judge(only_judges);
-        member.begin(messages, drawing);
+        member.begin(messages, sampling.drawing());
         Ok(())
     }
 

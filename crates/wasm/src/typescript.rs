@@ -10,7 +10,7 @@ use conclave_ensemble::{
     Settings, Stop, Update, VerifiedScore,
 };
 use conclave_member::{Begun, Message, Thinking, Thought};
-use conclave_model::{Counters, MAX_TEMPERATURE, Memory, Sampling};
+use conclave_model::{Counters, Memory, SAMPLING_OPTIONS, Sampling, SamplingOption};
 use serde_json::{Map, Value};
 use ts_rs::{Config, TS};
 
@@ -172,30 +172,54 @@ fn checks(settings: &Map<String, Value>, indent: &str) -> String {
         .collect()
 }
 
-/// The check of each number of sampling, and its defaults but for the seed.
+/// Name of an option in TypeScript.
+fn camel(option: &SamplingOption) -> String {
+    let mut words = option.name.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |name, word| {
+        let (start, rest) = word.split_at(1);
+        name + &start.to_uppercase() + rest
+    })
+}
+
+/// The check of each number of sampling, its defaults but for the seed, its names in requests and
+/// its controls.
 fn sampling() -> String {
-    let defaults = match serde_json::to_value(Sampling::default()) {
-        Ok(Value::Object(map)) => map.into_iter().collect::<BTreeMap<_, _>>(),
-        other => panic!("{other:?}"),
+    let all = |line: fn(&SamplingOption) -> String| -> String {
+        let lines = SAMPLING_OPTIONS
+            .iter()
+            .map(|option| format!("  {}: {},\n", camel(option), line(option)));
+        lines.collect()
     };
-    let check = |(name, default): (&String, &Value)| match (name.as_str(), default.is_u64()) {
-        ("temperature", _) => format!("  {name}: within(0, {MAX_TEMPERATURE}),\n"),
-        // The largest seed that is exact in JavaScript.
-        ("seed", _) => format!("  {name}: whole(0, Number.MAX_SAFE_INTEGER),\n"),
-        (_, true) => format!("  {name}: whole(0, 2 ** 32 - 1),\n"),
-        (_, false) => format!("  {name}: within(0, 1),\n"),
+    let check = |option: &SamplingOption| {
+        let kind = if option.is_whole() { "whole" } else { "within" };
+        format!("{kind}(0, {})", option.most)
     };
-    let default = |(name, value): (&String, &Value)| match name.as_str() {
-        "seed" => String::new(),
-        // As an f32 was written.
-        _ => format!("  {name}: {},\n", value.as_f64().unwrap_or_default() as f32),
+    let control = |option: &SamplingOption| {
+        let most = if option.usual < u32::MAX.into() {
+            format!("    max: {},\n", option.usual)
+        } else {
+            String::new()
+        };
+        format!(
+            "{{\n    label: {:?},\n    help: {:?},\n    min: 0,\n{most}    step: {},\n  }}",
+            option.label, option.help, option.step
+        )
     };
+    let most = SAMPLING_OPTIONS[0].most;
+    assert_eq!(SAMPLING_OPTIONS[0].name, "temperature");
     format!(
-        "export const sampling = exact({{\n{}}});\n\n/** Sampling of an answer that asks for \
-        none. */\nexport const defaultSampling = {{\n{}}};\n\n/** Highest temperature. */\nexport \
-        const maxTemperature = {MAX_TEMPERATURE};\n",
-        defaults.iter().map(check).collect::<String>(),
-        defaults.iter().map(default).collect::<String>(),
+        "/** The checks of all sampling options but the seed. */\nexport const samplingChecks = \
+        {{\n{}}};\n\nexport const sampling = exact({{\n  ...samplingChecks,\n  // The largest that is \
+        exact.\n  seed: whole(0, Number.MAX_SAFE_INTEGER),\n}});\n\n/** Sampling of an answer that \
+        asks for none. */\nexport const defaultSampling = {{\n{}}};\n\n/** Highest temperature. */\n\
+        export const maxTemperature = {most};\n\n/** Names in OpenAI's requests. */\nexport const \
+        requestNames = {{\n{}}} as const;\n\n/** Controls of the page. */\nexport const \
+        samplingControls = {{\n{}}};\n",
+        all(check),
+        all(|option| (option.value)(&Sampling::default()).to_string()),
+        all(|option| format!("{:?}", option.name)),
+        all(control),
     )
 }
 

@@ -1,3 +1,4 @@
+import { defaultSampling } from "../protocol/generated-settings.ts";
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { figuresOf, roundBytes, stepBytes } from "./figures.ts";
@@ -68,7 +69,7 @@ test("every ratio is what it says", () => {
   const workload = {
     models: "made up",
     format: "Q4_0",
-    sampling: { temperature: 0, topP: 1, topK: 0 },
+    sampling: { ...defaultSampling, temperature: 0 },
     loaded: [loaded("a", 100e6), loaded("b", 200e6)],
     gpuBytes: 484e6,
     loadMs: 1,
@@ -169,7 +170,7 @@ test("on the CPU nothing is told of a GPU", () => {
   const workload = {
     models: "",
     format: "",
-    sampling: { temperature: 0, topP: 1, topK: 0 },
+    sampling: { ...defaultSampling, temperature: 0 },
     loaded: [loaded("a", 1)],
     gpuBytes: 0,
     loadMs: 1,
@@ -186,7 +187,7 @@ test("what was not measured is not told", () => {
   const empty = {
     models: "",
     format: "",
-    sampling: { temperature: 0, topP: 1, topK: 0 },
+    sampling: { ...defaultSampling, temperature: 0 },
     loaded: [loaded("a", 1)],
     gpuBytes: null,
     loadMs: 1,

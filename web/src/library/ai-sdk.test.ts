@@ -1,4 +1,5 @@
 /** The AI SDK itself asks an ensemble of scripted members. */
+import { defaultSampling } from "../protocol/generated-settings.ts";
 import type { LanguageModelV4CallOptions, LanguageModelV4StreamPart } from "@ai-sdk/provider";
 import { generateText, jsonSchema, Output, streamText, type ModelMessage } from "ai";
 import assert from "node:assert/strict";
@@ -45,7 +46,13 @@ test("generateText gets the answer, its usage and who wrote what", async () => {
     { role: "system", content: "Be brief." },
     { role: "user", content: "hello" },
   ]);
-  assert.deepEqual(members.get("Ada")?.sampling, { temperature: 0, topP: 0.5, topK: 3, seed: 7 });
+  assert.deepEqual(members.get("Ada")?.sampling, {
+    ...defaultSampling,
+    temperature: 0,
+    topP: 0.5,
+    topK: 3,
+    seed: 7,
+  });
 });
 
 test("streamText gets a delta a segment, with its votes, and its end", async () => {

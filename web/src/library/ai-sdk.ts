@@ -26,6 +26,7 @@ import type {
   SharedV4Warning,
 } from "@ai-sdk/provider";
 import { optional, text } from "../protocol/check.ts";
+import { definedFields } from "../protocol/defined-fields.ts";
 import { finishOf, unfinished, voteOf, type SegmentVote } from "./answer.ts";
 import {
   BadSettings,
@@ -240,12 +241,7 @@ function optionsOf(call: LanguageModelV4CallOptions): AskOptions {
         ? { type: "json_schema" as const, schema: responseFormat.schema }
         : { type: "json_object" as const },
     }),
-    sampling: {
-      ...(temperature !== undefined && { temperature }),
-      ...(topP !== undefined && { topP }),
-      ...(topK !== undefined && { topK }),
-      ...(seed !== undefined && { seed }),
-    },
+    sampling: definedFields({ temperature, topP, topK, seed }),
     ...(reasoning !== "provider-default" && { thinking: reasoning === "none" ? "off" : "on" }),
     // `ask` checks the rule.
     ...(own as AskOptions),

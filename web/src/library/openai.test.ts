@@ -1,4 +1,5 @@
 /** The interface of OpenAI's client, by its own types, over scripted members. */
+import { defaultSampling } from "../protocol/generated-settings.ts";
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type OpenAI from "openai";
@@ -66,6 +67,7 @@ test("an answer is as the client's types say, with who wrote what beside it", as
     messages: parts,
     temperature: 0,
     top_p: 0.5,
+    min_p: 0.1,
     seed: 7,
     user: "x",
     n: 1,
@@ -76,7 +78,13 @@ test("an answer is as the client's types say, with who wrote what beside it", as
     { role: "system", content: "Be brief." },
     messages[0],
   ]);
-  assert.deepEqual(members.get("Ada")?.sampling, { temperature: 0, topP: 0.5, topK: 0, seed: 7 });
+  assert.deepEqual(members.get("Ada")?.sampling, {
+    ...defaultSampling,
+    temperature: 0,
+    topP: 0.5,
+    minP: 0.1,
+    seed: 7,
+  });
 });
 
 test("a streamed answer comes in chunks that join to it, and says why it is over", async () => {

@@ -22,10 +22,9 @@ import {
   shape,
   text,
   whole,
-  within,
   type Check,
 } from "../protocol/check.ts";
-import { maxTemperature } from "../protocol/generated-settings.ts";
+import { requestNames, samplingChecks } from "../protocol/generated-settings.ts";
 import { finishOf, unfinished, voteOf, type FinishReason, type SegmentVote } from "./answer.ts";
 import {
   BadSettings,
@@ -33,6 +32,7 @@ import {
   type ConclaveEvent,
   type Message,
   type ResponseFormat,
+  type Sampling,
   type StopReason,
 } from "./conclave.ts";
 import { checked, ensemble, notText, signal as signalCheck } from "./options.ts";
@@ -67,8 +67,15 @@ export interface ChatSchema {
   schema?: Record<string, unknown>;
 }
 
+const sampled = Object.keys(requestNames) as (keyof typeof requestNames)[];
+
+/** Sampling options, by their names in requests. */
+export type SamplingParams = Partial<
+  Record<(typeof requestNames)[keyof typeof requestNames], number | null>
+>;
+
 /** Parameters of a request. `null` means absent. */
-export interface ChatParams {
+export interface ChatParams extends SamplingParams {
   messages: readonly ChatMessage[];
   /** Only repeated in the response: the members answer. */
   model?: string;
@@ -80,8 +87,6 @@ export interface ChatParams {
   max_tokens?: number | null;
   /** Texts that end the answer and are left out of it. */
   stop?: string | readonly string[] | null;
-  temperature?: number | null;
-  top_p?: number | null;
   /** Any integer. */
   seed?: number | null;
   stream?: boolean | null;
@@ -182,8 +187,9 @@ const fields = {
   max_completion_tokens: orNone(whole(1, 2 ** 32 - 1)),
   max_tokens: orNone(whole(1, 2 ** 32 - 1)),
   stop: orNone(stops),
-  temperature: orNone(within(0, maxTemperature)),
-  top_p: orNone(within(0, 1)),
+  ...(Object.fromEntries(
+    sampled.map((name) => [requestNames[name], orNone(samplingChecks[name])]),
+  ) as Record<keyof SamplingParams, ReturnType<typeof orNone<number>>>),
   seed: orNone(whole(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER)),
   stream_options: orNone(shape({ include_usage: optional(flag) })),
   response_format: orNone(object),
@@ -199,6 +205,11 @@ const described = shape({
 
 function orNone<T>(check: Check<T>) {
   return optional(nullable(check));
+}
+
+function samplingIn(params: SamplingParams): Partial<Sampling> {
+  const set = sampled.map((name) => [name, params[requestNames[name]]] as const);
+  return Object.fromEntries(set.filter(([, value]) => value != null));
 }
 
 /** One text or several. */
@@ -223,14 +234,7 @@ export function createChatCompletions(conclave: Conclave): ChatCompletions {
       options,
       shape({ signal: orNone(signalCheck) }),
     );
-    const {
-      model = "conclave",
-      temperature,
-      top_p: topP,
-      seed,
-      stop,
-      stream_options: streamOptions,
-    } = params;
+    const { model = "conclave", seed, stop, stream_options: streamOptions } = params;
     const maxTokens = params.max_completion_tokens ?? params.max_tokens;
     const controller = new AbortController();
     const events = conclave.ask(params.messages.map(messageOf), {
@@ -239,8 +243,7 @@ export function createChatCompletions(conclave: Conclave): ChatCompletions {
       ...(params.response_format && { responseFormat: formatOf(params.response_format) }),
       ...(stop != null && { stop: typeof stop === "string" ? [stop] : [...stop] }),
       sampling: {
-        ...(temperature != null && { temperature }),
-        ...(topP != null && { topP }),
+        ...samplingIn(params),
         ...(seed != null && { seed: seedOf(seed) }),
       },
     });

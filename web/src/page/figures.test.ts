@@ -1,3 +1,4 @@
+import { defaultSampling } from "../protocol/generated-settings.ts";
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { RoundEvent } from "../protocol/messages.ts";
@@ -113,7 +114,7 @@ test("a recorded run has what a replay reads, and an unscored round is marked", 
     strengths: [400, null],
     chats: [true, false],
     settings,
-    sampling: { temperature: 0.6, topP: 0.9, topK: 0, seed: 1 },
+    sampling: { ...defaultSampling, seed: 1 },
     thinking: "on",
     thoughts: [{ type: "thought", member: "Bo", text: "Hmm.", tokens: 4 }],
     left: [

@@ -12,7 +12,7 @@ import {
   type Settings,
   type Thinking,
 } from "../protocol/engine.ts";
-import { defaultSampling } from "../protocol/generated-settings.ts";
+import { defaultSampling, samplingControls } from "../protocol/generated-settings.ts";
 import { button, el } from "./dom.ts";
 
 interface NumberField {
@@ -62,22 +62,7 @@ const numbers = {
   },
 } satisfies Partial<Record<keyof Settings, NumberField>>;
 const numbered = Object.keys(numbers) as (keyof typeof numbers)[];
-const samplingFields = {
-  temperature: {
-    label: "Temperature",
-    help: "0 always takes the likeliest token; higher is more varied.",
-    min: 0,
-    max: 2,
-    step: 0.05,
-  },
-  topP: {
-    label: "Top-p",
-    help: "Draw only from the likeliest tokens that hold this much probability.",
-    min: 0.05,
-    max: 1,
-    step: 0.05,
-  },
-} satisfies Partial<Record<keyof Sampling, NumberField>>;
+const sampled = Object.keys(samplingControls) as (keyof typeof samplingControls)[];
 /** The method's choices in the form. */
 const chosen = ["scoring", "reward", "rate", "update"] as const;
 const ticked = ["scoreEnd", "selfVotes", "level", "agree", "fast"] as const;
@@ -132,8 +117,7 @@ export class SettingsForm {
         "Drafting",
         numeric("segmentTokens", numbers.segmentTokens),
         numeric("maxRounds", numbers.maxRounds),
-        numeric("temperature", samplingFields.temperature),
-        numeric("topP", samplingFields.topP),
+        ...sampled.map((name) => numeric(name, samplingControls[name])),
         seed(),
         select<Thinking>(
           "thinking",
@@ -306,8 +290,7 @@ export class SettingsForm {
   }
 
   reset(): void {
-    for (const name of ["temperature", "topP"] as const)
-      this.#control(name).value = String(defaultSampling[name]);
+    for (const name of sampled) this.#control(name).value = String(defaultSampling[name]);
     this.#control("seed").value = "";
     this.#control("thinking").value = "off";
     if (this.#rules) this.#control("maxRounds").value = String(this.#rules[defaultRule].maxRounds);
@@ -384,8 +367,7 @@ export class SettingsForm {
       // The members' context ends an answer, not a number of characters.
       settings: { ...settings, maxCharacters: Math.max(settings.maxCharacters, mostCharacters) },
       sampling: {
-        temperature: this.#number("temperature"),
-        topP: this.#number("topP"),
+        ...entries(sampled, (name) => this.#number(name)),
         ...(seedText === "" ? {} : { seed: Number(seedText) }),
       },
       thinking: this.thinking,

@@ -40,22 +40,69 @@ export const settings = exact({
   update: oneOf("before", "after"),
 });
 
-export const sampling = exact({
-  seed: whole(0, Number.MAX_SAFE_INTEGER),
+/** The checks of all sampling options but the seed. */
+export const samplingChecks = {
   temperature: within(0, 10),
-  topK: whole(0, 2 ** 32 - 1),
   topP: within(0, 1),
+  topK: whole(0, 4294967295),
+  minP: within(0, 1),
+};
+
+export const sampling = exact({
+  ...samplingChecks,
+  // The largest that is exact.
+  seed: whole(0, Number.MAX_SAFE_INTEGER),
 });
 
 /** Sampling of an answer that asks for none. */
 export const defaultSampling = {
   temperature: 0.6,
-  topK: 0,
   topP: 0.9,
+  topK: 0,
+  minP: 0,
 };
 
 /** Highest temperature. */
 export const maxTemperature = 10;
+
+/** Names in OpenAI's requests. */
+export const requestNames = {
+  temperature: "temperature",
+  topP: "top_p",
+  topK: "top_k",
+  minP: "min_p",
+} as const;
+
+/** Controls of the page. */
+export const samplingControls = {
+  temperature: {
+    label: "Temperature",
+    help: "0 always takes the most probable token; higher is more varied.",
+    min: 0,
+    max: 2,
+    step: 0.05,
+  },
+  topP: {
+    label: "Top-p",
+    help: "Draw only from the most probable tokens that hold this much probability; 1: all.",
+    min: 0,
+    max: 1,
+    step: 0.05,
+  },
+  topK: {
+    label: "Top-k",
+    help: "Draw only from this many of the most probable tokens; 0: all.",
+    min: 0,
+    step: 1,
+  },
+  minP: {
+    label: "Min-p",
+    help: "Draw only from tokens with at least this share of the most probable one's; 0: all.",
+    min: 0,
+    max: 1,
+    step: 0.05,
+  },
+};
 
 export const harmonic = {
   "segmentTokens": 32,

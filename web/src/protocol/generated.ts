@@ -21,6 +21,10 @@ export interface Sampling {
   topP: number;
   /** At most this many of the most probable tokens; 0 keeps all. */
   topK: number;
+  /**
+   * Tokens with at least this share of the most probable one's probability, 0 to 1; 0 keeps all.
+   */
+  minP: number;
   /** Seed of the draws. The same seed gives the same text on the same device. */
   seed: number;
 }

@@ -1,3 +1,4 @@
+import { defaultSampling } from "./generated-settings.ts";
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
@@ -76,7 +77,7 @@ const ask = {
   messages: [{ role: "user", content: "hello" }],
   members: ["Ada"],
   settings,
-  sampling: { temperature: 0.6, topP: 0.9, topK: 0, seed: 1 },
+  sampling: { ...defaultSampling, seed: 1 },
   thinking: "off",
   stop: [],
   overflow: "error",

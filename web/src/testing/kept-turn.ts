@@ -1,4 +1,5 @@
 /** Kept turns for the unit tests. */
+import { defaultSampling } from "../protocol/generated-settings.ts";
 import type { KeptTurn } from "../kept/records.ts";
 import type { RoundEvent } from "../protocol/messages.ts";
 import { rules } from "./scripted.ts";
@@ -44,7 +45,7 @@ export function turnOf(question: string, segments: string[], over = true): KeptT
         type: "begin",
         members: ["Ada", "Quill"],
         settings: rules.harmonic,
-        sampling: { temperature: 0, topP: 1, topK: 0, seed: 1 },
+        sampling: { ...defaultSampling, temperature: 0, seed: 1 },
         thinking: "off",
         prefixes: [
           { prefix: 9, run: 9 },

@@ -2,6 +2,7 @@
  * A member on a server over real HTTP, with the module that has the protocol: its capabilities, its
  * requests, and the handling of every fault.
  */
+import { defaultSampling } from "../../src/protocol/generated-settings.ts";
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { ContextFull, RemoteFailure, typed } from "../../src/protocol/errors.ts";
@@ -12,7 +13,7 @@ import { RemoteMember } from "../../src/worker/remote/remote-member.ts";
 import { module } from "./module.ts";
 
 const never = new AbortController().signal;
-const sampling = { temperature: 0.6, topP: 0.9, topK: 0, seed: 5 };
+const sampling = { ...defaultSampling, seed: 5 };
 const question = [{ role: "user" as const, content: "Well?" }];
 const key = "sk-very-secret-0123456789";
 const opened: OpenAiServer[] = [];

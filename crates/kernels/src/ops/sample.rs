@@ -28,7 +28,7 @@ struct Params {
     top_p: u32,
     factor: f32,
     softcap: f32,
-    spare: u32,
+    far: u32,
 }
 
 /// Shaders with many threads and with few.
@@ -49,8 +49,23 @@ pub struct Draws {
     pub top_k: u32,
     /// Keeps the smallest set of most probable tokens whose probability reaches this; 1 keeps all.
     pub top_p: f32,
+    /// Keeps tokens with at least this share of the most probable one's probability; 0 keeps all.
+    pub min_p: f32,
     /// Every logit l counts as c · tanh(l / c).
     pub softcap: Option<f32>,
+}
+
+/// The whole distribution, as it is.
+impl Default for Draws {
+    fn default() -> Self {
+        Self {
+            temperature: 1.0,
+            top_k: 0,
+            top_p: 1.0,
+            min_p: 0.0,
+            softcap: None,
+        }
+    }
 }
 
 impl Draws {
@@ -62,6 +77,13 @@ impl Draws {
     fn factor(&self) -> f32 {
         let factor = HALVING as f32 * std::f32::consts::LOG2_E / self.temperature;
         factor.min(1.0e30)
+    }
+
+    /// Distance from which min-p, or [`FAR`], leaves tokens out.
+    fn far(&self) -> u32 {
+        // The conversion is bounded by 0; a token at the limit itself is kept.
+        let kept = -f64::from(self.min_p).log2() * f64::from(HALVING);
+        (kept.min(f64::from(FAR)) as u32 + 1).min(FAR)
     }
 
     /// The share of top-p in 2⁻³²; 0 keeps all.
@@ -94,7 +116,8 @@ pub struct DrawBuffers<'a> {
 /// one. (Before the first draw, `place` is that of the last token seen.) From step `steps` on,
 /// nothing happens.
 ///
-/// Ties go to the lowest id. Tokens count as equally probable if the base-2 logarithms of their
+/// Min-p, top-k and top-p cut the distribution in this order, after the temperature. Ties go to
+/// the lowest id. Tokens count as equally probable if the base-2 logarithms of their
 /// probabilities differ by less than 2⁻¹⁵. A token is never drawn if it is at most 2⁻³² times as
 /// probable as the best. The draw is exact: the same on every adapter, and in [`sample_cpu`]. (A
 /// softcap's tanh is not.)
@@ -131,7 +154,7 @@ pub fn sample(
         top_p: draws.share(),
         factor: draws.factor(),
         softcap: draws.softcap.unwrap_or(0.0),
-        spare: 0,
+        far: draws.far(),
     };
     let buffers = [
         Use::Read(logits),
@@ -173,7 +196,7 @@ pub fn sample_cpu(logits: &[f32], draws: Draws, number: u32) -> u32 {
             let distance = (top - capped(logit)) * draws.factor();
             (distance.min(FAR as f32) as u32, id)
         })
-        .filter(|&(distance, _)| distance < FAR)
+        .filter(|&(distance, _)| distance < draws.far())
         .collect();
     order.sort_unstable();
     if draws.top_k > 0 {

@@ -46,6 +46,7 @@ fn plain(logits: &[f32], draws: Draws, number: u32) -> u32 {
     let weight = |id: &usize| ((capped(logits[*id]) - top) / f64::from(draws.temperature)).exp();
     let mut order: Vec<usize> = (0..logits.len()).collect();
     order.sort_by(|&a, &b| logits[b].total_cmp(&logits[a]).then(a.cmp(&b)));
+    order.retain(|id| weight(id) >= f64::from(draws.min_p));
     if draws.top_k > 0 {
         order.truncate(draws.top_k as usize);
     }
@@ -90,13 +91,14 @@ proptest! {
         temperature in prop_oneof![Just(0.0), Just(0.6), 0.01_f32..4.0],
         top_k in prop_oneof![Just(0_u32), 1_u32..60, 1_u32..7000],
         top_p in prop_oneof![Just(1.0), Just(0.9), 0.0_f32..1.0],
+        min_p in prop_oneof![Just(0.0), Just(0.05), Just(1.0), 0.0_f32..0.2],
     ) {
         let mut numbers = Numbers(seed);
         let mut logits = logits_of(&mut numbers, vocabulary, spread);
         if seed % 3 == 0 && vocabulary > 1 {
             logits[vocabulary / 2] = f32::NEG_INFINITY;
         }
-        let draws = Draws { temperature, top_k, top_p, softcap: None };
+        let draws = Draws { temperature, top_k, top_p, min_p, softcap: None };
         let mut random: Vec<u32> = (0..6).map(|_| numbers.bits() as u32).collect();
         random.extend([0, u32::MAX]);
         let (found, state) = draw(&logits, draws, &random, random.len());
@@ -119,6 +121,7 @@ fn draws_are_those_of_a_sort_and_sums_in_f64() {
             temperature: [0.6, 1.0, 1.7, 0.1][case % 4],
             top_k: [0, 40, 0][case % 3],
             top_p: [0.9, 1.0, 0.5, 0.95, 0.99][case % 5],
+            min_p: [0.0, 0.1, 0.0, 0.01, 0.5, 0.002, 0.0][case % 7],
             softcap: None,
         };
         for _ in 0..250 {
@@ -142,6 +145,7 @@ fn softcapped_draws_are_those_of_the_definition() {
             temperature: [0.6, 1.0, 1.7][case % 3],
             top_k: [0, 40][case % 2],
             top_p: [0.9, 1.0, 0.5, 0.99][case % 4],
+            min_p: [0.0, 0.02, 0.1][case % 3],
             softcap: Some([20.0, 30.0, 50.0, 15.0][case / 2 % 4]),
         };
         let random: Vec<u32> = (0..40).map(|_| numbers.bits() as u32).collect();
@@ -169,12 +173,7 @@ fn a_draw_from_a_large_vocabulary_equals_its_twin() {
     let mut numbers = Numbers(8);
     let steep = logits_of(&mut numbers, 262_144, 30.0);
     let flat = vec![1.5; 151_936];
-    let wide = Draws {
-        temperature: 1.0,
-        top_k: 0,
-        top_p: 1.0,
-        softcap: None,
-    };
+    let wide = Draws::default();
     let random = [0, 1 << 31, u32::MAX, 123_456_789];
     for (logits, draws) in [
         (&steep, wide),
@@ -189,6 +188,14 @@ fn a_draw_from_a_large_vocabulary_equals_its_twin() {
         (&flat, wide),
         (&flat, Draws { top_k: 7, ..wide }),
         (&flat, Draws { top_p: 0.3, ..wide }),
+        (&flat, Draws { min_p: 1.0, ..wide }),
+        (
+            &steep,
+            Draws {
+                min_p: 0.001,
+                ..wide
+            },
+        ),
     ] {
         let (found, _) = draw(logits, draws, &random, random.len());
         let expected: Vec<u32> = random
@@ -202,15 +209,10 @@ fn a_draw_from_a_large_vocabulary_equals_its_twin() {
 /// The lowest of equal best; a logit of NaN or +∞, and no finite one, give no token.
 #[test]
 fn greedy_and_broken_rows() {
+    let warm = Draws::default();
     let greedy = Draws {
         temperature: 0.0,
-        top_k: 0,
-        top_p: 1.0,
-        softcap: None,
-    };
-    let warm = Draws {
-        temperature: 1.0,
-        ..greedy
+        ..warm
     };
     let mut row = vec![-1.0_f32; 700];
     (row[650], row[300], row[301]) = (3.0, 3.0, f32::NEG_INFINITY);
@@ -254,9 +256,7 @@ fn an_embedding_reads_the_id_drawn() {
     };
     let draws = Draws {
         temperature: 0.0,
-        top_k: 0,
-        top_p: 1.0,
-        softcap: None,
+        ..Draws::default()
     };
     let (logits, out) = (upload(&[0.0_f32, 0.5, 2.0]), marked(4));
     sample(gpu(), &logits, 3, 1, draws, buffers).unwrap();

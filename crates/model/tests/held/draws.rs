@@ -18,8 +18,8 @@ fn a_device_draws_what_the_host_draws() {
             let sampling = Sampling {
                 temperature: 1.0,
                 top_p: 0.95,
-                top_k: 0,
                 seed,
+                ..Sampling::default()
             };
             let [host, device] = members.each_mut().map(|member| {
                 pollster::block_on(member.prefill(&prompt)).unwrap();

@@ -6,13 +6,6 @@ use conclave_model::{Sampler, Sampling};
 use crate::backends;
 use crate::session::{relative_error, session};
 
-const GREEDY: Sampling = Sampling {
-    temperature: 0.0,
-    top_p: 1.0,
-    top_k: 0,
-    seed: 0,
-};
-
 #[test]
 fn a_second_draft_goes_on_from_the_next_best_token() {
     for model in ["llama-gguf", "gemma2-gguf", "lfm2-gguf"] {
@@ -21,7 +14,7 @@ fn a_second_draft_goes_on_from_the_next_best_token() {
             let [mut drafting, mut other] = [0; 2].map(|_| session(model, on.as_ref(), 256));
             let prompt: Vec<u32> = (0..20).map(|i| (7 + 3 * i) % 59).collect();
             pollster::block_on(drafting.prefill(&prompt)).unwrap();
-            let mut sampler = Sampler::new(GREEDY, 1);
+            let mut sampler = Sampler::new(Sampling::greedy(), 1);
             let first = drafting.draft(9, &mut sampler, &[]);
             let first = pollster::block_on(first).unwrap().tokens;
 
@@ -91,7 +84,8 @@ fn a_drawn_token_may_be_the_less_probable_one() {
         let logits = pollster::block_on(session.next_logits()).unwrap();
         let hot = Sampling {
             temperature: 3.0,
-            ..GREEDY
+            top_p: 1.0,
+            ..Sampling::default()
         };
         let mut found = 0;
         for seed in 0..8 {
@@ -113,7 +107,7 @@ fn a_sure_member_and_a_recurrent_one_draft_once() {
         for (model, margin) in [("llama-gguf", 0.0), ("granite4-h-gguf", 1.0)] {
             let mut session = session(model, on.as_ref(), 256);
             pollster::block_on(session.prefill(&[3, 1, 4, 1, 5])).unwrap();
-            let mut sampler = Sampler::new(GREEDY, 1);
+            let mut sampler = Sampler::new(Sampling::greedy(), 1);
             pollster::block_on(session.draft(6, &mut sampler, &[])).unwrap();
             let second = session.draft_second(&[0, 2], margin, 6, &mut sampler, &[]);
             assert!(

@@ -1,5 +1,6 @@
 //! Unsupported options, and the values with which they change nothing.
 
+use conclave_model::SAMPLING_OPTIONS;
 use serde_json::{Map, Value, json};
 
 /// Options without effect on an answer: billing, caching, priority, extra output, and parameters of
@@ -18,7 +19,7 @@ const HINTS: &str = "cache_prompt cache_salt chat_id client_metadata dry_allowed
 const OFF_AT_0: &str = "audio backend_sampling continuous_usage_stats deferred documents \
     dry_multiplier dynatemp_range early_stopping echo epsilon_cutoff eta_cutoff frequency_penalty \
     grammar guided_choice guided_grammar guided_json guided_regex ignore_eos \
-    include_stop_str_in_output json_schema logit_bias logprobs min_p min_tokens mirostat \
+    include_stop_str_in_output json_schema logit_bias logprobs min_tokens mirostat \
     mirostat_mode n_cache_reuse n_discard n_indent n_probs negative_prompt no_repeat_ngram_size \
     penalty_alpha plugins post_sampling_probs presence_penalty prompt_logprobs raw \
     reasoning_budget return_token_ids return_tokens return_tokens_as_token_ids safe_mode \
@@ -37,7 +38,7 @@ const ON: &str = "add_generation_prompt add_special_tokens detokenize do_sample 
 
 /// Options of an answer, beside those above, that a rendered question does not have.
 const OF_ANSWERS: &str = "max_completion_tokens max_tokens n n_predict response_format \
-    return_progress seed stop stream stream_options temperature top_k top_p user";
+    return_progress seed stop stream stream_options user";
 
 /// Returns whether an option changes only answers, so that none of its values changes how their
 /// question is rendered.
@@ -45,7 +46,8 @@ pub(crate) fn is_of_answers(name: &str) -> bool {
     let all = [OF_ANSWERS, OFF_AT_0, OFF_AT_1, OFF_AT_MINUS_1, ON].into_iter();
     let changes_the_question = ["add_generation_prompt", "documents"].contains(&name);
     let mut all = all.flat_map(str::split_whitespace);
-    !changes_the_question && all.any(|one| one == name)
+    let samples = SAMPLING_OPTIONS.iter().any(|option| option.name == name);
+    samples || !changes_the_question && all.any(|one| one == name)
 }
 
 /// Returns whether an option has no effect in a request with `all` these options.
@@ -132,7 +134,7 @@ mod tests {
         for body in [
             json!({ "tools": [], "functions": [], "tool_choice": "auto" }),
             json!({ "tools": [{ "type": "function" }], "tool_choice": "none" }),
-            json!({ "min_p": 0, "repetition_penalty": 1.0, "repeat_penalty": 1, "typical_p": 1 }),
+            json!({ "repetition_penalty": 1.0, "repeat_penalty": 1, "typical_p": 1 }),
             json!({ "cache_prompt": true, "id_slot": -1, "samplers": [], "n_probs": 0 }),
             json!({
                 "reasoning_effort": "low", "verbosity": "low", "keep_alive": "5m", "store": true,
@@ -165,7 +167,6 @@ mod tests {
             (json!({ "modalities": ["text", "audio"] }), "modalities"),
             (json!({ "frequency_penalty": 0.5 }), "frequency_penalty"),
             (json!({ "repetition_penalty": 1.1 }), "repetition_penalty"),
-            (json!({ "min_p": 0.05 }), "min_p"),
             (json!({ "ignore_eos": true }), "ignore_eos"),
             (
                 json!({ "skip_special_tokens": false }),

@@ -49,10 +49,8 @@ impl Exam {
             true => GENERATED_TOKENS,
             false => TASK_TOKENS,
         });
-        let drawing = args::Drawing {
-            greedy: false,
-            ..args.drawing.clone()
-        };
+        let mut drawing = args.drawing.clone();
+        drawing.greedy = false;
         let drawn = Some(drawing.sampling()).filter(|drawn| drawn.temperature > 0.0);
         let samples = match args.samples {
             None => args.baselines.then_some(Samples::EqualTokens),

@@ -12,6 +12,7 @@ pub(super) fn sample(gpu: &Gpu) -> Result<Trial, GpuError> {
         temperature: 0.8,
         top_k: 900,
         top_p: 0.95,
+        min_p: 0.03,
         softcap: None,
     };
     let mut numbers = Numbers(6);
