@@ -1,9 +1,11 @@
 //! Quantised blocks of eight rows, and their product, once for all formats: a number is `step ·
 //! level + minimum`, so a product is Σ (s l + m) x = s Σ l x + m Σ x.
 
+use std::mem::MaybeUninit;
+
 use conclave_weights::quantised::Levels;
 
-use crate::codes::Codes;
+use crate::codes::{Codes, in_fours};
 use crate::formats::PackedFormat;
 use crate::input::{BLOCK, Quants};
 use crate::lanes::{LANES, Lanes};
@@ -62,19 +64,20 @@ impl<F: PackedFormat, const RUNS: usize> Packed for Block<F, RUNS> {
     fn pack(&mut self, rows: [&[u8]; LANES]) {
         let mut halves = [[0; 2]; LANES];
         for (halves, row) in halves.iter_mut().zip(rows) {
-            *halves = F::halves(row);
+            *halves = F::halves(&row[..F::BYTES]);
         }
-        let steps = |lane: usize, group| F::steps(rows[lane], group);
+        let steps = |lane: usize, group| F::steps(&rows[lane][..F::BYTES], group);
         self.scales.pack(halves, steps);
         for (run, packed) in self.codes.iter_mut().enumerate() {
-            let mut codes = [[0; BLOCK]; LANES];
+            // In wasm, filling such an array with zeros is a call.
+            let mut codes = [const { MaybeUninit::uninit() }; LANES];
             for (codes, row) in codes.iter_mut().zip(rows) {
-                *codes = F::codes(row, run);
-                for code in codes {
-                    *code = code.wrapping_sub(Self::OFFSETS[0]);
-                }
+                // With a length that the compiler knows, this is the only check.
+                codes.write(F::codes(&row[..F::BYTES], run));
             }
-            packed.pack(&codes);
+            // SAFETY: those of every lane were written.
+            let codes = unsafe { &*(&raw const codes).cast::<[[u8; BLOCK]; LANES]>() };
+            packed.pack(&in_fours(codes), Self::OFFSETS[0]);
         }
     }
 

@@ -2,9 +2,18 @@
 //! of a vector holds one pair of columns of one row, 16 bits each.
 
 use std::fmt::Debug;
+#[cfg(any(
+    target_arch = "x86_64",
+    all(target_arch = "wasm32", target_feature = "simd128")
+))]
+use std::mem::transmute;
 
 use crate::input::BLOCK;
 use crate::lanes::{LANES, Lanes};
+
+/// Codes of 32 columns of eight rows to be packed: four columns of every lane side by side, so that
+/// vectors take all lanes at once.
+pub(crate) type Fours = [[u8; 4 * LANES]; BLOCK / 4];
 
 /// Codes of 32 columns of eight rows.
 pub(crate) trait Codes: Clone + Debug + Send + Sync + 'static {
@@ -17,8 +26,8 @@ pub(crate) trait Codes: Clone + Debug + Send + Sync + 'static {
     /// The initial value.
     const EMPTY: Self;
 
-    /// Packs the codes of each lane.
-    fn pack(&mut self, codes: &[[u8; BLOCK]; LANES]);
+    /// Packs the codes of all lanes, minus `offset` if packed values are levels.
+    fn pack(&mut self, fours: &Fours, offset: u8);
 
     /// Pairs of columns unpacked at once, few enough to stay in registers.
     type Few<W>: IntoIterator<Item = W>;
@@ -50,6 +59,92 @@ pub(crate) trait Codes: Clone + Debug + Send + Sync + 'static {
     }
 }
 
+/// Takes four columns after the other of eight rows of codes, `[LANES, BLOCK]`.
+#[inline(always)]
+pub(crate) fn in_fours(codes: &[[u8; BLOCK]; LANES]) -> Fours {
+    let mut fours = [[0; 4 * LANES]; BLOCK / 4];
+    for (part, lanes) in codes.as_chunks::<4>().0.iter().enumerate() {
+        for (half, fours) in fours.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            // Not by `map`, which is a call in wasm.
+            let mut rows = [[0; 16]; 4];
+            for (row, lane) in rows.iter_mut().zip(lanes) {
+                *row = lane.as_chunks().0[half];
+            }
+            let turned = transposed(rows);
+            for (four, turned) in fours.iter_mut().zip(turned) {
+                four.as_chunks_mut().0[part] = turned;
+            }
+        }
+    }
+    fours
+}
+
+/// Transposes words of four bytes, `[4, 4]`. Compilers take a loop's bytes one by one.
+#[inline(always)]
+fn transposed(rows: [[u8; 16]; 4]) -> [[u8; 16]; 4] {
+    // SAFETY: a vector is any 16 bytes, and SSE2 is part of every x86-64.
+    #[cfg(target_arch = "x86_64")]
+    return unsafe {
+        use std::arch::x86_64::{
+            __m128i, _mm_unpackhi_epi32, _mm_unpackhi_epi64, _mm_unpacklo_epi32, _mm_unpacklo_epi64,
+        };
+        let [a, b, c, d]: [__m128i; 4] = transmute(rows);
+        let [ab, cd] = [_mm_unpacklo_epi32(a, b), _mm_unpacklo_epi32(c, d)];
+        let [ef, gh] = [_mm_unpackhi_epi32(a, b), _mm_unpackhi_epi32(c, d)];
+        transmute::<[__m128i; 4], [[u8; 16]; 4]>([
+            _mm_unpacklo_epi64(ab, cd),
+            _mm_unpackhi_epi64(ab, cd),
+            _mm_unpacklo_epi64(ef, gh),
+            _mm_unpackhi_epi64(ef, gh),
+        ])
+    };
+    // SAFETY: a vector is any 16 bytes.
+    #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+    return unsafe {
+        use std::arch::wasm32::{i32x4_shuffle, i64x2_shuffle, v128};
+        let [a, b, c, d]: [v128; 4] = transmute(rows);
+        let low = |a, b| i32x4_shuffle::<0, 4, 1, 5>(a, b);
+        let high = |a, b| i32x4_shuffle::<2, 6, 3, 7>(a, b);
+        let [ab, cd, ef, gh] = [low(a, b), low(c, d), high(a, b), high(c, d)];
+        transmute::<[v128; 4], [[u8; 16]; 4]>([
+            i64x2_shuffle::<0, 2>(ab, cd),
+            i64x2_shuffle::<1, 3>(ab, cd),
+            i64x2_shuffle::<0, 2>(ef, gh),
+            i64x2_shuffle::<1, 3>(ef, gh),
+        ])
+    };
+    #[cfg(not(any(
+        target_arch = "x86_64",
+        all(target_arch = "wasm32", target_feature = "simd128")
+    )))]
+    {
+        let rows: [[u32; 4]; 4] = bytemuck::cast(rows);
+        bytemuck::cast([0, 1, 2, 3].map(|col| rows.map(|row| row[col])))
+    }
+}
+
+/// The bytes of words, the two in the middle swapped.
+#[inline(always)]
+fn crossed(words: [u32; LANES]) -> [u8; 4 * LANES] {
+    // SAFETY: a vector is any 16 bytes.
+    #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+    return unsafe {
+        use std::arch::wasm32::{i8x16_shuffle, v128};
+        let swapped =
+            |a| i8x16_shuffle::<0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15>(a, a);
+        let [a, b]: [v128; 2] = transmute(words);
+        transmute::<[v128; 2], [u8; 4 * LANES]>([swapped(a), swapped(b)])
+    };
+    #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+    {
+        let crossed = words.map(|word| {
+            let middle = (word >> 8 & 0xff00) | (word & 0xff00) << 8;
+            (word & 0xff00_00ff | middle).to_le()
+        });
+        bytemuck::cast(crossed)
+    }
+}
+
 /// Adds the products of a pair of columns with `T` rows of input to `sums`.
 #[inline(always)]
 fn dot<L: Lanes, const T: usize>(
@@ -77,12 +172,20 @@ impl Codes for Bytes {
     const FEW: usize = 1;
 
     #[inline(always)]
-    fn pack(&mut self, codes: &[[u8; BLOCK]; LANES]) {
-        for (lane, codes) in codes.iter().enumerate() {
-            for (packed, [a, b]) in self.0.iter_mut().zip(codes.as_chunks::<2>().0) {
-                packed[2 * lane] = a.cast_signed();
-                packed[2 * lane + 1] = b.cast_signed();
+    fn pack(&mut self, fours: &Fours, offset: u8) {
+        const HIGHEST: u32 = u32::from_le_bytes([0x80; 4]);
+        let less = u32::from_le_bytes([offset.wrapping_neg(); 4]);
+        for (pairs, four) in self.0.as_chunks_mut::<2>().0.iter_mut().zip(fours) {
+            let mut halves = [[0; LANES]; 2];
+            for (lane, codes) in four.as_chunks().0.iter().enumerate() {
+                // A sum of bytes that carries nothing from one to the next.
+                let codes = u32::from_le_bytes(*codes);
+                let levels = (codes & !HIGHEST) + (less & !HIGHEST);
+                let levels = levels ^ (codes ^ less) & HIGHEST;
+                halves[0][lane] = (levels as u16).to_le();
+                halves[1][lane] = ((levels >> 16) as u16).to_le();
             }
+            *pairs = bytemuck::cast(halves);
         }
     }
 
@@ -123,9 +226,9 @@ impl<const LOW: usize, const HIGH: usize> Codes for Bits<LOW, HIGH> {
     const FEW: usize = 4;
 
     #[inline(always)]
-    fn pack(&mut self, codes: &[[u8; BLOCK]; LANES]) {
-        self.low.pack(codes, 0);
-        self.high.pack(codes, LOW);
+    fn pack(&mut self, fours: &Fours, _offset: u8) {
+        self.low.pack(fours, 0);
+        self.high.pack(fours, LOW);
     }
 
     #[inline(always)]
@@ -179,18 +282,16 @@ impl<const BITS: usize> Plane<BITS> {
 
     /// Packs the bits from `from` on, four columns of a lane at a time.
     #[inline(always)]
-    fn pack(&mut self, codes: &[[u8; BLOCK]; LANES], from: usize) {
+    fn pack(&mut self, fours: &Fours, from: usize) {
         let mask = u32::from_le_bytes([Self::MASK; 4]);
-        for (lane, codes) in codes.iter().enumerate() {
-            let mut fours = codes.as_chunks::<4>().0.iter();
-            for vector in &mut self.0 {
-                let mut word = 0;
-                for (at, four) in fours.by_ref().take(8 / BITS).enumerate() {
-                    word |= (u32::from_le_bytes(*four) >> from & mask) << (BITS * at);
+        for (v, vector) in self.0.iter_mut().enumerate() {
+            let mut words = [0; LANES];
+            for (at, four) in fours[8 / BITS * v..][..8 / BITS].iter().enumerate() {
+                for (word, four) in words.iter_mut().zip(four.as_chunks().0) {
+                    *word |= (u32::from_le_bytes(*four) >> from & mask) << (BITS * at);
                 }
-                let [a, b, c, d] = word.to_le_bytes();
-                vector[4 * lane..][..4].copy_from_slice(&[a, c, b, d]);
             }
+            *vector = crossed(words);
         }
     }
 

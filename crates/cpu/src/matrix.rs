@@ -34,8 +34,8 @@ pub(crate) trait Rows: Debug + Send + Sync {
     /// Reserves memory for that many rows.
     fn reserve(&mut self, rows: usize, cols: usize);
 
-    /// Appends eight rows in stored form.
-    fn push(&mut self, rows: &[u8], cols: usize);
+    /// Appends groups of eight rows in stored form.
+    fn push(&mut self, rows: &[u8], row_bytes: usize, cols: usize);
 
     /// Writes the numbers of row `row`, `[cols]`.
     fn row(&self, row: usize, out: &mut [f32]);
@@ -115,7 +115,7 @@ impl Matrix {
             return 0;
         };
         let block = vec![0; LANES * format.block_bytes()];
-        unit.push(&block, format.block_elements());
+        unit.push(&block, format.block_bytes(), format.block_elements());
         let units = rows.div_ceil(LANES as u64) * (cols / format.block_elements()) as u64;
         units * unit.bytes() as u64
     }
@@ -277,19 +277,22 @@ impl<P: Packed + Tile<InputBlock: InputBlock>> Rows for Blocks<P> {
         self.reserve_exact(rows.div_ceil(LANES) * (cols / P::COLS));
     }
 
-    fn push(&mut self, rows: &[u8], cols: usize) {
-        let row_bytes = rows.len() / LANES;
+    fn push(&mut self, rows: &[u8], row_bytes: usize, cols: usize) {
         let blocks = cols / P::COLS;
-        let bytes = row_bytes / blocks;
+        let groups = rows.chunks_exact((LANES * row_bytes).max(1));
         let first = self.len();
-        self.resize(first + blocks, P::EMPTY);
-        for (at, packed) in (0..row_bytes).step_by(bytes).zip(&mut self[first..]) {
-            let mut eight = [&rows[..0]; LANES];
-            for (block, row) in eight.iter_mut().zip(rows.chunks_exact(row_bytes)) {
-                *block = &row[at..][..bytes];
+        self.resize(first + groups.len() * blocks, P::EMPTY);
+        let groups = self[first..].chunks_exact_mut(blocks.max(1)).zip(groups);
+        threads::each(groups, |(packed, rows)| {
+            let bytes = row_bytes / blocks;
+            for (at, packed) in (0..row_bytes).step_by(bytes).zip(packed) {
+                let mut eight = [&rows[..0]; LANES];
+                for (block, row) in eight.iter_mut().zip(rows.chunks_exact(row_bytes)) {
+                    *block = &row[at..][..bytes];
+                }
+                packed.pack(eight);
             }
-            packed.pack(eight);
-        }
+        });
     }
 
     fn row(&self, row: usize, out: &mut [f32]) {

@@ -1,5 +1,7 @@
 //! Assembly of a matrix from rows that arrive in pieces.
 
+use std::mem;
+
 use conclave_weights::Format;
 
 use crate::error::CpuError;
@@ -55,11 +57,20 @@ impl Upload {
             return Err(CpuError::Bytes { expected, found });
         }
         self.bytes += bytes.len();
-        let eight = LANES * self.row_bytes;
-        self.waiting.extend_from_slice(bytes);
-        let whole = self.waiting.len().checked_div(eight).unwrap_or(0) * eight;
-        self.pack(whole);
-        self.waiting.drain(..whole);
+        let mut bytes = bytes;
+        if !self.waiting.is_empty() {
+            let missing = LANES * self.row_bytes - self.waiting.len();
+            let (first, rest) = bytes.split_at(missing.min(bytes.len()));
+            self.waiting.extend_from_slice(first);
+            if first.len() < missing {
+                return Ok(());
+            }
+            let eight = mem::take(&mut self.waiting);
+            self.pack(&eight);
+            bytes = rest;
+        }
+        let rest = self.pack(bytes);
+        self.waiting.extend_from_slice(rest);
         Ok(())
     }
 
@@ -74,22 +85,25 @@ impl Upload {
             return Err(CpuError::Bytes { expected, found });
         }
         if !self.waiting.is_empty() {
-            self.waiting.resize(LANES * self.row_bytes, 0);
-            self.pack(self.waiting.len());
+            let mut last = mem::take(&mut self.waiting);
+            last.resize(LANES * self.row_bytes, 0);
+            self.pack(&last);
         }
         Ok(self.matrix)
     }
 
-    /// Packs the first `bytes` of the waiting rows, eight rows at a time.
-    fn pack(&mut self, bytes: usize) {
+    /// Packs rows, eight at a time, which threads share; returns those left over.
+    fn pack<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let Matrix {
             rows, cols, packed, ..
         } = &mut self.matrix;
         // All memory at once, now that there is data for it.
-        if packed.bytes() == 0 && bytes > 0 {
+        if packed.bytes() == 0 && !bytes.is_empty() {
             packed.reserve(*rows, *cols);
         }
-        let eights = self.waiting[..bytes].chunks_exact((LANES * self.row_bytes).max(1));
-        eights.for_each(|rows| packed.push(rows, *cols));
+        let eight = (LANES * self.row_bytes).max(1);
+        let (whole, rest) = bytes.split_at(bytes.len() / eight * eight);
+        packed.push(whole, self.row_bytes, *cols);
+        rest
     }
 }

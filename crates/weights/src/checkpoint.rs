@@ -193,7 +193,6 @@ impl Checkpoint {
         rows: Range<u64>,
         into: &mut Vec<u8>,
     ) -> Result<(), CheckpointError> {
-        into.clear();
         let (offset, bytes) = place(tensor, &rows)?;
         let Some(scales) = &tensor.scales else {
             into.resize(length(tensor, bytes)?, 0);

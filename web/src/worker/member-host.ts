@@ -111,12 +111,12 @@ export class MemberHost {
     const { module, memory } = await this.#startModule(compiled);
     this.#memory = memory;
     this.#engine = await module.Engine.create(backend);
-    this.#post({ type: "started" });
     const startHelper = this.#startHelper;
     const helpers =
       startHelper && "wantHelpers" in module && isShared(memory)
         ? new Helpers(() => startHelper(worker), module, { compiled, memory })
         : undefined;
+    this.#post({ type: "started", shared: helpers !== undefined });
     return { engine: this.#engine, memory, helpers };
   }
 
@@ -205,7 +205,7 @@ export class MemberHost {
     const ranges = await soonest(new PortFiles(files, port, handles));
     try {
       if (!this.#started) throw new EngineFailure("The engine of this thread was not started.");
-      const { engine, memory, helpers } = await this.#started;
+      const { engine, memory } = await this.#started;
       refuseTooLarge(name, ranges, memory);
       const told = (loaded: number, total: number): void =>
         this.#post({ type: "loading", id, loaded, total });
@@ -223,7 +223,6 @@ export class MemberHost {
         id,
         about: member.about(),
         heap: memory.buffer.byteLength,
-        shared: helpers !== undefined,
       };
     } finally {
       ranges.close();

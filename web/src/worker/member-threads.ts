@@ -182,13 +182,10 @@ export class MemberThreads {
       const onStep = (step: Step): void => {
         if (step.type === "loading") onProgress(step.loaded, step.total);
       };
-      const { about, heap, shared } = await thread.ask("loaded", name, request, {
-        onStep,
-        transfer: [port],
-      });
-      Object.assign(thread, { heap, shared });
-      // Its helpers start before its first move.
-      this.#share(this.#threads);
+      const { about, heap } = await thread.move(() =>
+        thread.ask("loaded", name, request, { onStep, transfer: [port] }),
+      );
+      thread.heap = heap;
       return new ThreadMember(thread, member, about, leave);
     } finally {
       close();
@@ -239,7 +236,7 @@ class Thread {
   shared = false;
   /** Number of helpers. */
   helpers = 0;
-  /** Number of its members' moves under way. */
+  /** Number of its members' moves and loads under way. */
   moves = 0;
   readonly #port: Port;
   /** Distributes the cores among the threads with moves under way. */
@@ -295,7 +292,7 @@ class Thread {
   }
 
   /**
-   * Has a member make a move, with its share of the cores. Moves that begin in the same task are
+   * Has a member make a move, or load, with its share of the cores. Moves that begin in the same task are
    * counted before the cores are shared; a share that changes during a draft or a verification
    * holds from the next move on.
    */
@@ -336,7 +333,7 @@ class Thread {
   }
 
   #hear(reply: ThreadReply): void {
-    if (reply.type === "started") return clearTimeout(this.#late);
+    if (reply.type === "started") return this.#started(reply.shared);
     const waiting = this.#waiting.get(reply.id);
     if (reply.type === "loading" || reply.type === "reading" || reply.type === "thinking")
       return waiting?.onStep(reply);
@@ -345,6 +342,12 @@ class Thread {
     waiting?.reject(fromRecord(reply.error));
     // Its memory is free again, for the next engine.
     if (reply.ended) this.close(reply.error.message.replace(/\.$/, ""));
+  }
+
+  #started(shared: boolean): void {
+    clearTimeout(this.#late);
+    this.shared = shared;
+    this.#shareCores();
   }
 
   /** Ends the worker; pending requests fail. */

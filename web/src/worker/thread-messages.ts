@@ -88,16 +88,16 @@ const request = variant({
 });
 
 const reply = variant({
-  /** The module has started. Sent once, without a request. */
-  started: shape({}),
+  /** The module has started. Sent once, without a request. `shared`: helpers can use its memory. */
+  started: shape({ shared: flag }),
   /** Bytes of the weights that are in place. */
   loading: shape({ id: number, loaded: number, total: number }),
   /** Tokens of the conversation that were read; waits for `goOn`. */
   reading: shape({ id: number, done: number, total: number }),
   /** New text of a member's thought; waits for `goOn`. */
   thinking: shape({ id: number, text }),
-  /** `heap`: bytes of this thread's module. `shared`: helpers can use its memory. */
-  loaded: shape({ id: number, about: modelAbout, heap: number, shared: flag }),
+  /** `heap`: bytes of this thread's module. */
+  loaded: shape({ id: number, about: modelAbout, heap: number }),
   measured: shape({ id: number, tokens: number }),
   /** Result of a member, if any. */
   given: shape({ id: number, given: optional(bytes) }),

@@ -26,6 +26,7 @@ impl Backend for Cpu {
             let (config, context) = (loading.config, loading.context);
             let sink = CpuWeights {
                 quantise: loading.quantise,
+                threads: self.0,
             };
             let weights = loading.weights(&sink).await?;
             let decoder = CpuDecoder::new(weights, config, context, self.0)?;

@@ -1,6 +1,6 @@
 //! Weights as the CPU's products read them.
 
-use conclave_cpu::{Matrix, Upload};
+use conclave_cpu::{Matrix, Threads, Upload};
 use conclave_weights::Format;
 
 use crate::error::ModelError;
@@ -20,6 +20,8 @@ pub type CpuLayout = Unjoined<Matrix, Vector>;
 pub struct CpuWeights {
     /// Format that plain numbers are rounded to.
     pub quantise: Option<Format>,
+    /// Threads that pack them.
+    pub threads: Threads,
 }
 
 impl WeightSink for CpuWeights {
@@ -36,7 +38,7 @@ impl WeightSink for CpuWeights {
     }
 
     fn push(&self, upload: &mut Upload, rows: &[u8]) -> Result<(), ModelError> {
-        Ok(upload.push(rows)?)
+        Ok(self.threads.run(|| upload.push(rows))?)
     }
 
     fn finish(&self, upload: Upload) -> Result<Matrix, ModelError> {

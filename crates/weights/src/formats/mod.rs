@@ -156,13 +156,18 @@ fn write_each_pair(
     Err(places.iter().position(bad).unwrap_or_default())
 }
 
+/// 1 in each of four bytes.
+const EACH: u32 = 0x0101_0101;
+
 /// The nibbles of a run as in Q4_0: elements 0 to 15 in the low ones, 16 to 31 in the high ones.
 #[inline(always)]
 fn nibbles(bytes: &[u8]) -> [u8; RUN] {
     let mut codes = [0; RUN];
-    let (low, high) = codes.split_at_mut(RUN / 2);
-    for ((low, high), byte) in low.iter_mut().zip(high).zip(&bytes[..16]) {
-        (*low, *high) = (byte & 15, byte >> 4);
+    let (low, high) = codes.as_chunks_mut().0.split_at_mut(4);
+    for ((low, high), bytes) in low.iter_mut().zip(high).zip(bytes[..16].as_chunks().0) {
+        let bytes = u32::from_le_bytes(*bytes);
+        *low = (bytes & (15 * EACH)).to_le_bytes();
+        *high = ((bytes >> 4) & (15 * EACH)).to_le_bytes();
     }
     codes
 }
@@ -171,10 +176,19 @@ fn nibbles(bytes: &[u8]) -> [u8; RUN] {
 /// `j`.
 #[inline(always)]
 fn nibbles_and_bits(fifths: &[u8], bytes: &[u8]) -> [u8; RUN] {
-    let fifths = word(fifths);
     let mut codes = nibbles(bytes);
-    for (i, code) in codes.iter_mut().enumerate() {
-        *code |= (fifths >> i & 1) as u8 * 16;
+    for (byte, codes) in fifths[..4].iter().zip(codes.as_chunks_mut::<8>().0) {
+        for (codes, mask) in codes
+            .as_chunks_mut()
+            .0
+            .iter_mut()
+            .zip([0x0804_0201, 0x8040_2010])
+        {
+            // Four copies of the byte, each with a bit of its own; it carries into the highest one.
+            let bits = (u32::from(*byte) * EACH) & mask;
+            let highest = (bits + 0x7f * EACH) & (0x80 * EACH);
+            *codes = (u32::from_le_bytes(*codes) | highest >> 3).to_le_bytes();
+        }
     }
     codes
 }
@@ -184,9 +198,18 @@ fn nibbles_and_bits(fifths: &[u8], bytes: &[u8]) -> [u8; RUN] {
 #[inline(always)]
 fn run_bits<const BITS: usize>(bytes: &[u8], run: usize) -> [u8; RUN] {
     let each = 8 / BITS;
+    bits::<BITS>(&bytes[RUN * (run / each)..], BITS * (run % each))
+}
+
+/// `BITS` bits of each byte of a run from bit `at` on. Vectors shift words, but not bytes, by a
+/// number of bits that is not constant.
+#[inline(always)]
+fn bits<const BITS: usize>(bytes: &[u8], at: usize) -> [u8; RUN] {
+    let mask = ((1 << BITS) - 1) * EACH;
     let mut codes = [0; RUN];
-    for (code, byte) in codes.iter_mut().zip(&bytes[RUN * (run / each)..][..RUN]) {
-        *code = byte >> (BITS * (run % each)) & ((1 << BITS) - 1);
+    let fours = codes.as_chunks_mut().0.iter_mut();
+    for (codes, bytes) in fours.zip(bytes[..RUN].as_chunks().0) {
+        *codes = ((u32::from_le_bytes(*bytes) >> at) & mask).to_le_bytes();
     }
     codes
 }
@@ -195,8 +218,11 @@ fn run_bits<const BITS: usize>(bytes: &[u8], run: usize) -> [u8; RUN] {
 #[inline(always)]
 fn joined(low: [u8; RUN], high: [u8; RUN], bits: usize) -> [u8; RUN] {
     let mut codes = low;
-    for (code, high) in codes.iter_mut().zip(high) {
-        *code |= high << bits;
+    let fours = codes.as_chunks_mut().0.iter_mut();
+    for (codes, high) in fours.zip(high.as_chunks().0) {
+        // The bits fit into their bytes.
+        let joined = u32::from_le_bytes(*codes) | u32::from_le_bytes(*high) << bits;
+        *codes = joined.to_le_bytes();
     }
     codes
 }

@@ -4,7 +4,7 @@
 //! nibbles hold runs 0 and 1 low and runs 2 and 3 high, its 32 bytes of pairs hold run `r` in
 //! bits `2r` and `2r + 1`.
 
-use super::{joined, run_bits};
+use super::{bits, joined, run_bits};
 use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, RunPart, Steps};
 
 /// The block format Q6_K.
@@ -30,11 +30,7 @@ impl Quantised for Q6K {
     #[inline(always)]
     fn codes(block: &[u8], run: usize) -> [u8; RUN] {
         let (half, quarter) = (run / 4, run % 4);
-        let mut low = [0; RUN];
-        let bytes = &block[64 * half + 32 * (quarter % 2)..][..RUN];
-        for (low, byte) in low.iter_mut().zip(bytes) {
-            *low = byte >> (4 * (quarter / 2)) & 15;
-        }
+        let low = bits::<4>(&block[64 * half + 32 * (quarter % 2)..], 4 * (quarter / 2));
         joined(low, run_bits::<2>(&block[128..], run), 4)
     }
 
