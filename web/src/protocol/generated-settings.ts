@@ -87,7 +87,7 @@ export const samplingControls = {
     help: "Draw only from the most probable tokens that hold this much probability; 1: all.",
     min: 0,
     max: 1,
-    step: 0.05,
+    step: 0.01,
   },
   topK: {
     label: "Top-k",
@@ -97,10 +97,10 @@ export const samplingControls = {
   },
   minP: {
     label: "Min-p",
-    help: "Draw only from tokens with at least this share of the most probable one's; 0: all.",
+    help: "Leave out tokens less than this share as probable as the most probable one; 0: none.",
     min: 0,
     max: 1,
-    step: 0.05,
+    step: 0.01,
   },
 };
 
