@@ -59,7 +59,7 @@ pub(crate) trait Codes: Clone + Debug + Send + Sync + 'static {
     }
 }
 
-/// Takes four columns after the other of eight rows of codes, `[LANES, BLOCK]`.
+/// Groups the codes of eight rows, `[LANES, BLOCK]`, by four columns.
 #[inline(always)]
 pub(crate) fn in_fours(codes: &[[u8; BLOCK]; LANES]) -> Fours {
     let mut fours = [[0; 4 * LANES]; BLOCK / 4];

@@ -51,6 +51,12 @@ const computes: ReadonlySet<MemberRequest["type"]> = new Set([
 /** Time limit for a worker's start: some browsers create workers that never run. */
 const startLimitMs = 120_000;
 
+/**
+ * Size of a model from which on other cores help to load it: a smaller one is there before a helper
+ * has started.
+ */
+const longLoadBytes = 64 << 20;
+
 /** Location of a member, which may not be loaded yet. */
 interface Place {
   thread: Thread;
@@ -182,10 +188,12 @@ export class MemberThreads {
       const onStep = (step: Step): void => {
         if (step.type === "loading") onProgress(step.loaded, step.total);
       };
-      const { about, heap } = await thread.move(() =>
-        thread.ask("loaded", name, request, { onStep, transfer: [port] }),
-      );
+      const load = () => thread.ask("loaded", name, request, { onStep, transfer: [port] });
+      const bytes = files.files.reduce((sum, file) => sum + file.bytes, 0);
+      const { about, heap } = await (bytes > longLoadBytes ? thread.move(load) : load());
       thread.heap = heap;
+      // Its helpers start before its first move.
+      this.#share(this.#threads);
       return new ThreadMember(thread, member, about, leave);
     } finally {
       close();
@@ -236,7 +244,7 @@ class Thread {
   shared = false;
   /** Number of helpers. */
   helpers = 0;
-  /** Number of its members' moves and loads under way. */
+  /** Number of its members' moves and long loads under way. */
   moves = 0;
   readonly #port: Port;
   /** Distributes the cores among the threads with moves under way. */
@@ -292,9 +300,9 @@ class Thread {
   }
 
   /**
-   * Has a member make a move, or load, with its share of the cores. Moves that begin in the same task are
-   * counted before the cores are shared; a share that changes during a draft or a verification
-   * holds from the next move on.
+   * Has a member make a move, or load, with its share of the cores. Moves that begin in the same
+   * task are counted before the cores are shared; a share that changes during a draft or a
+   * verification holds from the next move on.
    */
   async move<T>(make: () => Promise<T>): Promise<T> {
     this.moves++;
