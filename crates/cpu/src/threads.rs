@@ -58,10 +58,7 @@ mod one {
 
     impl Threads {
         /// No-op: the memory is not shared.
-        pub fn want_helpers(_count: usize) {}
-
-        /// No-op: the memory is not shared.
-        pub fn help() {}
+        pub fn help(_number: usize, _asked: impl Fn() -> bool) {}
 
         /// No-op: no thread waits for another.
         pub fn panicked() {}

@@ -4,8 +4,8 @@
 use conclave_model::Saved;
 use conclave_text::Shown;
 
-/// Tokens below which rerunning a prefix is faster than reusing it.
-pub const MIN_REUSED_TOKENS: usize = 64;
+/// Tokens below which a prefix is rerun: a small model does that as fast as it is reused.
+pub const MIN_REUSED_TOKENS: usize = 16;
 
 /// Most conversations kept.
 const MAX_COUNT: usize = 8;

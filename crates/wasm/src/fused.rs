@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use crate::{Adapter, Choices, Chosen, Failure, Member, ModelFiles, load, to_js};
 use conclave_kernels::{AdapterChoice, Launcher};
 use conclave_model::{Backend, Cpu, Threads};
-use js_sys::Function;
+use js_sys::{Atomics, Function, Int32Array};
 use wasm_bindgen::prelude::*;
 
 /// Runs when the module is instantiated.
@@ -162,17 +162,13 @@ pub fn shaders() -> Result<JsValue, JsError> {
     Ok(serde_wasm_bindgen::to_value(&conclave_kernels::shaders())?)
 }
 
-/// Sets how many workers may [`help`] with a member's next pass on the CPU, in a module with shared
-/// memory.
-#[wasm_bindgen(js_name = wantHelpers)]
-pub fn want_helpers(count: usize) {
-    Threads::want_helpers(count);
-}
-
-/// Computes parts of products for the members on this memory, until there are none for a while.
+/// Computes parts of products for the members on this memory while `wanted`, one number in shared
+/// memory of its own, exceeds the `number` of the calling worker among its helpers, from 0; until
+/// there are none for a while.
 #[wasm_bindgen]
-pub fn help() {
-    Threads::help();
+pub fn help(wanted: &Int32Array, number: u32) {
+    let asked = || Atomics::load(wanted, 0).is_ok_and(|wanted| i64::from(wanted) > i64::from(number));
+    Threads::help(number as usize, asked);
 }
 
 /// Must be called when [`help`] has trapped, as without memory: members that wait for it fail.

@@ -95,6 +95,13 @@ export const sharedMemory: Check<WebAssembly.Memory> = (data, path) => {
   return data;
 };
 
+/** One number that several workers share. */
+export const sharedNumber: Check<Int32Array<SharedArrayBuffer>> = (data, path) => {
+  if (!(data instanceof Int32Array && isShared(data) && data.length === 1))
+    throw fault(path, "a shared number", data);
+  return data as Int32Array<SharedArrayBuffer>;
+};
+
 export function oneOf<const T extends readonly string[]>(...values: T): Check<T[number]> {
   return (data, path) => {
     const value = values.find((candidate) => candidate === data);

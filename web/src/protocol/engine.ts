@@ -314,13 +314,10 @@ export interface EngineModule extends CoreModule {
   /** Version of the kernels. */
   kernelsVersion(): string;
   /**
-   * Sets how many helpers may join its members' next computation, on shared memory.
+   * Computes parts of products on shared memory, until there are none for a while, or the first
+   * number of `wanted` is not above the calling helper's `number`.
    */
-  wantHelpers(count: number): void;
-  /**
-   * Computes parts of products on shared memory, until there are none for a while.
-   */
-  help(): void;
+  help(wanted: Int32Array<SharedArrayBuffer>, number: number): void;
   /** Must be called when `help` has trapped: members that wait for it fail. */
   helpTrapped(): void;
 }

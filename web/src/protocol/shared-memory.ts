@@ -10,5 +10,5 @@ export const mayShareMemory = (): boolean =>
   "waitAsync" in Atomics &&
   typeof SharedArrayBuffer !== "undefined";
 
-export const isShared = (memory: WebAssembly.Memory): boolean =>
-  typeof SharedArrayBuffer !== "undefined" && memory.buffer instanceof SharedArrayBuffer;
+export const isShared = ({ buffer }: { buffer: ArrayBufferLike }): boolean =>
+  typeof SharedArrayBuffer !== "undefined" && buffer instanceof SharedArrayBuffer;

@@ -39,7 +39,7 @@ export class Prompts {
   #shelf: Promise<Shelf> | undefined;
 
   constructor(options: PromptsOptions) {
-    this.#options = { most: 8, mostBytes: 256 << 20, now: Date.now, ...options };
+    this.#options = { most: 16, mostBytes: 256 << 20, now: Date.now, ...options };
   }
 
   /** Whether anything can be kept here. Never rejects. */

@@ -182,9 +182,6 @@ export function stage(
       rules: () => rules,
       ranges: () => ranges,
       kernelsVersion: () => "1",
-      wantHelpers: (count) => {
-        thread?.wanted.push(count);
-      },
       help: () => undefined,
       helpTrapped: () => undefined,
     };
@@ -214,7 +211,10 @@ export function stage(
       traps,
       () => {
         const helper: Port = {
-          postMessage: (data) => void parseHelperStart(data),
+          postMessage(data) {
+            const { wanted, number } = parseHelperStart(data);
+            if (number === 0) void record(wanted, thread);
+          },
           terminate: () => void thread.helpers.delete(helper),
           onmessage: null,
           onmessageerror: null,
@@ -338,4 +338,13 @@ export function begun(events: ConclaveEvent[]): BeginEvent {
   const event = events.find((candidate) => candidate.type === "begin");
   assert.ok(event, "the members have begun");
   return event;
+}
+
+/** Records each change of the number of helpers that may help a thread. */
+async function record(wanted: Int32Array<SharedArrayBuffer>, thread: StagedThread): Promise<void> {
+  while (!thread.terminated) {
+    const count = Atomics.load(wanted, 0);
+    thread.wanted.push(count);
+    await Atomics.waitAsync(wanted, 0, count).value;
+  }
 }

@@ -13,7 +13,7 @@ import { openShelf } from "../store/shelf.ts";
 import { Prompts } from "../store/prompts.ts";
 import { Store } from "../store/store.ts";
 import { compileModule, startBy, startModule } from "./engine-module.ts";
-import { parseHelperStart } from "./helpers.ts";
+import { help, parseHelperStart } from "./helpers.ts";
 import { MemberHost } from "./member-host.ts";
 import { RememberedChoices } from "./remembered-choices.ts";
 import { Service } from "./service.ts";
@@ -75,15 +75,10 @@ const parts: Record<string, () => (data: unknown) => Promise<void>> = {
     return (data) => host.receive(data);
   },
   "conclave helper": () => async (data) => {
-    const { compiled, memory } = parseHelperStart(data);
+    const { compiled, memory, ...place } = parseHelperStart(data);
     const { module } = await startModule(engine, compiled, memory);
     try {
-      // The worker that started it ends it. Its event loop runs at times: Firefox lets a service
-      // worker take over a page, whose requests wait for that, only once all its workers know.
-      for (;;) {
-        module.help();
-        await new Promise((resolve) => setTimeout(resolve));
-      }
+      await help(module, place);
     } catch (error) {
       module.helpTrapped();
       throw error;

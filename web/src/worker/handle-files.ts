@@ -16,15 +16,21 @@ type Openable = FileSystemFileHandle & {
   createSyncAccessHandle?(options: { mode: "read-only" }): Promise<OpenFile>;
 };
 
-/** Milliseconds after which to yield to the event loop. */
-const longest = 50;
+/** Milliseconds after which to ask the original files whether the load was stopped. */
+const longestUnasked = 50;
+/**
+ * Milliseconds after which to yield to the event loop: the start of a helper, to which it comes
+ * several times, is not to take until the end of the load.
+ */
+const longest = 4;
 
 export class HandleFiles implements ModelFiles {
   readonly files: ModelFiles["files"];
   readonly #from: ModelFiles;
   readonly #open: readonly OpenFile[];
   #buffer = new Uint8Array(0);
-  #since = performance.now();
+  #asked = performance.now();
+  #turned = performance.now();
 
   private constructor(from: ModelFiles, open: readonly OpenFile[]) {
     this.files = from.files;
@@ -54,13 +60,15 @@ export class HandleFiles implements ModelFiles {
   /** The result is valid until the next read. */
   async read(file: number, offset: number, length: number): Promise<Uint8Array> {
     const from = this.#open[file];
-    // The original files refuse an invalid range. They also know whether the load was stopped, and
-    // asking them yields to the event loop.
+    // The original files refuse an invalid range. They also know whether the load was stopped.
     const isRange = length >= 1 && offset + length <= (this.files[file]?.bytes ?? 0);
     if (!from || !isRange) return this.#from.read(file, offset, length);
-    if (performance.now() - this.#since > longest) {
+    if (performance.now() - this.#asked > longestUnasked) {
       await this.#from.read(file, offset, 1);
-      this.#since = performance.now();
+      this.#turned = this.#asked = performance.now();
+    } else if (performance.now() - this.#turned > longest) {
+      await turn();
+      this.#turned = performance.now();
     }
     if (this.#buffer.length < length) this.#buffer = new Uint8Array(length);
     const range = this.#buffer.subarray(0, length);
@@ -82,6 +90,17 @@ export class HandleFiles implements ModelFiles {
     this.#from.close();
   }
 }
+
+/** One turn of the event loop. */
+const turn = (): Promise<void> =>
+  new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => {
+      port1.close();
+      resolve();
+    };
+    port2.postMessage(undefined);
+  });
 
 /** The fastest reader of a model's files in this thread. */
 export async function soonest(files: ModelFiles): Promise<ModelFiles> {

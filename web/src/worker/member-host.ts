@@ -90,9 +90,9 @@ export class MemberHost {
         this.#started = this.#start(request);
         // Reported by the first load.
         return void this.#started.catch(() => undefined);
-      case "share":
+      case "startHelpers":
         return void this.#started
-          ?.then(({ helpers }) => helpers?.want(request.helpers))
+          ?.then(({ helpers }) => helpers?.start(request.count))
           .catch(() => undefined);
       case "goOn":
         this.#readers.get(request.id)?.(request.goOn);
@@ -113,10 +113,10 @@ export class MemberHost {
     this.#engine = await module.Engine.create(backend);
     const startHelper = this.#startHelper;
     const helpers =
-      startHelper && "wantHelpers" in module && isShared(memory)
-        ? new Helpers(() => startHelper(worker), module, { compiled, memory })
+      startHelper && "help" in module && isShared(memory)
+        ? new Helpers(() => startHelper(worker), { compiled, memory })
         : undefined;
-    this.#post({ type: "started", shared: helpers !== undefined });
+    this.#post({ type: "started", ...(helpers && { wanted: helpers.wanted }) });
     return { engine: this.#engine, memory, helpers };
   }
 

@@ -193,7 +193,7 @@ export class MemberThreads {
       const { about, heap } = await (bytes > longLoadBytes ? thread.move(load) : load());
       thread.heap = heap;
       // Its helpers start before its first move.
-      this.#share(this.#threads);
+      for (const [each, helpers] of this.#shares(this.#threads)) each.startHelpers(helpers);
       return new ThreadMember(thread, member, about, leave);
     } finally {
       close();
@@ -209,7 +209,10 @@ export class MemberThreads {
   #place(): Thread {
     this.#threads = this.#threads.filter(({ broken }) => !broken);
     if (this.#threads.length < this.#most) {
-      const share = (): void => this.#share(this.#threads.filter(({ moves }) => moves > 0));
+      const share = (): void => {
+        const moving = this.#threads.filter(({ moves }) => moves > 0);
+        for (const [each, helpers] of this.#shares(moving)) each.share(helpers);
+      };
       const thread = new Thread(this.#startThread(this.#worker), share);
       if (this.#start) thread.start(this.#start);
       this.#threads.push(thread);
@@ -227,11 +230,14 @@ export class MemberThreads {
     this.#threads = this.#threads.filter((other) => other !== thread);
   }
 
-  /** Distributes the cores among these: equally, and the rest one by one from the largest. */
-  #share(threads: readonly Thread[]): void {
+  /**
+   * Number of helpers of each of these: the cores are distributed equally, and the rest one by one
+   * from the largest.
+   */
+  #shares(threads: readonly Thread[]): [Thread, number][] {
     const sorted = threads.filter(({ broken }) => !broken).sort((a, b) => b.heap - a.heap);
     const [each, left] = [Math.floor(this.#most / sorted.length), this.#most % sorted.length];
-    sorted.forEach((thread, index) => thread.share(each + Number(index < left) - 1));
+    return sorted.map((thread, index) => [thread, each + Number(index < left) - 1]);
   }
 }
 
@@ -240,16 +246,16 @@ class Thread {
   readonly members = new Set<number>();
   /** Bytes of its module's memory, as of its last load. */
   heap = 0;
-  /** Whether its memory can be shared with helpers. */
-  shared = false;
-  /** Number of helpers. */
-  helpers = 0;
   /** Number of its members' moves and long loads under way. */
   moves = 0;
   readonly #port: Port;
   /** Distributes the cores among the threads with moves under way. */
   readonly #shareCores: () => void;
   readonly #waiting = new Map<number, Waiting>();
+  /** Number of helpers that may help now, if its memory can be shared with them. */
+  #wanted: Int32Array<SharedArrayBuffer> | undefined;
+  /** Number of helpers that were started. */
+  #helpers = 0;
   #next = 0;
   /** Reason why it takes no more requests. */
   #why: string | undefined;
@@ -288,11 +294,24 @@ class Thread {
     return this.#why !== undefined;
   }
 
-  /** Sets its number of helpers. */
+  /** Whether its memory can be shared with helpers. */
+  get shared(): boolean {
+    return this.#wanted !== undefined;
+  }
+
+  /** Has it start those that are missing of so many helpers. */
+  startHelpers(count: number): void {
+    if (!this.#wanted || count <= this.#helpers) return;
+    this.#helpers = count;
+    this.post({ type: "startHelpers", count });
+  }
+
+  /** Sets its number of helpers, also for the pass under way. */
   share(helpers: number): void {
-    if (!this.shared || helpers === this.helpers) return;
-    this.helpers = helpers;
-    this.post({ type: "share", helpers });
+    if (!this.#wanted) return;
+    this.startHelpers(helpers);
+    Atomics.store(this.#wanted, 0, helpers);
+    Atomics.notify(this.#wanted, 0);
   }
 
   post(request: ThreadRequest, transfer: Transferable[] = []): void {
@@ -300,9 +319,8 @@ class Thread {
   }
 
   /**
-   * Has a member make a move, or load, with its share of the cores. Moves that begin in the same
-   * task are counted before the cores are shared; a share that changes during a draft or a
-   * verification holds from the next move on.
+   * Has a member make a move, or load, with its share of the cores, which changes as other threads'
+   * moves begin and end. Moves that begin in the same task are counted before the cores are shared.
    */
   async move<T>(make: () => Promise<T>): Promise<T> {
     this.moves++;
@@ -341,7 +359,7 @@ class Thread {
   }
 
   #hear(reply: ThreadReply): void {
-    if (reply.type === "started") return this.#started(reply.shared);
+    if (reply.type === "started") return this.#started(reply.wanted);
     const waiting = this.#waiting.get(reply.id);
     if (reply.type === "loading" || reply.type === "reading" || reply.type === "thinking")
       return waiting?.onStep(reply);
@@ -352,9 +370,9 @@ class Thread {
     if (reply.ended) this.close(reply.error.message.replace(/\.$/, ""));
   }
 
-  #started(shared: boolean): void {
+  #started(wanted: Int32Array<SharedArrayBuffer> | undefined): void {
     clearTimeout(this.#late);
-    this.shared = shared;
+    this.#wanted = wanted;
     this.#shareCores();
   }
 

@@ -14,6 +14,7 @@ import {
   oneOf,
   optional,
   shape,
+  sharedNumber,
   text,
   variant,
   whole,
@@ -47,8 +48,8 @@ const request = variant({
    * First message. `compiled`: the module of this worker's core. `worker`: address of its script.
    */
   start: shape({ compiled: compiledModule, worker: text, backend }),
-  /** Number of other workers that help this one compute, if they can share its memory. */
-  share: shape({ helpers: whole(0, 1024) }),
+  /** Number of other workers that are to be there, to help this one compute. */
+  startHelpers: shape({ count: whole(1, 1024) }),
   load: shape({
     id: number,
     member: number,
@@ -88,8 +89,11 @@ const request = variant({
 });
 
 const reply = variant({
-  /** The module has started. Sent once, without a request. `shared`: helpers can use its memory. */
-  started: shape({ shared: flag }),
+  /**
+   * The module has started. Sent once, without a request. `wanted`, if helpers can use its memory:
+   * the number of those that may help, which holds at once.
+   */
+  started: shape({ wanted: optional(sharedNumber) }),
   /** Bytes of the weights that are in place. */
   loading: shape({ id: number, loaded: number, total: number }),
   /** Tokens of the conversation that were read; waits for `goOn`. */

@@ -200,7 +200,7 @@ test("who comes again has the models sooner, and reads no more than was asked", 
         if (event.type === "round") segmentMs ||= performance.now() - began;
         if (event.type === "end") answer = event.text;
       }
-      while ((await conclave.models()).prompts === 0)
+      while ((await conclave.models()).models.some(({ prompts }) => prompts === 0))
         await new Promise((resolve) => setTimeout(resolve, 100));
       const { heapBytes } = conclave;
       conclave.close();

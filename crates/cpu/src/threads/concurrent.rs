@@ -56,7 +56,7 @@ impl Concurrent {
     fn help(&self) {
         while self.left.load(SeqCst) > 0 {
             match self.join() {
-                Some(team) => team.help(),
+                Some(team) => team.help(|| true),
                 None => sleep(PAUSE),
             }
         }

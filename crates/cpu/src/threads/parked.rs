@@ -11,8 +11,7 @@ use super::work_queue::WorkQueue;
 
 /// The helpers on this memory.
 static HELPERS: Mutex<Helpers> = Mutex::new(Helpers {
-    here: 0,
-    wanted: 0,
+    started: 0,
     team: None,
 });
 
@@ -31,9 +30,8 @@ pub(super) fn is_broken() -> bool {
 }
 
 struct Helpers {
-    here: usize,
-    /// Most that may join a pass.
-    wanted: usize,
+    /// Number of those that have come to help at least once.
+    started: usize,
     /// The thread that runs models, with those that help it.
     team: Option<Arc<Team>>,
 }
@@ -44,29 +42,25 @@ fn helpers() -> MutexGuard<'static, Helpers> {
 }
 
 impl Threads {
-    /// Sets how many helpers may join each pass from the next one on.
-    pub fn want_helpers(count: usize) {
-        helpers().wanted = count;
-    }
-
     /// Must be called at every panic, on any thread. Threads that wait for the panicking one panic
     /// as well.
     pub fn panicked() {
         BROKEN.store(true, Relaxed);
     }
 
-    /// Helps with every pass that has room until there is none for a while; called by a helper
-    /// worker, again and again.
-    pub fn help() {
+    /// Helps with every pass while `asked`, until there is none for a while; called again and again
+    /// by the helper worker of this `number`, from 0. A product is begun with all helpers in mind:
+    /// those that are not asked leave their parts to the others.
+    pub fn help(number: usize, asked: impl Fn() -> bool) {
         let mut helpers = helpers();
-        helpers.here += 1;
+        helpers.started = helpers.started.max(number + 1);
         let mut woken = false;
-        loop {
+        while asked() {
             // One that was woken joins even if the pass has ended: more of them follow.
             let joins = |team: &Arc<Team>| (woken || team.runs()) && team.join();
             if let Some(team) = helpers.team.clone().filter(joins) {
                 drop(helpers);
-                team.help();
+                team.help(&asked);
                 helpers = self::helpers();
                 woken = false;
             } else {
@@ -79,14 +73,12 @@ impl Threads {
                 woken = true;
             }
         }
-        helpers.here -= 1;
     }
 
-    /// Runs `work`, shared by the helpers that have come to [`help`](Self::help), as many as are
-    /// [wanted](Self::want_helpers).
+    /// Runs `work`, shared by the helpers that come to [`help`](Self::help), also during it.
     pub fn run<R>(self, work: impl FnOnce() -> R) -> R {
         let mut helpers = helpers();
-        let places = helpers.here.min(helpers.wanted).min(self.0 - 1);
+        let places = helpers.started.min(self.0 - 1);
         if places == 0 || WorkQueue::is_here() {
             drop(helpers);
             return work();

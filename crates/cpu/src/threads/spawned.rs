@@ -39,7 +39,7 @@ impl Threads {
             for _ in 0..missing {
                 let team = Arc::clone(&team);
                 // A refused thread is not needed.
-                _ = Builder::new().spawn(move || team.join().then(|| team.help()));
+                _ = Builder::new().spawn(move || team.join().then(|| team.help(|| true)));
             }
         });
         work()

@@ -111,13 +111,17 @@ impl Team {
         joins
     }
 
-    /// Helps until the team has ended, or rested for a while.
-    pub fn help(&self) {
+    /// Helps while `asked`, until the team has ended, or rested for a while.
+    pub fn help(&self, asked: impl Fn() -> bool) {
         let mut patience = PATIENCE;
-        self.queue.help(|| {
+        self.queue.help(|idle| {
+            let asked = asked();
+            if asked && !idle {
+                return false;
+            }
             let mut state = self.state();
             patience = if state.rests { patience - 1 } else { PATIENCE };
-            let leaves = state.rests && (patience == 0 || state.over);
+            let leaves = !asked || state.rests && (patience == 0 || state.over);
             state.here -= usize::from(leaves);
             leaves
         });
@@ -142,7 +146,7 @@ mod tests {
         let helper = Arc::clone(&team);
         std::thread::spawn(move || {
             assert!(helper.join());
-            helper.help();
+            helper.help(|| true);
             left.send(()).unwrap();
         });
         leaves.recv_timeout(Duration::from_secs(60)).unwrap();

@@ -142,16 +142,17 @@ impl WorkQueue {
         }
     }
 
-    /// Runs parts of every offer, until it `leaves`, which is asked whenever none has come for some
-    /// ten microseconds. Called by a helper.
-    pub(super) fn help(&self, mut leaves: impl FnMut() -> bool) {
+    /// Runs parts of every offer, until it `leaves`, which is asked after each, and, idle, whenever
+    /// none has come for some ten microseconds. Called by a helper.
+    pub(super) fn help(&self, mut leaves: impl FnMut(bool) -> bool) {
         let (mut seen, mut looks) = (0, 0);
         loop {
-            if self.offers.load(SeqCst) == seen || !self.take_open(&mut seen) {
+            let idle = self.offers.load(SeqCst) == seen || !self.take_open(&mut seen);
+            if idle {
                 wait(&mut looks);
-                if looks.is_multiple_of(SPIN_LIMIT) && leaves() {
-                    return;
-                }
+            }
+            if (!idle || looks.is_multiple_of(SPIN_LIMIT)) && leaves(idle) {
+                return;
             }
         }
     }
