@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use conclave_ensemble::{Candidate, Score};
 use futures_util::future::try_join_all;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::asking::Asking;
@@ -20,7 +21,7 @@ use crate::transport::Transport;
 const MAX_MISSES: usize = 3;
 
 /// Sampling settings.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Drawing {
     /// Options by their names in requests (`temperature`, `top_p`, …).
     pub options: Map<String, Value>,

@@ -162,13 +162,13 @@ pub fn shaders() -> Result<JsValue, JsError> {
     Ok(serde_wasm_bindgen::to_value(&conclave_kernels::shaders())?)
 }
 
-/// Computes parts of products for the members on this memory while `wanted`, one number in shared
-/// memory of its own, exceeds the `number` of the calling worker among its helpers, from 0; until
-/// there are none for a while.
+/// Computes parts of products for the members on this memory, until there are none for a while, or
+/// `wanted` does not exceed `number`. `wanted` is one number, in shared memory of its own: how many
+/// helpers may help. `number` is the calling worker's among them, from 0.
 #[wasm_bindgen]
-pub fn help(wanted: &Int32Array, number: u32) {
-    let asked = || Atomics::load(wanted, 0).is_ok_and(|wanted| i64::from(wanted) > i64::from(number));
-    Threads::help(number as usize, asked);
+pub fn help(wanted: &Int32Array, number: u16) {
+    let asked = || Atomics::load(wanted, 0).is_ok_and(|wanted| wanted > number.into());
+    Threads::help(number.into(), asked);
 }
 
 /// Must be called when [`help`] has trapped, as without memory: members that wait for it fail.

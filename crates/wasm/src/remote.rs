@@ -16,7 +16,7 @@ use conclave_remote::{
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::future_to_promise;
 
@@ -52,34 +52,6 @@ struct Joining {
     timeout: f64,
     /// The server's name in messages, if not its host.
     place: Option<String>,
-}
-
-/// The page's sampling: options by their names there.
-#[derive(Deserialize)]
-struct Sampling {
-    seed: u64,
-    #[serde(flatten)]
-    options: Map<String, Value>,
-}
-
-impl Sampling {
-    /// Converts to options by their names in requests: `topP` is `top_p` there.
-    fn drawing(self) -> Drawing {
-        let named = |name: String| -> String {
-            name.chars()
-                .flat_map(|letter| {
-                    let start = letter.is_ascii_uppercase().then_some('_');
-                    start.into_iter().chain([letter.to_ascii_lowercase()])
-                })
-                .collect()
-        };
-        Drawing {
-            options: (self.options.into_iter())
-                .map(|(name, value)| (named(name), value))
-                .collect(),
-            seed: self.seed,
-        }
-    }
 }
 
 /// A member in its conversation. Moves run on a copy, whose state is taken unless something has
@@ -139,15 +111,15 @@ impl RemoteMember {
         about.to_string()
     }
 
-    /// Starts a conversation (messages and sampling as JSON), without a request. With
+    /// Starts a conversation (messages and [`Drawing`] as JSON), without a request. With
     /// `only_judges` it does not draft in it.
-    pub fn begin(&self, messages: &str, sampling: &str, only_judges: bool) -> Result<(), JsValue> {
+    pub fn begin(&self, messages: &str, drawing: &str, only_judges: bool) -> Result<(), JsValue> {
         let messages: Vec<ChatMessage> = read(messages)?;
-        let sampling: Sampling = read(sampling)?;
+        let drawing: Drawing = read(drawing)?;
         let mut held = self.held.borrow_mut();
         let member = held.change();
         member.only_judge(only_judges);
-        member.begin(messages, sampling.drawing());
+        member.begin(messages, drawing);
         Ok(())
     }
 

@@ -374,7 +374,8 @@ export interface RemoteModule {
 /** A server's model in a conversation. A move is undefined if the member abstains. */
 export interface RemoteConversation {
   about(): string;
-  begin(messages: string, sampling: string, onlyJudges: boolean): void;
+  /** `drawing`: `options` by their names in requests, and a `seed`. */
+  begin(messages: string, drawing: string, onlyJudges: boolean): void;
   /** Has the server render the conversation, which the first move does otherwise. */
   read(wire: Wire): Promise<void>;
   draft(tokens: number, wire: Wire): Promise<string | undefined>;

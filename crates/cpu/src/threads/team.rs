@@ -130,7 +130,10 @@ impl Team {
 
 #[cfg(all(test, not(target_family = "wasm")))]
 mod tests {
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
     use std::sync::mpsc::channel;
+    use std::thread::{current, scope};
     use std::time::Duration;
 
     use super::super::each;
@@ -151,6 +154,25 @@ mod tests {
         });
         leaves.recv_timeout(Duration::from_secs(60)).unwrap();
         assert_eq!(team.helpers(), 0);
+    }
+
+    #[test]
+    fn a_helper_that_is_not_asked_any_more_leaves_during_the_pass() {
+        let team = Arc::new(Team::new(2));
+        let _pass = team.begin(|_| ());
+        let (asked, caller) = (AtomicBool::new(true), current().id());
+        let begun = Barrier::new(2);
+        scope(|scope| {
+            assert!(team.join());
+            let helper = scope.spawn(|| team.help(|| asked.load(SeqCst)));
+            // It takes the part that the caller does not.
+            each(0..2, |_| _ = begun.wait());
+            asked.store(false, SeqCst);
+            helper.join().unwrap();
+        });
+        assert_eq!(team.helpers(), 0);
+        each(0..2, |_| assert_eq!(current().id(), caller));
+        assert!(team.join(), "its place is free again");
     }
 
     #[test]

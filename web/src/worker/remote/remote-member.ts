@@ -23,6 +23,7 @@ import type {
   Wire,
 } from "../../protocol/engine.ts";
 import { BadSettings, ContextFull, RemoteFailure, typed } from "../../protocol/errors.ts";
+import { requestNames } from "../../protocol/generated-settings.ts";
 import type { MemberSource } from "../../protocol/messages.ts";
 import { remoteAddress, usualTimeout } from "../../protocol/remote.ts";
 import { unlessAborted } from "../../protocol/unless-aborted.ts";
@@ -173,7 +174,11 @@ export class RemoteMember implements Member {
   ): Promise<Begun> {
     this.release();
     this.#formed = form !== undefined;
-    const drawing = { ...sampling, seed: sampling.seed + 1_000_003 * stream };
+    const named = Object.entries(requestNames) as [keyof typeof requestNames, string][];
+    const drawing = {
+      options: Object.fromEntries(named.map(([name, asked]) => [asked, sampling[name]])),
+      seed: sampling.seed + 1_000_003 * stream,
+    };
     this.#conversation.begin(JSON.stringify(messages), JSON.stringify(drawing), this.#formed);
     this.#reading = this.#conversation
       .read(this.#elsewhere.wire(this.#over.signal))
