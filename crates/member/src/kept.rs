@@ -5,7 +5,7 @@ use conclave_model::Saved;
 use conclave_text::Shown;
 
 /// Tokens below which a prefix is rerun: a small model does that as fast as it is reused.
-pub const MIN_REUSED_TOKENS: usize = 16;
+pub const MIN_REUSED_TOKENS: usize = 20;
 
 /// Most conversations kept.
 const MAX_COUNT: usize = 8;

@@ -288,7 +288,7 @@ fn only_a_long_system_prompt_at_the_beginning_is_worth_it() {
         vec![],
         vec![user.clone()],
         vec![Message::new("user", &*long)],
-        vec![Message::new("system", "Be kind."), user.clone()],
+        vec![Message::new("system", "Hi."), user.clone()],
         vec![user.clone(), Message::new("system", &*long)],
     ] {
         assert_eq!(member.system_key(&messages).unwrap(), None, "{messages:?}");
