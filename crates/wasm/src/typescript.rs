@@ -206,6 +206,13 @@ fn sampling() -> String {
             option.label, option.help, option.step
         )
     };
+    let param = |option: &SamplingOption| {
+        format!(
+            "  /** {} */\n  {}?: number | null;\n",
+            option.help, option.name
+        )
+    };
+    let params: String = SAMPLING_OPTIONS.iter().map(param).collect();
     let most = SAMPLING_OPTIONS[0].most;
     assert_eq!(SAMPLING_OPTIONS[0].name, "temperature");
     format!(
@@ -214,7 +221,9 @@ fn sampling() -> String {
         exact.\n  seed: whole(0, Number.MAX_SAFE_INTEGER),\n}});\n\n/** Sampling of an answer that \
         asks for none. */\nexport const defaultSampling = {{\n{}}};\n\n/** Highest temperature. */\n\
         export const maxTemperature = {most};\n\n/** Names in OpenAI's requests. */\nexport const \
-        requestNames = {{\n{}}} as const;\n\n/** Controls of the page. */\nexport const \
+        requestNames = {{\n{}}} as const;\n\n/** Sampling options by their names in OpenAI's \
+        requests; `null` stands for the default. */\nexport interface SamplingParams \
+        {{\n{params}}}\n\n/** Controls of the page. */\nexport const \
         samplingControls = {{\n{}}};\n",
         all(check),
         all(|option| (option.value)(&Sampling::default()).to_string()),

@@ -24,7 +24,11 @@ import {
   whole,
   type Check,
 } from "../protocol/check.ts";
-import { requestNames, samplingChecks } from "../protocol/generated-settings.ts";
+import {
+  requestNames,
+  samplingChecks,
+  type SamplingParams,
+} from "../protocol/generated-settings.ts";
 import { finishOf, unfinished, voteOf, type FinishReason, type SegmentVote } from "./answer.ts";
 import {
   BadSettings,
@@ -38,6 +42,7 @@ import {
 import { checked, ensemble, notText, signal as signalCheck } from "./options.ts";
 
 export type { FinishReason, SegmentVote } from "./answer.ts";
+export type { SamplingParams } from "../protocol/generated-settings.ts";
 
 /** Part of a message. */
 export interface ChatTextPart {
@@ -68,11 +73,6 @@ export interface ChatSchema {
 }
 
 const sampled = Object.keys(requestNames) as (keyof typeof requestNames)[];
-
-/** Sampling options, by their names in requests. */
-export type SamplingParams = Partial<
-  Record<(typeof requestNames)[keyof typeof requestNames], number | null>
->;
 
 /** Parameters of a request. `null` means absent. */
 export interface ChatParams extends SamplingParams {

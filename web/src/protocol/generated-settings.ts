@@ -73,6 +73,18 @@ export const requestNames = {
   minP: "min_p",
 } as const;
 
+/** Sampling options by their names in OpenAI's requests; `null` stands for the default. */
+export interface SamplingParams {
+  /** 0 always takes the most probable token; higher is more varied. */
+  temperature?: number | null;
+  /** Draw only from the most probable tokens that hold this much probability; 1: all. */
+  top_p?: number | null;
+  /** Draw only from this many of the most probable tokens; 0: all. */
+  top_k?: number | null;
+  /** Leave out tokens less than this share as probable as the most probable one; 0: none. */
+  min_p?: number | null;
+}
+
 /** Controls of the page. */
 export const samplingControls = {
   temperature: {
