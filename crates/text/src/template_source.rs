@@ -21,7 +21,8 @@ pub(crate) struct Source {
     plain: String,
     /// Its messages' contents are lists of parts.
     pub(crate) parts: bool,
-    /// Whether it writes calls in the form of [`written`](crate::ToolCall::written); known once asked.
+    /// Whether it writes calls in the form of [`written`](crate::ToolCall::written); known once
+    /// asked.
     pub(crate) writes_calls: OnceLock<bool>,
 }
 

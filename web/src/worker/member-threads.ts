@@ -310,8 +310,8 @@ class Thread {
   share(helpers: number): void {
     if (!this.#wanted) return;
     this.startHelpers(helpers);
-    Atomics.store(this.#wanted, 0, helpers);
-    Atomics.notify(this.#wanted, 0);
+    // Helpers wait for a change only.
+    if (Atomics.exchange(this.#wanted, 0, helpers) !== helpers) Atomics.notify(this.#wanted, 0);
   }
 
   post(request: ThreadRequest, transfer: Transferable[] = []): void {
