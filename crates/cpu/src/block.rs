@@ -1,15 +1,16 @@
-//! Quantised blocks of eight rows, and their product, once for all formats: a number is `step ·
-//! level + minimum`, so a product is Σ (s l + m) x = s Σ l x + m Σ x.
+//! Quantised blocks of eight rows, packed, and their products, once for all formats.
 
 use std::mem::MaybeUninit;
 
 use conclave_weights::quantised::Levels;
 
-use crate::codes::{Codes, in_fours};
+use crate::codes::{Codes, UnpackedCodes};
 use crate::formats::PackedFormat;
+use crate::group::{Group, RunCodes};
 use crate::input::{BLOCK, Quants};
 use crate::lanes::{LANES, Lanes};
 use crate::packed::Packed;
+use crate::run::Unpacked;
 use crate::scales::Scales;
 use crate::tile::Tile;
 
@@ -35,30 +36,41 @@ const fn offset(levels: Levels) -> u8 {
     }
 }
 
-/// A block of eight rows, `32 · RUNS` columns.
+/// A block of eight rows, `32 · RUNS` columns, whose codes are stored as `C`.
 #[derive(Debug, Clone)]
-pub(crate) struct Block<F: PackedFormat, const RUNS: usize> {
+#[repr(align(16))]
+pub(crate) struct Block<F: PackedFormat, C, const RUNS: usize> {
     scales: F::ScaleStorage,
-    codes: [F::CodeStorage; RUNS],
+    codes: [C; RUNS],
 }
 
-impl<F: PackedFormat, const RUNS: usize> Block<F, RUNS> {
+impl<F: PackedFormat, C: Codes, const RUNS: usize> Block<F, C, RUNS> {
     const GROUP: usize = F::ScaleStorage::GROUP;
     const TABLE: Option<[u8; 16]> = table(F::LEVELS);
     /// Constants subtracted before packing and after unpacking. The first is used where packed
     /// codes are levels.
-    const OFFSETS: [u8; 2] = if F::CodeStorage::LEVELS {
+    const OFFSETS: [u8; 2] = if C::LEVELS {
         [offset(F::LEVELS), 0]
     } else {
         [0, offset(F::LEVELS)]
     };
+
+    /// The codes of a run.
+    #[inline(always)]
+    fn run(&self, run: usize) -> RunCodes<'_, C> {
+        RunCodes {
+            codes: &self.codes[run],
+            table: Self::TABLE.as_ref(),
+            offset: Self::OFFSETS[1],
+        }
+    }
 }
 
-impl<F: PackedFormat, const RUNS: usize> Packed for Block<F, RUNS> {
+impl<F: PackedFormat, C: Codes, const RUNS: usize> Packed for Block<F, C, RUNS> {
     const COLS: usize = BLOCK * RUNS;
     const EMPTY: Self = Self {
         scales: F::ScaleStorage::EMPTY,
-        codes: [F::CodeStorage::EMPTY; RUNS],
+        codes: [C::EMPTY; RUNS],
     };
 
     fn pack(&mut self, rows: [&[u8]; LANES]) {
@@ -77,14 +89,14 @@ impl<F: PackedFormat, const RUNS: usize> Packed for Block<F, RUNS> {
             }
             // SAFETY: those of every lane were written.
             let codes = unsafe { &*(&raw const codes).cast::<[[u8; BLOCK]; LANES]>() };
-            packed.pack(&in_fours(codes), Self::OFFSETS[0]);
+            packed.pack(codes, Self::OFFSETS[0]);
         }
     }
 
     #[inline(always)]
     fn columns<L: Lanes>(&self, l: L, mut put: impl FnMut(usize, L::Floats)) {
-        for (few, col) in (0..Self::COLS).step_by(2 * F::CodeStorage::FEW).enumerate() {
-            let few = few % (BLOCK / 2 / F::CodeStorage::FEW);
+        for (few, col) in (0..Self::COLS).step_by(2 * C::FEW).enumerate() {
+            let few = few % (BLOCK / 2 / C::FEW);
             let words = self.codes[col / BLOCK].words(l, few, Self::TABLE.as_ref());
             let [step, minimum] = self.scales.step_and_minimum(l, col / Self::GROUP);
             for (pair, words) in words.into_iter().enumerate() {
@@ -102,92 +114,24 @@ impl<F: PackedFormat, const RUNS: usize> Packed for Block<F, RUNS> {
     }
 }
 
-impl<F: PackedFormat, const RUNS: usize> Block<F, RUNS> {
-    /// Adds Σ code · input over the columns of group `part` of a run to `sums`, by products of
-    /// pairs.
-    #[inline(always)]
-    fn pairs<L: Lanes, const T: usize>(
-        l: L,
-        codes: &F::CodeStorage,
-        part: usize,
-        input: [&Quants; T],
-        sums: &mut [L::Ints; T],
-    ) {
-        let mut pairs = [&input[0].pairs; T];
-        for t in 1..T {
-            pairs[t] = &input[t].pairs;
-        }
-        let fews = Self::GROUP / 2 / F::CodeStorage::FEW;
-        let begin = fews * part;
-        // Two turns of smaller groups are faster unrolled.
-        let turns = if L::ROLLS && T > 1 && Self::GROUP == BLOCK {
-            l.turns(fews)
-        } else {
-            fews
-        };
-        for few in begin..begin + turns {
-            codes.products(l, few, Self::TABLE.as_ref(), &pairs, sums);
-        }
-    }
-
-    /// The same sums by products of quads: 2⁸ · Σ code · high + Σ code · low, exactly. For few rows
-    /// of input both sums are made together, since each product waits for the previous one of its
-    /// sum. For many rows they are made one after the other, since all of them together exceed the
-    /// registers.
-    #[inline(always)]
-    fn quads<L: Lanes, const T: usize>(
-        l: L,
-        codes: &F::CodeStorage,
-        part: usize,
-        input: [&Quants; T],
-        sums: &mut [L::Ints; T],
-    ) {
-        let eights = Self::GROUP / 8;
-        let begin = eights * part;
-        let all = begin..begin + l.turns(eights);
-        let mut high = [l.ints(0); T];
-        for eight in all.clone() {
-            let columns = codes.quads(l, eight);
-            eight_columns(l, columns, input, [0, eight], &mut high);
-            if T <= 2 {
-                eight_columns(l, columns, input, [1, eight], sums);
-            }
-        }
-        for t in 0..T {
-            sums[t] = l.with_low(high[t], sums[t]);
-        }
-        if T > 2 {
-            for eight in all {
-                eight_columns(l, codes.quads(l, eight), input, [1, eight], sums);
-            }
-        }
-    }
-}
-
-/// Adds the products of eight columns, two quads, with the quads `at` of `T` rows of input to
-/// `sums`.
-#[inline(always)]
-fn eight_columns<L: Lanes, const T: usize>(
-    l: L,
-    columns: [L::Words; 2],
-    input: [&Quants; T],
-    at: [usize; 2],
-    sums: &mut [L::Ints; T],
-) {
-    for (quad, columns) in columns.into_iter().enumerate() {
-        for t in 0..T {
-            sums[t] = l.quad(sums[t], columns, input[t].quads[at[0]][at[1]][quad]);
-        }
-    }
-}
-
-impl<F: PackedFormat, const RUNS: usize> Tile for Block<F, RUNS> {
+impl<F: PackedFormat, C: Codes, const RUNS: usize> Tile for Block<F, C, RUNS> {
     type InputBlock = Quants;
-    const QUADS: bool = F::CodeStorage::QUADS && Self::TABLE.is_none();
+    type Unpacked<U: UnpackedCodes> = F::Unpacked<U>;
+    const QUADS: bool = C::QUADS && Self::TABLE.is_none();
+    const UNPACKS: bool = !C::LEVELS;
 
-    /// No sum overflows: bytes, and unpacked or looked-up values, are at most 255 in magnitude,
-    /// input at most 2¹⁵, so that 32 products are less than 2²⁸; the part subtracted for
-    /// `OFFSETS` ≤ 128 is less than 2²⁷.
+    #[inline(always)]
+    fn unpack<L: Lanes, U: UnpackedCodes>(l: L, rows: &[Self], to: &mut Vec<F::Unpacked<U>>) {
+        to.resize(rows.len() * RUNS, F::Unpacked::EMPTY);
+        for (block, runs) in rows.iter().zip(to.as_chunks_mut::<RUNS>().0) {
+            for (run, to) in runs.iter_mut().enumerate() {
+                let groups = run * (BLOCK / Self::GROUP)..;
+                let scale = |group| block.scales.step_and_minimum(l, groups.start + group);
+                to.unpack(l, block.run(run), scale);
+            }
+        }
+    }
+
     #[inline(always)]
     fn products<L: Lanes, const T: usize>(
         l: L,
@@ -201,7 +145,7 @@ impl<F: PackedFormat, const RUNS: usize> Tile for Block<F, RUNS> {
             runs[t] = &input[t].as_chunks().0[..rows.len()];
         }
         for (i, block) in rows.iter().enumerate() {
-            for (run, codes) in block.codes.iter().enumerate() {
+            for run in 0..RUNS {
                 // Run by run: a whole block can be more lines than a processor fetches at once, so
                 // that its products would wait.
                 l.prefetch(block, run, RUNS);
@@ -210,30 +154,14 @@ impl<F: PackedFormat, const RUNS: usize> Tile for Block<F, RUNS> {
                     input[t] = &runs[t][i][run];
                 }
                 for part in 0..BLOCK / Self::GROUP {
-                    let total = if Self::GROUP == BLOCK { 0 } else { 1 + part };
-                    let mut dots = [l.ints(0); T];
-                    if Self::OFFSETS[1] > 0 {
-                        for t in 0..T {
-                            let total = input[t].totals[total].int;
-                            dots[t] = l.ints(-i32::from(Self::OFFSETS[1]) * total);
-                        }
-                    }
-                    if L::QUADS && Self::QUADS {
-                        Self::quads(l, codes, part, input, &mut dots);
-                    } else {
-                        Self::pairs(l, codes, part, input, &mut dots);
-                    }
-                    let [steps, minima] = block
-                        .scales
-                        .step_and_minimum(l, BLOCK / Self::GROUP * run + part);
-                    for t in 0..T {
-                        let x = input[t];
-                        let scale = l.mul(steps, l.floats(x.scale));
-                        sums[t] = l.mul_add(sums[t], l.to_floats(dots[t]), scale);
-                        if F::ScaleStorage::MINIMA {
-                            sums[t] = l.mul_add(sums[t], minima, l.floats(x.totals[total].number));
-                        }
-                    }
+                    let group = Group {
+                        columns: Self::GROUP,
+                        part,
+                        minima: F::ScaleStorage::MINIMA,
+                    };
+                    let at = BLOCK / Self::GROUP * run + part;
+                    let scale = block.scales.step_and_minimum(l, at);
+                    block.run(run).add(l, group, scale, input, &mut sums);
                 }
             }
         }

@@ -8,12 +8,13 @@ use std::fmt::Debug;
 ))]
 use std::mem::transmute;
 
+use crate::group::RunCodes;
 use crate::input::BLOCK;
 use crate::lanes::{LANES, Lanes};
 
 /// Codes of 32 columns of eight rows to be packed: four columns of every lane side by side, so that
 /// vectors take all lanes at once.
-pub(crate) type Fours = [[u8; 4 * LANES]; BLOCK / 4];
+type Fours = [[u8; 4 * LANES]; BLOCK / 4];
 
 /// Codes of 32 columns of eight rows.
 pub(crate) trait Codes: Clone + Debug + Send + Sync + 'static {
@@ -26,8 +27,9 @@ pub(crate) trait Codes: Clone + Debug + Send + Sync + 'static {
     /// The initial value.
     const EMPTY: Self;
 
-    /// Packs the codes of all lanes, minus `offset` if packed values are levels.
-    fn pack(&mut self, fours: &Fours, offset: u8);
+    /// Packs the codes of all lanes, minus `offset` if packed values are levels. A function that
+    /// formats share.
+    fn pack(&mut self, codes: &[[u8; BLOCK]; LANES], offset: u8);
 
     /// Pairs of columns unpacked at once, few enough to stay in registers.
     type Few<W>: IntoIterator<Item = W>;
@@ -59,9 +61,15 @@ pub(crate) trait Codes: Clone + Debug + Send + Sync + 'static {
     }
 }
 
+/// Codes that others are unpacked to, once for several rows of input.
+pub(crate) trait UnpackedCodes: Codes {
+    /// Unpacks the codes of a run; returns the offset of these.
+    fn unpack<L: Lanes, C: Codes>(&mut self, lanes: L, run: &RunCodes<'_, C>) -> u8;
+}
+
 /// Groups the codes of eight rows, `[LANES, BLOCK]`, by four columns.
 #[inline(always)]
-pub(crate) fn in_fours(codes: &[[u8; BLOCK]; LANES]) -> Fours {
+fn in_fours(codes: &[[u8; BLOCK]; LANES]) -> Fours {
     let mut fours = [[0; 4 * LANES]; BLOCK / 4];
     for (part, lanes) in codes.as_chunks::<4>().0.iter().enumerate() {
         for (half, fours) in fours.as_chunks_mut::<4>().0.iter_mut().enumerate() {
@@ -171,11 +179,17 @@ impl Codes for Bytes {
     type Few<W> = [W; 1];
     const FEW: usize = 1;
 
-    #[inline(always)]
-    fn pack(&mut self, fours: &Fours, offset: u8) {
+    #[inline(never)]
+    fn pack(&mut self, codes: &[[u8; BLOCK]; LANES], offset: u8) {
         const HIGHEST: u32 = u32::from_le_bytes([0x80; 4]);
         let less = u32::from_le_bytes([offset.wrapping_neg(); 4]);
-        for (pairs, four) in self.0.as_chunks_mut::<2>().0.iter_mut().zip(fours) {
+        for (pairs, four) in self
+            .0
+            .as_chunks_mut::<2>()
+            .0
+            .iter_mut()
+            .zip(&in_fours(codes))
+        {
             let mut halves = [[0; LANES]; 2];
             for (lane, codes) in four.as_chunks().0.iter().enumerate() {
                 // A sum of bytes that carries nothing from one to the next.
@@ -208,6 +222,150 @@ impl Codes for Bytes {
     }
 }
 
+impl UnpackedCodes for Bytes {
+    #[inline(always)]
+    fn unpack<L: Lanes, C: Codes>(&mut self, l: L, run: &RunCodes<'_, C>) -> u8 {
+        for few in 0..BLOCK / 2 / C::FEW {
+            for (pair, words) in run.codes.words(l, few, run.table).into_iter().enumerate() {
+                l.narrow(words, run.offset, &mut self.0[C::FEW * few + pair]);
+            }
+        }
+        0
+    }
+}
+
+/// Codes of at most 127 for products of quads: two vectors for eight columns.
+#[derive(Debug, Clone)]
+pub(crate) struct Quads([[[u8; 4 * LANES]; 2]; BLOCK / 8]);
+
+impl Codes for Quads {
+    const EMPTY: Self = Self([[[0; 4 * LANES]; 2]; BLOCK / 8]);
+    const QUADS: bool = true;
+    type Few<W> = [W; 0];
+    const FEW: usize = 0;
+
+    fn pack(&mut self, _codes: &[[u8; BLOCK]; LANES], _offset: u8) {
+        unreachable!("these are unpacked")
+    }
+
+    fn words<L: Lanes>(&self, _l: L, _few: usize, _table: Option<&[u8; 16]>) -> [L::Words; 0] {
+        []
+    }
+
+    fn products<L: Lanes, const T: usize>(
+        &self,
+        _l: L,
+        _few: usize,
+        _table: Option<&[u8; 16]>,
+        _input: &[&[i32; BLOCK / 2]; T],
+        _sums: &mut [L::Ints; T],
+    ) {
+        unreachable!("these are no pairs")
+    }
+
+    #[inline(always)]
+    fn quads<L: Lanes>(&self, l: L, eight: usize) -> [L::Words; 2] {
+        let [first, second] = &self.0[eight];
+        [l.load_bytes(first), l.load_bytes(second)]
+    }
+}
+
+impl UnpackedCodes for Quads {
+    #[inline(always)]
+    fn unpack<L: Lanes, C: Codes>(&mut self, l: L, run: &RunCodes<'_, C>) -> u8 {
+        for (eight, to) in self.0.iter_mut().enumerate() {
+            let [first, second] = run.codes.quads(l, eight);
+            l.store_bytes(first, &mut to[0]);
+            l.store_bytes(second, &mut to[1]);
+        }
+        run.offset
+    }
+}
+
+/// Codes of five bits, three pairs of columns in a vector, five bits apart; of eight pairs, the
+/// last vector holds two. They take six bits a code, and half of the instructions of [`Bits`] to
+/// unpack.
+#[derive(Debug, Clone)]
+pub(crate) struct Threes([[[i16; 2 * LANES]; 3]; 2]);
+
+impl Threes {
+    /// Bits of a code.
+    const BITS: usize = 5;
+
+    /// Pair `at` of a vector that holds `count` pairs.
+    #[inline(always)]
+    fn pair<L: Lanes>(l: L, words: L::Words, at: usize, count: usize) -> L::Words {
+        // Nothing is above the last.
+        let mask = if at + 1 < count { 0x1f } else { u16::MAX };
+        l.field(words, Self::BITS * at, mask)
+    }
+}
+
+impl Codes for Threes {
+    const EMPTY: Self = Self([[[0; 2 * LANES]; 3]; 2]);
+    type Few<W> = [W; 8];
+    const FEW: usize = 8;
+
+    #[inline(never)]
+    fn pack(&mut self, codes: &[[u8; BLOCK]; LANES], _offset: u8) {
+        let fours = in_fours(codes);
+        for (vectors, fours) in self.0.iter_mut().zip(fours.as_chunks::<4>().0) {
+            let mut packed = [[0; LANES]; 3];
+            for (four, codes) in fours.iter().enumerate() {
+                for (lane, codes) in codes.as_chunks().0.iter().enumerate() {
+                    let codes = u32::from_le_bytes(*codes);
+                    for (half, codes) in [codes, codes >> 16].into_iter().enumerate() {
+                        let pair = codes & 0xff | (codes & 0xff00) << 8;
+                        let at = 2 * four + half;
+                        packed[at / 3][lane] |= pair << (Self::BITS * (at % 3));
+                    }
+                }
+            }
+            for (vector, packed) in vectors.iter_mut().zip(packed) {
+                *vector = bytemuck::cast(packed.map(u32::to_le));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn words<L: Lanes>(&self, l: L, eight: usize, _table: Option<&[u8; 16]>) -> [L::Words; 8] {
+        let [a, b, c] = [0, 1, 2].map(|vector| l.load_words(&self.0[eight][vector]));
+        [
+            Self::pair(l, a, 0, 3),
+            Self::pair(l, a, 1, 3),
+            Self::pair(l, a, 2, 3),
+            Self::pair(l, b, 0, 3),
+            Self::pair(l, b, 1, 3),
+            Self::pair(l, b, 2, 3),
+            Self::pair(l, c, 0, 2),
+            Self::pair(l, c, 1, 2),
+        ]
+    }
+
+    /// Unrolled, as those of [`Bits`].
+    #[inline(always)]
+    fn products<L: Lanes, const T: usize>(
+        &self,
+        l: L,
+        eight: usize,
+        _table: Option<&[u8; 16]>,
+        input: &[&[i32; BLOCK / 2]; T],
+        sums: &mut [L::Ints; T],
+    ) {
+        let words = l.load_words(&self.0[eight][0]);
+        dot(l, Self::pair(l, words, 0, 3), 8 * eight, input, sums);
+        dot(l, Self::pair(l, words, 1, 3), 8 * eight + 1, input, sums);
+        dot(l, Self::pair(l, words, 2, 3), 8 * eight + 2, input, sums);
+        let words = l.load_words(&self.0[eight][1]);
+        dot(l, Self::pair(l, words, 0, 3), 8 * eight + 3, input, sums);
+        dot(l, Self::pair(l, words, 1, 3), 8 * eight + 4, input, sums);
+        dot(l, Self::pair(l, words, 2, 3), 8 * eight + 5, input, sums);
+        let words = l.load_words(&self.0[eight][2]);
+        dot(l, Self::pair(l, words, 0, 2), 8 * eight + 6, input, sums);
+        dot(l, Self::pair(l, words, 1, 2), 8 * eight + 7, input, sums);
+    }
+}
+
 /// Codes of `LOW + HIGH` bits, each part of 0, 1, 2 or 4 bits in its own plane: as many bits as in
 /// the file.
 #[derive(Debug, Clone)]
@@ -225,10 +383,11 @@ impl<const LOW: usize, const HIGH: usize> Codes for Bits<LOW, HIGH> {
     type Few<W> = [W; 4];
     const FEW: usize = 4;
 
-    #[inline(always)]
-    fn pack(&mut self, fours: &Fours, _offset: u8) {
-        self.low.pack(fours, 0);
-        self.high.pack(fours, LOW);
+    #[inline(never)]
+    fn pack(&mut self, codes: &[[u8; BLOCK]; LANES], _offset: u8) {
+        let fours = in_fours(codes);
+        self.low.pack(&fours, 0);
+        self.high.pack(&fours, LOW);
     }
 
     #[inline(always)]

@@ -7,6 +7,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod both;
 #[cfg(any(test, not(all(target_arch = "wasm32", target_feature = "simd128"))))]
 mod plain;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
@@ -29,23 +30,29 @@ pub trait Lanes: Copy {
     type Ints: Copy;
     /// 8 × f32.
     type Floats: Copy;
-    /// Vectors for two groups of eight rows at once; the type itself where `WIDENS` is false.
+    /// Vectors for two groups of eight rows at once; the type itself where `WIDENS` is 0.
     type Wide: Lanes;
-    /// Whether `Wide` is a type of its own, with vectors for two groups.
-    const WIDENS: bool = false;
+    /// Largest number of rows of input for which `Wide` is faster.
+    const WIDENS: usize = 0;
     /// Whether the vectors of this type are for two groups.
     const WIDE: bool = false;
     /// Vector registers.
     const REGISTERS: usize = 16;
     /// Whether [`quad`](Self::quad) is faster than [`dot`](Self::dot) here.
     const QUADS: bool = false;
-    /// Whether products of pairs with several rows of input are compiled as a loop. If such a loop
-    /// is unrolled, compilers compute one row of input after the other and spill all unpacked codes
-    /// to memory.
-    const ROLLS: bool = false;
+    /// Whether products with several rows of input are faster with codes that were unpacked before;
+    /// only where `WIDENS` is 1.
+    const UNPACKS: bool = false;
+
+    /// Whether products of pairs with `rows` rows of input are compiled as a loop of `turns` turns.
+    /// If such a loop is unrolled, compilers take one row of input after the other, or load all
+    /// codes first, and spill unpacked codes to memory.
+    fn rolls(_turns: usize, _rows: usize) -> bool {
+        false
+    }
 
     /// Vectors for the groups `first` and `second`: a load from a place of `first` fills the upper
-    /// eight lanes from the same place of `second`. Only where `WIDENS` is true.
+    /// eight lanes from the same place of `second`. Only where `WIDENS` is not 0.
     ///
     /// # Safety
     /// Until the last use of the result, both slices are there, of one length, and all loads are
@@ -58,18 +65,33 @@ pub trait Lanes: Copy {
         unreachable!("these have none")
     }
 
+    /// Computes with these vectors, in a function that callers share where code is to be small.
+    fn apart<W: Work>(self, work: W) -> W::Out {
+        work.with(self)
+    }
+
     /// Prefetches part `part` of `parts` equal ones of a `T` that is some way after `from`, on
     /// processors where that is faster.
     fn prefetch<T>(self, _from: &T, _part: usize, _parts: usize) {}
 
     /// Loads words.
     fn load_words(self, from: &[i16; 16]) -> Self::Words;
+    /// Stores words less `less`, which are signed bytes; only where `UNPACKS` is true.
+    fn narrow(self, _words: Self::Words, _less: u8, _to: &mut [i8; 16]) {
+        unreachable!("these do not unpack")
+    }
+    /// Stores bytes unchanged; only where `UNPACKS` is true.
+    fn store_bytes(self, _bytes: Self::Words, _to: &mut [u8; 32]) {
+        unreachable!("these do not unpack")
+    }
     /// Widens bytes with their sign.
     fn widen(self, from: &[i8; 16]) -> Self::Words;
     /// Loads bytes unchanged, two in each word, the first in the low half.
     fn load_bytes(self, from: &[u8; 32]) -> Self::Words;
     /// The bits `mask` of each byte from bit `at`, moved to bit `to`, within the byte.
     fn bits(self, bytes: Self::Words, at: usize, mask: u8, to: usize) -> Self::Words;
+    /// The bits `mask` of each word from bit `at`.
+    fn field(self, words: Self::Words, at: usize, mask: u16) -> Self::Words;
     /// Bitwise or.
     fn or(self, a: Self::Words, b: Self::Words) -> Self::Words;
     /// The entry of `table` for each byte, which is at most 15.

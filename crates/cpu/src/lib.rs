@@ -48,6 +48,7 @@ mod convolution;
 mod error;
 mod exp;
 mod formats;
+mod group;
 #[cfg(any(test, not(all(target_arch = "wasm32", target_feature = "simd128"))))]
 mod half;
 #[cfg(target_os = "linux")]
@@ -59,6 +60,7 @@ mod packed;
 mod recurrence;
 mod routing;
 pub mod rows;
+mod run;
 mod scales;
 mod score;
 mod threads;

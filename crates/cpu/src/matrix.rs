@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use conclave_weights::Format;
 
+use crate::codes::{self, UnpackedCodes};
 use crate::error::CpuError;
 use crate::formats::empty_rows;
 use crate::input::{Input, InputBlock};
@@ -111,7 +112,7 @@ impl Matrix {
 
     /// Bytes of memory of a matrix `[rows, cols]` in a [`kept`] format.
     pub fn bytes_of(format: Format, rows: u64, cols: usize) -> u64 {
-        let Some(mut unit) = empty_rows(format) else {
+        let Some(mut unit) = empty_rows(format, lanes::multiply_quads()) else {
             return 0;
         };
         let block = vec![0; LANES * format.block_bytes()];
@@ -316,10 +317,12 @@ impl<P: Packed + Tile<InputBlock: InputBlock>> Rows for Blocks<P> {
         lanes::run(Times {
             blocks: &self[rows.start / LANES * per_row..rows.end.div_ceil(LANES) * per_row],
             per_row,
-            input: &P::InputBlock::blocks(input)[of.start * parts..of.end * parts],
-            parts,
             rows: rows.len(),
-            out,
+            sums: Sums {
+                input: &P::InputBlock::blocks(input)[of.start * parts..of.end * parts],
+                parts,
+                out,
+            },
         });
     }
 
@@ -329,10 +332,12 @@ impl<P: Packed + Tile<InputBlock: InputBlock>> Rows for Blocks<P> {
         let times = Times {
             blocks: self,
             per_row: cols / P::COLS,
-            input: P::InputBlock::blocks(input),
-            parts: cols / P::InputBlock::COLS,
             rows,
-            out: &mut out.chunks_exact_mut(rows).collect::<Vec<_>>(),
+            sums: Sums {
+                input: P::InputBlock::blocks(input),
+                parts: cols / P::InputBlock::COLS,
+                out: &mut out.chunks_exact_mut(rows).collect::<Vec<_>>(),
+            },
         };
         if quads {
             times.with(lanes::Plain::<true>);
@@ -367,19 +372,24 @@ impl<P: Packed> Work for Row<'_, P> {
 }
 
 /// A pending product.
-pub(crate) struct Times<'a, 'b, P: Tile> {
+struct Times<'a, 'b, P: Tile> {
     /// Groups of eight rows.
-    pub blocks: &'a [P],
+    blocks: &'a [P],
     /// Number of blocks of a row.
-    pub per_row: usize,
-    /// Rows of input, concatenated.
-    pub input: &'a [P::InputBlock],
-    /// Number of input blocks of a row of input.
-    pub parts: usize,
+    per_row: usize,
     /// Rows of the matrix.
-    pub rows: usize,
+    rows: usize,
+    sums: Sums<'a, 'b, P::InputBlock>,
+}
+
+/// Rows of input, and their products.
+struct Sums<'a, 'b, I> {
+    /// Rows of input, concatenated.
+    input: &'a [I],
+    /// Number of input blocks of a row of input.
+    parts: usize,
     /// `[input rows, rows]`, row by row.
-    pub out: &'a mut [&'b mut [f32]],
+    out: &'a mut [&'b mut [f32]],
 }
 
 impl<P: Tile> Work for Times<'_, '_, P> {
@@ -387,68 +397,124 @@ impl<P: Tile> Work for Times<'_, '_, P> {
     const QUADS: bool = P::QUADS;
 
     #[inline(always)]
-    fn with<L: Lanes>(mut self, lanes: L) {
+    fn with<L: Lanes>(mut self, l: L) {
         let groups = self.rows.div_ceil(LANES);
+        let count = self.sums.out.len();
+        let (all, per_row) = (self.blocks, self.per_row);
+        let blocks = |group: usize| &all[group * per_row..][..per_row];
+        if L::UNPACKS && P::UNPACKS && count > 1 {
+            return if L::QUADS && P::QUADS {
+                self.unpacked::<L, codes::Quads>(l)
+            } else {
+                self.unpacked::<L, codes::Bytes>(l)
+            };
+        }
         // Groups far apart, so that each is the next of a stream that processors read ahead.
-        let pairs = if L::WIDENS { groups / 2 } else { 0 };
+        let pairs = match count <= L::WIDENS {
+            false => 0,
+            // Of an odd number, the last group is multiplied twice, which takes no more code.
+            true if L::WIDENS == 1 => groups.div_ceil(2),
+            true => groups / 2,
+        };
         for group in 0..pairs {
-            let lower = &self.blocks[group * self.per_row..][..self.per_row];
-            let upper = &self.blocks[(group + pairs) * self.per_row..][..self.per_row];
+            let second = (group + pairs).min(groups - 1);
             // SAFETY: products load nothing but their blocks.
-            let wide = unsafe { lanes.wide(lower, upper) };
-            self.tiles::<L::Wide>(wide, lower, [group * LANES, (group + pairs) * LANES]);
+            let wide = unsafe { l.wide(blocks(group), blocks(second)) };
+            let mut tiles = Tiles {
+                blocks: blocks(group),
+                first: [group * LANES, second * LANES],
+                sums: &mut self.sums,
+            };
+            if L::WIDENS == 1 {
+                tiles.tile::<L::Wide, 1>(wide, 0);
+            } else {
+                tiles.with(wide);
+            }
+        }
+        if L::UNPACKS && P::UNPACKS {
+            return;
         }
         for group in 2 * pairs..groups {
-            let blocks = &self.blocks[group * self.per_row..][..self.per_row];
-            self.tiles::<L>(lanes, blocks, [group * LANES; 2]);
+            let tiles = Tiles {
+                blocks: blocks(group),
+                first: [group * LANES; 2],
+                sums: &mut self.sums,
+            };
+            tiles.with(l);
         }
     }
 }
 
 impl<P: Tile> Times<'_, '_, P> {
-    /// Multiplies a group of rows of the matrix by all rows of input, two groups with wide vectors;
-    /// `first` are their first rows.
+    /// The products with several rows of input, by codes that are unpacked to `U`.
     #[inline(always)]
-    fn tiles<L: Lanes>(&mut self, l: L, blocks: &[P], first: [usize; 2]) {
-        let count = self.out.len();
+    fn unpacked<L: Lanes, U: UnpackedCodes>(mut self, l: L) {
+        let mut unpacked = Vec::new();
+        for group in 0..self.rows.div_ceil(LANES) {
+            let blocks = &self.blocks[group * self.per_row..][..self.per_row];
+            P::unpack::<L, U>(l, blocks, &mut unpacked);
+            l.apart(Tiles {
+                blocks: &unpacked,
+                first: [group * LANES; 2],
+                sums: &mut self.sums,
+            });
+        }
+    }
+}
+
+/// The products of a group of rows of the matrix with all rows of input; of two groups with wide
+/// vectors.
+struct Tiles<'s, 'a, 'b, P: Tile> {
+    /// The first group.
+    blocks: &'s [P],
+    /// First rows of the groups.
+    first: [usize; 2],
+    sums: &'s mut Sums<'a, 'b, P::InputBlock>,
+}
+
+impl<P: Tile> Work for Tiles<'_, '_, '_, P> {
+    type Out = ();
+
+    #[inline(always)]
+    fn with<L: Lanes>(mut self, l: L) {
+        let count = self.sums.out.len();
         let mut row = 0;
         while row < count {
             // Three are two and one, which saves a quarter of the products' code.
             row += match count - row {
-                1 => self.tile::<L, 1>(l, blocks, row, first),
-                2 | 3 => self.tile::<L, 2>(l, blocks, row, first),
+                // A single row has been multiplied with wide vectors. Another row again saves code.
+                1 if L::WIDENS == 1 => self.tile::<L, 2>(l, row - 1) - 1,
+                1 => self.tile::<L, 1>(l, row),
+                2 | 3 => self.tile::<L, 2>(l, row),
                 left if L::REGISTERS >= 32 && left >= 2 * MAX_ROWS => {
-                    self.tile::<L, { 2 * MAX_ROWS }>(l, blocks, row, first)
+                    self.tile::<L, { 2 * MAX_ROWS }>(l, row)
                 }
                 // Bytes leave registers for one more, and four are twice two then.
                 left if L::QUADS && P::QUADS => match left {
-                    MAX_ROWS => self.tile::<L, 2>(l, blocks, row, first),
-                    _ => self.tile::<L, { MAX_ROWS + 1 }>(l, blocks, row, first),
+                    MAX_ROWS => self.tile::<L, 2>(l, row),
+                    _ => self.tile::<L, { MAX_ROWS + 1 }>(l, row),
                 },
-                _ => self.tile::<L, MAX_ROWS>(l, blocks, row, first),
+                _ => self.tile::<L, MAX_ROWS>(l, row),
             };
         }
     }
+}
 
-    /// The same for `T` rows of input; returns `T`.
+impl<P: Tile> Tiles<'_, '_, '_, P> {
+    /// The products with `T` rows of input from `row` on; returns `T`.
     #[inline(always)]
-    fn tile<L: Lanes, const T: usize>(
-        &mut self,
-        l: L,
-        blocks: &[P],
-        row: usize,
-        first: [usize; 2],
-    ) -> usize {
-        let mut input: [&[P::InputBlock]; T] = [&[]; T];
-        for (t, part) in input.iter_mut().enumerate() {
-            *part = &self.input[(row + t) * self.parts..][..self.parts];
+    fn tile<L: Lanes, const T: usize>(&mut self, l: L, row: usize) -> usize {
+        let Sums { input, parts, out } = &mut *self.sums;
+        let mut rows: [&[P::InputBlock]; T] = [&[]; T];
+        for (t, rows) in rows.iter_mut().enumerate() {
+            *rows = &input[(row + t) * *parts..][..*parts];
         }
-        let sums = P::products::<L, T>(l, blocks, input);
+        let sums = P::products::<L, T>(l, self.blocks, rows);
         for (t, sums) in sums.into_iter().enumerate() {
-            let out = &mut self.out[row + t];
-            put(l, sums, &mut out[first[0]..]);
+            let out = &mut out[row + t];
+            put(l, sums, &mut out[self.first[0]..]);
             if L::WIDE {
-                put(l, l.upper(sums), &mut out[first[1]..]);
+                put(l, l.upper(sums), &mut out[self.first[1]..]);
             }
         }
         T
@@ -501,7 +567,8 @@ mod tests {
         }
     }
 
-    /// Products of quads make the same sums as those of pairs, to the last bit.
+    /// Products of quads make the same sums as those of pairs, whose codes may be stored in another
+    /// way, to the last bit.
     #[test]
     fn products_of_quads_are_those_of_pairs() {
         let cols = 512;
@@ -513,12 +580,17 @@ mod tests {
         for count in 1..=7 {
             input.set(&x[..count * cols], cols);
             for format in Format::ALL {
-                let packed = matrix(format, 16, cols).packed;
-                let (mut quads, mut pairs) = (vec![0.0; 16 * count], vec![0.0; 16 * count]);
-                packed.times_in_arrays(&input, cols, true, &mut quads);
-                packed.times_in_arrays(&input, cols, false, &mut pairs);
+                // Two groups and a part of a third.
+                let times = |quads: bool, stored: bool| {
+                    let mut out = vec![0.0; 19 * count];
+                    let packed = matrix_stored(format, 19, cols, stored).packed;
+                    packed.times_in_arrays(&input, cols, quads, &mut out);
+                    out
+                };
+                let pairs = times(false, false);
                 assert!(pairs.iter().any(|&x| x != 0.0), "{format}");
-                assert_eq!(quads, pairs, "{format}, {count} rows");
+                assert_eq!(times(true, true), pairs, "{format}, {count} rows");
+                assert_eq!(times(false, true), pairs, "{format}, {count} rows");
             }
         }
     }
@@ -553,8 +625,28 @@ mod tests {
         }
     }
 
-    /// Arbitrary bytes, and scales of a hundredth and less.
+    /// Rows are unpacked to the same numbers from either storage.
+    #[test]
+    fn rows_are_the_same_from_either_storage() {
+        let cols = 512;
+        for format in Format::ALL {
+            let both = [true, false].map(|quads| {
+                let mut out = vec![0.0; cols];
+                let matrix = matrix_stored(format, 16, cols, quads);
+                matrix.row(11, &mut out).unwrap();
+                out
+            });
+            assert!(both[0].iter().any(|&x| x != 0.0), "{format}");
+            assert_eq!(both[0], both[1], "{format}");
+        }
+    }
+
     fn matrix(format: Format, rows: usize, cols: usize) -> Matrix {
+        matrix_stored(format, rows, cols, lanes::multiply_quads())
+    }
+
+    /// Arbitrary bytes, and scales of a hundredth and less.
+    fn matrix_stored(format: Format, rows: usize, cols: usize, quads: bool) -> Matrix {
         let mut bytes: Vec<u8> = (0..rows * format.bytes_of(cols).unwrap())
             .map(|i| (i * 89 % 251) as u8)
             .collect();
@@ -566,7 +658,7 @@ mod tests {
             };
             format.set_scales(block, &mut next).unwrap();
         }
-        let mut upload = Upload::begin(format, rows, cols).unwrap();
+        let mut upload = Upload::begin_stored(format, rows, cols, quads).unwrap();
         upload.push(&bytes).unwrap();
         upload.finish().unwrap()
     }

@@ -1,6 +1,7 @@
 //! The inner products: eight rows of a matrix with up to four rows of input at once, so that
 //! unpacking is shared by all four. Those of quantised blocks are in `block.rs`.
 
+use crate::codes::UnpackedCodes;
 use crate::input::I16x4;
 use crate::lanes::Lanes;
 use crate::packed::{Bf16x8, F16x8, F32x8, I16x8, I16x8x8};
@@ -12,6 +13,10 @@ pub(crate) const MAX_ROWS: usize = 4;
 pub(crate) trait Tile: Sized {
     /// Blocks of a row of input.
     type InputBlock;
+    /// Blocks with codes unpacked to `U`; the type itself where `UNPACKS` is false.
+    type Unpacked<U: UnpackedCodes>: Tile<InputBlock = Self::InputBlock>;
+    /// Whether codes can be unpacked for several rows of input.
+    const UNPACKS: bool = false;
     /// Whether products use quads where these are faster.
     const QUADS: bool = false;
 
@@ -21,6 +26,15 @@ pub(crate) trait Tile: Sized {
         rows: &[Self],
         input: [&[Self::InputBlock]; T],
     ) -> [L::Floats; T];
+
+    /// Replaces `to` by these packed rows, unpacked.
+    fn unpack<L: Lanes, U: UnpackedCodes>(
+        _lanes: L,
+        _rows: &[Self],
+        _to: &mut Vec<Self::Unpacked<U>>,
+    ) {
+        unreachable!("these are not packed")
+    }
 }
 
 /// Products with columns of plain numbers.
@@ -47,6 +61,7 @@ fn plain<L: Lanes, P, const T: usize>(
 
 impl Tile for F16x8 {
     type InputBlock = f32;
+    type Unpacked<U: UnpackedCodes> = Self;
 
     #[inline(always)]
     fn products<L: Lanes, const T: usize>(
@@ -60,6 +75,7 @@ impl Tile for F16x8 {
 
 impl Tile for Bf16x8 {
     type InputBlock = f32;
+    type Unpacked<U: UnpackedCodes> = Self;
 
     #[inline(always)]
     fn products<L: Lanes, const T: usize>(
@@ -73,6 +89,7 @@ impl Tile for Bf16x8 {
 
 impl Tile for F32x8 {
     type InputBlock = f32;
+    type Unpacked<U: UnpackedCodes> = Self;
 
     #[inline(always)]
     fn products<L: Lanes, const T: usize>(
@@ -86,6 +103,7 @@ impl Tile for F32x8 {
 
 impl Tile for I16x8x8 {
     type InputBlock = [I16x4; 2];
+    type Unpacked<U: UnpackedCodes> = Self;
 
     #[inline(always)]
     fn products<L: Lanes, const T: usize>(
@@ -124,6 +142,7 @@ impl Tile for I16x8x8 {
 
 impl Tile for I16x8 {
     type InputBlock = f32;
+    type Unpacked<U: UnpackedCodes> = Self;
 
     #[inline(always)]
     fn products<L: Lanes, const T: usize>(

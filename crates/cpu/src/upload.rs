@@ -6,7 +6,7 @@ use conclave_weights::Format;
 
 use crate::error::CpuError;
 use crate::formats::empty_rows;
-use crate::lanes::LANES;
+use crate::lanes::{LANES, multiply_quads};
 use crate::matrix::Matrix;
 
 /// A matrix whose rows arrive in pieces.
@@ -26,13 +26,23 @@ impl Upload {
     /// [`CpuError::Cols`] where rows are not whole blocks (see [`kept`](crate::kept)), and
     /// [`CpuError::TooLarge`].
     pub fn begin(format: Format, rows: usize, cols: usize) -> Result<Self, CpuError> {
+        Self::begin_stored(format, rows, cols, multiply_quads())
+    }
+
+    /// The same, stored for products of `quads` or of pairs.
+    pub(crate) fn begin_stored(
+        format: Format,
+        rows: usize,
+        cols: usize,
+        quads: bool,
+    ) -> Result<Self, CpuError> {
         let row_bytes = format
             .bytes_of(cols)
             .ok_or(CpuError::Cols { format, cols })?;
         if rows.checked_mul(row_bytes).is_none() {
             return Err(CpuError::TooLarge { rows, cols });
         }
-        let packed = empty_rows(format).ok_or(CpuError::Format(format))?;
+        let packed = empty_rows(format, quads).ok_or(CpuError::Format(format))?;
         Ok(Self {
             matrix: Matrix {
                 format,

@@ -87,18 +87,23 @@ fn level() -> Option<u8> {
 // are unaligned and of exactly the arrays' sizes.
 impl<const VNNI: u8> Lanes for Avx2<VNNI> {
     const REGISTERS: usize = if VNNI == AVX512_VNNI { 32 } else { 16 };
-    const ROLLS: bool = Self::REGISTERS == 16;
     const QUADS: bool = VNNI == AVX512_VNNI;
 
     type Words = __m256i;
     type Ints = __m256i;
     type Floats = __m256;
     type Wide = Sixteen;
-    const WIDENS: bool = VNNI == AVX512_VNNI;
+    const WIDENS: usize = if VNNI == AVX512_VNNI { usize::MAX } else { 0 };
+
+    #[inline(always)]
+    fn rolls(turns: usize, rows: usize) -> bool {
+        // Two turns are faster unrolled.
+        Self::REGISTERS == 16 && rows > 1 && turns > 2
+    }
 
     #[inline(always)]
     unsafe fn wide<T>(self, first: &[T], second: &[T]) -> Sixteen {
-        assert!(Self::WIDENS);
+        assert!(Self::WIDENS > 0);
         // SAFETY: the processor has the instructions, and the caller promises the rest.
         unsafe { Sixteen::new(first, second) }
     }
@@ -139,6 +144,14 @@ impl<const VNNI: u8> Lanes for Avx2<VNNI> {
                 _mm256_srl_epi16(bytes, _mm_cvtsi64_si128((at - to) as i64))
             };
             _mm256_and_si256(moved, _mm256_set1_epi8((mask << to).cast_signed()))
+        }
+    }
+
+    #[inline(always)]
+    fn field(self, words: __m256i, at: usize, mask: u16) -> __m256i {
+        unsafe {
+            let moved = _mm256_srl_epi16(words, _mm_cvtsi64_si128(at as i64));
+            _mm256_and_si256(moved, _mm256_set1_epi16(mask.cast_signed()))
         }
     }
 

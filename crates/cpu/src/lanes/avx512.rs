@@ -118,6 +118,14 @@ impl Lanes for Sixteen {
     }
 
     #[inline(always)]
+    fn field(self, words: __m512i, at: usize, mask: u16) -> __m512i {
+        unsafe {
+            let moved = _mm512_srl_epi16(words, _mm_cvtsi64_si128(at as i64));
+            _mm512_and_si512(moved, _mm512_set1_epi16(mask.cast_signed()))
+        }
+    }
+
+    #[inline(always)]
     fn or(self, a: __m512i, b: __m512i) -> __m512i {
         unsafe { _mm512_or_si512(a, b) }
     }

@@ -1,6 +1,7 @@
 //! Eight lanes as arrays: for every machine, and the reference in tests of the vectors.
 
 use super::Lanes;
+use super::both::Both;
 use crate::half::from_half;
 
 /// Arrays, with products of pairs or of `QUADS`.
@@ -9,11 +10,30 @@ pub struct Plain<const QUADS: bool>;
 
 impl<const QUADS: bool> Lanes for Plain<QUADS> {
     const QUADS: bool = QUADS;
+    // As wasm's vectors do, in tests.
+    const UNPACKS: bool = cfg!(test);
+    const WIDENS: usize = cfg!(test) as usize;
 
     type Words = [i16; 16];
     type Ints = [i32; 8];
     type Floats = [f32; 8];
-    type Wide = Self;
+    type Wide = Both<Self>;
+
+    #[inline(always)]
+    unsafe fn wide<T>(self, first: &[T], second: &[T]) -> Both<Self> {
+        // SAFETY: the caller promises it.
+        unsafe { Both::new(self, first, second) }
+    }
+
+    #[inline(always)]
+    fn narrow(self, words: [i16; 16], less: u8, to: &mut [i8; 16]) {
+        *to = words.map(|word| (word - i16::from(less)) as i8);
+    }
+
+    #[inline(always)]
+    fn store_bytes(self, bytes: [i16; 16], to: &mut [u8; 32]) {
+        to.copy_from_slice(bytes.map(i16::to_le_bytes).as_flattened());
+    }
 
     #[inline(always)]
     fn widen(self, from: &[i8; 16]) -> [i16; 16] {
@@ -35,6 +55,11 @@ impl<const QUADS: bool> Lanes for Plain<QUADS> {
     fn bits(self, bytes: [i16; 16], at: usize, mask: u8, to: usize) -> [i16; 16] {
         let mask = u16::from_ne_bytes([mask; 2]);
         bytes.map(|word| (word.cast_unsigned() >> at & mask).cast_signed() << to)
+    }
+
+    #[inline(always)]
+    fn field(self, words: [i16; 16], at: usize, mask: u16) -> [i16; 16] {
+        words.map(|word| (word.cast_unsigned() >> at & mask).cast_signed())
     }
 
     #[inline(always)]

@@ -4,6 +4,7 @@ use std::arch::wasm32::*;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
+use super::both::Both;
 use super::{Lanes, Work};
 
 /// Requires a module compiled with `simd128`. `QUADS` use an instruction of relaxed SIMD, checked
@@ -63,11 +64,58 @@ const FROM_HALF: f32 = 5.192_297e33;
 // SAFETY, everywhere below: loads and stores need no alignment and stay within the arrays.
 impl<const QUADS: bool> Lanes for Simd128<QUADS> {
     const QUADS: bool = QUADS;
+    const UNPACKS: bool = true;
 
     type Words = Two;
     type Ints = Two;
     type Floats = Two;
-    type Wide = Self;
+    type Wide = Both<Self>;
+    const WIDENS: usize = 1;
+
+    #[inline(always)]
+    fn rolls(turns: usize, _rows: usize) -> bool {
+        turns > 4
+    }
+
+    #[inline(always)]
+    fn apart<W: Work>(self, work: W) -> W::Out {
+        #[inline(never)]
+        fn plain<W: Work>(work: W, lanes: impl Lanes) -> W::Out {
+            work.with(lanes)
+        }
+        #[inline(never)]
+        #[target_feature(enable = "relaxed-simd")]
+        fn relaxed<W: Work>(work: W, lanes: impl Lanes) -> W::Out {
+            work.with(lanes)
+        }
+        if QUADS {
+            relaxed(work, self)
+        } else {
+            plain(work, self)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn wide<T>(self, first: &[T], second: &[T]) -> Both<Self> {
+        // SAFETY: the caller promises it.
+        unsafe { Both::new(self, first, second) }
+    }
+
+    #[inline(always)]
+    fn narrow(self, words: Two, less: u8, to: &mut [i8; 16]) {
+        let less = i16x8_splat(less.into());
+        let bytes = i8x16_narrow_i16x8(i16x8_sub(words[0], less), i16x8_sub(words[1], less));
+        unsafe { v128_store(to.as_mut_ptr().cast(), bytes) }
+    }
+
+    #[inline(always)]
+    fn store_bytes(self, bytes: Two, to: &mut [u8; 32]) {
+        let to: *mut v128 = to.as_mut_ptr().cast();
+        unsafe {
+            v128_store(to, bytes[0]);
+            v128_store(to.add(1), bytes[1]);
+        }
+    }
 
     #[inline(always)]
     fn widen(self, from: &[i8; 16]) -> Two {
@@ -98,6 +146,13 @@ impl<const QUADS: bool> Lanes for Simd128<QUADS> {
         let mask = u8x16_splat(mask);
         let bits = |all| u16x8_shl(v128_and(u16x8_shr(all, at as u32), mask), to as u32);
         [bits(bytes[0]), bits(bytes[1])]
+    }
+
+    #[inline(always)]
+    fn field(self, words: Two, at: usize, mask: u16) -> Two {
+        // Shifts by 0 and masks of all bits are no instructions.
+        let field = |all| v128_and(u16x8_shr(all, at as u32), u16x8_splat(mask));
+        [field(words[0]), field(words[1])]
     }
 
     #[inline(always)]
