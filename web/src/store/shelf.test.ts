@@ -6,11 +6,11 @@ import { openShelf } from "./shelf.ts";
  * A simulated private file system, as far as it is inspected before storing; `opening` runs when a
  * file is opened for writing.
  */
-function storage(opening: () => void): { manager: StorageManager; entries: Set<string> } {
+function storage(opening: () => unknown): { manager: StorageManager; entries: Set<string> } {
   const entries = new Set<string>();
   class FileSystemFileHandle {
     async createSyncAccessHandle(): Promise<{ close: () => void }> {
-      opening();
+      await opening();
       return { close: () => undefined };
     }
   }
@@ -44,6 +44,26 @@ test("where private files can't be opened for writing, models stay in memory", a
 
 test("on a full disk what is stored stays within reach", async () => {
   assert.ok((await openShelf(storage(refusing("QuotaExceededError")).manager)).persistent);
+});
+
+test("one trial serves all folders", async () => {
+  let opened = 0;
+  const { manager, entries } = storage(() => void opened++);
+  await Promise.all([openShelf(manager, "one"), openShelf(manager, "another")]);
+  assert.deepEqual([...entries].sort(), ["another", "one"]);
+  assert.equal(opened, 1);
+});
+
+test("a file that is never opened keeps nobody from what is stored", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const { manager, entries } = storage(() => new Promise(() => undefined));
+  const opening = openShelf(manager, "place");
+  for (const ms of [3000, 100]) {
+    await new Promise(setImmediate);
+    t.mock.timers.tick(ms);
+  }
+  assert.ok((await opening).persistent);
+  assert.deepEqual([...entries], ["place"]);
 });
 
 test("without private files models stay in memory", async () => {

@@ -2,6 +2,7 @@
  * Storage of downloaded models: folders of numbered parts in the origin's private file system
  * (OPFS), or in memory without one.
  */
+import { type Access, openAccess, opensFiles } from "./access.ts";
 import { StorageFailure } from "../protocol/errors.ts";
 
 /** A part open for writing, exclusively across tabs. */
@@ -50,36 +51,31 @@ export interface Shelf {
   remove(name: string): Promise<void>;
 }
 
-/** An open part: FileSystemSyncAccessHandle, which only workers have. */
-interface SyncHandle {
-  getSize(): number;
-  read(into: Uint8Array<ArrayBuffer>, options: { at: number }): number;
-  write(bytes: Uint8Array<ArrayBuffer>, options: { at: number }): number;
-  truncate(size: number): void;
-  flush(): void;
-  close(): void;
-}
-interface SyncFile extends FileSystemFileHandle {
-  createSyncAccessHandle?(): Promise<SyncHandle>;
-}
-
 const models = "conclave-models";
+
+/** Private file systems that were tried, by their managers. */
+const tried = new WeakMap<StorageManager, Promise<FileSystemDirectoryHandle | undefined>>();
 
 /** A folder of the origin's private file system if it is writable from here, else memory. */
 export async function openShelf(
   storage: StorageManager | undefined = globalThis.navigator?.storage,
   place = models,
 ): Promise<Shelf> {
-  const named =
-    typeof FileSystemFileHandle !== "undefined" &&
-    "createSyncAccessHandle" in FileSystemFileHandle.prototype;
-  // Private windows of some browsers have the functions but throw.
-  const root = named ? await storage?.getDirectory?.().catch(() => undefined) : undefined;
-  const folder =
-    root && (await isWritable(root))
-      ? await root.getDirectoryHandle(place, { create: true }).catch(() => undefined)
-      : undefined;
+  const root = storage && (await writableRoot(storage));
+  const folder = await root?.getDirectoryHandle(place, { create: true }).catch(() => undefined);
   return folder ? new PrivateFiles(folder) : new MemoryShelf();
+}
+
+/** The private file system if it is writable from here; tried once. */
+function writableRoot(storage: StorageManager): Promise<FileSystemDirectoryHandle | undefined> {
+  const attempt = async (): Promise<FileSystemDirectoryHandle | undefined> => {
+    // Private windows of some browsers have the functions but throw.
+    const root = opensFiles() ? await storage.getDirectory?.().catch(() => undefined) : undefined;
+    return root && (await isWritable(root)) ? root : undefined;
+  };
+  const known = tried.get(storage) ?? attempt();
+  tried.set(storage, known);
+  return known;
 }
 
 /** The workers' folder for reading, since the page can't write there; undefined if missing. */
@@ -93,20 +89,25 @@ export async function openShelfToRead(): Promise<Shelf | undefined> {
 async function isWritable(root: FileSystemDirectoryHandle): Promise<boolean> {
   const name = `conclave-trial-${Math.random()}`; // Other tabs try too.
   try {
-    const file: SyncFile = await root.getFileHandle(name, { create: true });
-    (await file.createSyncAccessHandle!()).close();
-    return true;
+    const file = await root.getFileHandle(name, { create: true });
+    (await openAccess(file)).close();
   } catch (error) {
+    const removed = root.removeEntry(name).catch(() => undefined);
+    // No answer is no refusal, and this may get none either.
+    if (isLate(error)) return true;
+    await removed;
     // On a full disk stored files can still be read.
     return isFull(error);
-  } finally {
-    await root.removeEntry(name).catch(() => undefined);
   }
+  await root.removeEntry(name).catch(() => undefined);
+  return true;
 }
 
 /** Whether a write failed for lack of room. */
 export const isFull = (error: unknown): boolean =>
   error instanceof Error && error.name === "QuotaExceededError";
+const isLate = (error: unknown): boolean =>
+  error instanceof DOMException && error.name === "TimeoutError";
 const isMissing = (error: unknown): boolean =>
   error instanceof DOMException && error.name === "NotFoundError";
 const isLocked = (error: unknown): boolean =>
@@ -148,8 +149,8 @@ class PrivateFolder implements Folder {
   }
 
   async open(part: string): Promise<OpenPart> {
-    const file: SyncFile = await this.#handle.getFileHandle(part, { create: true });
-    return patiently(async () => new PrivatePart(await file.createSyncAccessHandle!()));
+    const file = await this.#handle.getFileHandle(part, { create: true });
+    return patiently(async () => new PrivatePart(await openAccess(file)));
   }
 
   async blob(part: string): Promise<Blob | undefined> {
@@ -163,9 +164,9 @@ class PrivateFolder implements Folder {
 }
 
 class PrivatePart implements OpenPart {
-  readonly #handle: SyncHandle;
+  readonly #handle: Access;
 
-  constructor(handle: SyncHandle) {
+  constructor(handle: Access) {
     this.#handle = handle;
   }
 
@@ -211,6 +212,11 @@ async function patiently<T>(task: () => Promise<T>): Promise<T> {
     try {
       return await task();
     } catch (error) {
+      if (isLate(error))
+        throw new StorageFailure(
+          "The browser does not open its stored files. Reload the page, then try again.",
+          { cause: error },
+        );
       if (!isLocked(error)) throw error;
       if (attempt === 30)
         throw new StorageFailure(

@@ -5,16 +5,10 @@
  */
 import { ModelFile } from "../protocol/errors.ts";
 import { cutShort, type ModelFiles } from "../protocol/model-files.ts";
+import { type Access, openAccess } from "../store/access.ts";
 import { ReadAhead } from "./read-ahead.ts";
 
-/** The part of FileSystemSyncAccessHandle, which only workers have, that is used here. */
-interface OpenFile {
-  read(into: Uint8Array<ArrayBuffer>, options: { at: number }): number;
-  close(): void;
-}
-type Openable = FileSystemFileHandle & {
-  createSyncAccessHandle?(options: { mode: "read-only" }): Promise<OpenFile>;
-};
+type OpenFile = Pick<Access, "read" | "close">;
 
 /** Milliseconds after which to ask the original files whether the load was stopped. */
 const longestUnasked = 50;
@@ -47,8 +41,7 @@ export class HandleFiles implements ModelFiles {
     if (handles?.length !== files.length || !opensForReading()) return undefined;
     const open: OpenFile[] = [];
     try {
-      for (const handle of handles as readonly Openable[])
-        open.push(await handle.createSyncAccessHandle!({ mode: "read-only" }));
+      for (const handle of handles) open.push(await openAccess(handle, { mode: "read-only" }));
     } catch {
       // After any error they can still be read as blobs.
       for (const file of open) file.close();

@@ -52,6 +52,17 @@ test("a file that is no model, or is cut short, is refused by name; the members 
   await visitor.leaveClean();
 });
 
+test("where the browser never opens a file of its storage, the page starts and answers", async (t) => {
+  t.after(() => putNothingBeforeWorker(stand.site));
+  runBeforeWorker(
+    stand.site,
+    "FileSystemFileHandle.prototype.createSyncAccessHandle = () => new Promise(() => undefined);",
+  );
+  const visitor = await stand.arrive({ serviceWorkers: "block" });
+  assert.notEqual(await visitor.answer(sum), "");
+  await visitor.leaveClean();
+});
+
 test("picked and dropped files join under own names; what is no model is said", async () => {
   const [first] = await listed();
   const buffer = await readFile(`${dist}members/${first!.file}`);
