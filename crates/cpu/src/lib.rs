@@ -19,7 +19,9 @@
 //! the inner loop is one instruction for eight products and one for their sum: `i32x4.dot_i16x8_s`
 //! in wasm, `vpmaddwd` on AVX2, `vpdpwssd` for both with VNNI, for two groups of rows at once with
 //! AVX-512. Codes of at most seven bits are multiplied by the input's two bytes, four at once, with
-//! the same sums: `vpdpbusd` with AVX-512 VNNI, `i32x4.relaxed_dot_i8x16_i7x16_add_s` in wasm.
+//! the same sums: `vpdpbusd` with AVX-512 VNNI, `i32x4.relaxed_dot_i8x16_i7x16_add_s` in wasm. There
+//! one row of input multiplies two groups of rows at once, too, and several rows multiply codes that
+//! are unpacked once for all of them.
 //! Everything runs on the calling thread, or is shared by [`Threads`].
 //!
 //! ```
