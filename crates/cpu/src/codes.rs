@@ -329,7 +329,9 @@ impl Codes for Threes {
 
     #[inline(always)]
     fn words<L: Lanes>(&self, l: L, eight: usize, _table: Option<&[u8; 16]>) -> [L::Words; 8] {
-        let [a, b, c] = [0, 1, 2].map(|vector| l.load_words(&self.0[eight][vector]));
+        let [a, b, c] = &self.0[eight];
+        // Not by `map`, which is a call in wasm.
+        let (a, b, c) = (l.load_words(a), l.load_words(b), l.load_words(c));
         [
             Self::pair(l, a, 0, 3),
             Self::pair(l, a, 1, 3),

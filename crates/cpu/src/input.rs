@@ -244,8 +244,12 @@ fn step_of_block(values: &[f32; BLOCK]) -> (f32, f32) {
 /// Packs pairs of 16-bit integers, the first of a pair in the low half.
 #[inline(always)]
 fn in_pairs(numbers: &[i32; BLOCK]) -> [i32; BLOCK / 2] {
-    let pairs = numbers.as_chunks::<2>().0;
-    std::array::from_fn(|i| pairs[i][1] << 16 | pairs[i][0] & 0xffff)
+    let mut pairs = [0; BLOCK / 2];
+    // Not by `from_fn`, which is a call in wasm.
+    for (pair, [first, second]) in pairs.iter_mut().zip(numbers.as_chunks().0) {
+        *pair = second << 16 | first & 0xffff;
+    }
+    pairs
 }
 
 /// The first `count` items, which a vector that is too short gets.
@@ -286,10 +290,10 @@ fn quantise(values: &[f32; BLOCK], in_quads: bool) -> Quants {
         }
     }
     let (first, second) = rounded.split_at(BLOCK / 2);
-    let total = |numbers: &[i32]| {
-        let int = numbers.iter().sum::<i32>();
-        let number = scale * int as f32;
-        Total { int, number }
+    let (first, second) = (first.iter().sum::<i32>(), second.iter().sum());
+    let total = |int: i32| Total {
+        int,
+        number: scale * int as f32,
     };
     let pairs = in_pairs(&rounded);
     let mut quads = [[[0; 2]; BLOCK / 8]; 2];
@@ -308,7 +312,7 @@ fn quantise(values: &[f32; BLOCK], in_quads: bool) -> Quants {
         pairs,
         quads,
         scale,
-        totals: [total(&rounded), total(first), total(second)],
+        totals: [total(first + second), total(first), total(second)],
     }
 }
 

@@ -116,8 +116,9 @@ impl<L: Lanes> Lanes for Both<L> {
     }
 
     #[inline(always)]
-    fn look_up(self, table: &[u8; 16], bytes: Self::Words) -> Self::Words {
-        bytes.map(|bytes| self.lanes.look_up(table, bytes))
+    fn look_up(self, table: &[u8; 16], [first, second]: Self::Words) -> Self::Words {
+        let l = self.lanes;
+        [l.look_up(table, first), l.look_up(table, second)]
     }
 
     #[inline(always)]
