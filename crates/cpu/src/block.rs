@@ -55,11 +55,11 @@ impl<F: PackedFormat, C: Codes, const RUNS: usize> Block<F, C, RUNS> {
         [0, offset(F::LEVELS)]
     };
 
-    /// The codes of a run.
+    /// The codes of a run, with this format's levels.
     #[inline(always)]
-    fn run(&self, run: usize) -> RunCodes<'_, C> {
+    fn run_codes(codes: &C) -> RunCodes<'_, C> {
         RunCodes {
-            codes: &self.codes[run],
+            codes,
             table: Self::TABLE.as_ref(),
             offset: Self::OFFSETS[1],
         }
@@ -118,16 +118,18 @@ impl<F: PackedFormat, C: Codes, const RUNS: usize> Tile for Block<F, C, RUNS> {
     type InputBlock = Quants;
     type Unpacked<U: UnpackedCodes> = F::Unpacked<U>;
     const QUADS: bool = C::QUADS && Self::TABLE.is_none();
+    const PAIRS: bool = C::PAIRS;
     const UNPACKS: bool = !C::LEVELS;
+    const UNPACKS_QUADS: bool = C::UNPACKS_QUADS;
 
     #[inline(always)]
     fn unpack<L: Lanes, U: UnpackedCodes>(l: L, rows: &[Self], to: &mut Vec<F::Unpacked<U>>) {
         to.resize(rows.len() * RUNS, F::Unpacked::EMPTY);
         for (block, runs) in rows.iter().zip(to.as_chunks_mut::<RUNS>().0) {
-            for (run, to) in runs.iter_mut().enumerate() {
-                let groups = run * (BLOCK / Self::GROUP)..;
-                let scale = |group| block.scales.step_and_minimum(l, groups.start + group);
-                to.unpack(l, block.run(run), scale);
+            for (run, (to, codes)) in runs.iter_mut().zip(&block.codes).enumerate() {
+                let first = BLOCK / Self::GROUP * run;
+                let scale = |group| block.scales.step_and_minimum(l, first + group);
+                to.unpack(l, Self::run_codes(codes), scale);
             }
         }
     }
@@ -145,7 +147,7 @@ impl<F: PackedFormat, C: Codes, const RUNS: usize> Tile for Block<F, C, RUNS> {
             runs[t] = &input[t].as_chunks().0[..rows.len()];
         }
         for (i, block) in rows.iter().enumerate() {
-            for run in 0..RUNS {
+            for (run, codes) in block.codes.iter().enumerate() {
                 // Run by run: a whole block can be more lines than a processor fetches at once, so
                 // that its products would wait.
                 l.prefetch(block, run, RUNS);
@@ -161,7 +163,7 @@ impl<F: PackedFormat, C: Codes, const RUNS: usize> Tile for Block<F, C, RUNS> {
                     };
                     let at = BLOCK / Self::GROUP * run + part;
                     let scale = block.scales.step_and_minimum(l, at);
-                    block.run(run).add(l, group, scale, input, &mut sums);
+                    Self::run_codes(codes).add(l, group, scale, input, &mut sums);
                 }
             }
         }

@@ -24,6 +24,13 @@ pub(crate) trait Codes: Clone + Debug + Send + Sync + 'static {
     /// Whether four columns of a row can be multiplied at once, as bytes of at most 127.
     const QUADS: bool = false;
 
+    /// Whether they are also multiplied in pairs.
+    const PAIRS: bool = true;
+
+    /// Whether products of quads with several rows of input are faster, or smaller, with codes that
+    /// were unpacked before.
+    const UNPACKS_QUADS: bool = false;
+
     /// The initial value.
     const EMPTY: Self;
 
@@ -68,7 +75,7 @@ pub(crate) trait UnpackedCodes: Codes {
 }
 
 /// Groups the codes of eight rows, `[LANES, BLOCK]`, by four columns.
-#[inline(always)]
+#[inline(never)]
 fn in_fours(codes: &[[u8; BLOCK]; LANES]) -> Fours {
     let mut fours = [[0; 4 * LANES]; BLOCK / 4];
     for (part, lanes) in codes.as_chunks::<4>().0.iter().enumerate() {
@@ -382,6 +389,10 @@ impl<const LOW: usize, const HIGH: usize> Codes for Bits<LOW, HIGH> {
         high: Plane::EMPTY,
     };
     const QUADS: bool = true;
+    // Codes of five bits are stored otherwise there: see `CodeStorage`.
+    const PAIRS: bool = !(cfg!(target_family = "wasm") && LOW + HIGH == 5);
+    // Codes of four bits are unpacked by two operations.
+    const UNPACKS_QUADS: bool = LOW + HIGH != 4;
     type Few<W> = [W; 4];
     const FEW: usize = 4;
 

@@ -161,6 +161,12 @@ pub trait Work {
         expect(dead_code, reason = "no other vectors do so")
     )]
     const QUADS: bool = false;
+    /// Whether the work multiplies pairs where these are faster.
+    #[cfg_attr(
+        not(all(target_arch = "wasm32", target_feature = "simd128")),
+        expect(dead_code, reason = "all others do so")
+    )]
+    const PAIRS: bool = true;
 
     /// Computes. Mark it, and everything it calls with `lanes`, `#[inline(always)]`.
     fn with<L: Lanes>(self, lanes: L) -> Self::Out;

@@ -395,6 +395,7 @@ struct Sums<'a, 'b, I> {
 impl<P: Tile> Work for Times<'_, '_, P> {
     type Out = ();
     const QUADS: bool = P::QUADS;
+    const PAIRS: bool = P::PAIRS;
 
     #[inline(always)]
     fn with<L: Lanes>(mut self, l: L) {
@@ -402,12 +403,15 @@ impl<P: Tile> Work for Times<'_, '_, P> {
         let count = self.sums.out.len();
         let (all, per_row) = (self.blocks, self.per_row);
         let blocks = |group: usize| &all[group * per_row..][..per_row];
-        if L::UNPACKS && P::UNPACKS && count > 1 {
-            return if L::QUADS && P::QUADS {
-                self.unpacked::<L, codes::Quads>(l)
+        let quads = L::QUADS && P::QUADS;
+        let unpacks = L::UNPACKS && if quads { P::UNPACKS_QUADS } else { P::UNPACKS };
+        if unpacks && count > 1 {
+            if quads {
+                self.unpacked::<L, codes::Quads>(l);
             } else {
-                self.unpacked::<L, codes::Bytes>(l)
-            };
+                self.unpacked::<L, codes::Bytes>(l);
+            }
+            return;
         }
         // Groups far apart, so that each is the next of a stream that processors read ahead.
         let pairs = match count <= L::WIDENS {
@@ -431,7 +435,7 @@ impl<P: Tile> Work for Times<'_, '_, P> {
                 tiles.with(wide);
             }
         }
-        if L::UNPACKS && P::UNPACKS {
+        if unpacks {
             return;
         }
         for group in 2 * pairs..groups {

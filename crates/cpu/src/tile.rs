@@ -15,8 +15,12 @@ pub(crate) trait Tile: Sized {
     type InputBlock;
     /// Blocks with codes unpacked to `U`; the type itself where `UNPACKS` is false.
     type Unpacked<U: UnpackedCodes>: Tile<InputBlock = Self::InputBlock>;
-    /// Whether codes can be unpacked for several rows of input.
+    /// Whether products also use pairs.
+    const PAIRS: bool = true;
+    /// Whether codes are unpacked for products of pairs with several rows of input.
     const UNPACKS: bool = false;
+    /// The same for products of quads.
+    const UNPACKS_QUADS: bool = false;
     /// Whether products use quads where these are faster.
     const QUADS: bool = false;
 

@@ -25,7 +25,7 @@ pub fn run<W: Work>(work: W) -> W::Out {
         work.with(Simd128::<true> { turns })
     }
     let turns = TURNS.load(Ordering::Relaxed);
-    if W::QUADS && multiply_quads() {
+    if W::QUADS && (!W::PAIRS || multiply_quads()) {
         return relaxed(work, turns);
     }
     work.with(Simd128::<false> { turns })
