@@ -36,7 +36,8 @@ const fn offset(levels: Levels) -> u8 {
     }
 }
 
-/// A block of eight rows, `32 · RUNS` columns, whose codes are stored as `C`.
+/// A block of eight rows, `32 · RUNS` columns, whose codes are stored as `C`. Aligned so that no
+/// vector of 16 bytes crosses a line of a cache.
 #[derive(Debug, Clone)]
 #[repr(align(16))]
 pub(crate) struct Block<F: PackedFormat, C, const RUNS: usize> {

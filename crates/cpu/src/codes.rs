@@ -190,13 +190,8 @@ impl Codes for Bytes {
     fn pack(&mut self, codes: &[[u8; BLOCK]; LANES], offset: u8) {
         const HIGHEST: u32 = u32::from_le_bytes([0x80; 4]);
         let less = u32::from_le_bytes([offset.wrapping_neg(); 4]);
-        for (pairs, four) in self
-            .0
-            .as_chunks_mut::<2>()
-            .0
-            .iter_mut()
-            .zip(&in_fours(codes))
-        {
+        let fours = in_fours(codes);
+        for (pairs, four) in self.0.as_chunks_mut::<2>().0.iter_mut().zip(&fours) {
             let mut halves = [[0; LANES]; 2];
             for (lane, codes) in four.as_chunks().0.iter().enumerate() {
                 // A sum of bytes that carries nothing from one to the next.

@@ -9,7 +9,8 @@ use crate::input::{BLOCK, Quants};
 use crate::lanes::{LANES, Lanes};
 use crate::tile::Tile;
 
-/// 32 columns of eight rows, with a step and a minimum for each of `GROUPS` groups of columns.
+/// 32 columns of eight rows, with a step and a minimum for each of `GROUPS` groups of columns. As
+/// long as whole lines of a cache.
 #[derive(Debug, Clone)]
 pub(crate) struct Run<C, const GROUPS: usize, const MINIMA: bool> {
     steps: [[f32; LANES]; GROUPS],
