@@ -67,6 +67,7 @@ mod scales;
 mod score;
 mod threads;
 mod tile;
+mod times;
 mod upload;
 
 pub use attention::{Attention, Seen};

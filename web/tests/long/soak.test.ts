@@ -68,7 +68,7 @@ async function use(
   );
 }
 
-async function held(visitor: Visitor): Promise<MemoryUse> {
+async function heldMemory(visitor: Visitor): Promise<MemoryUse> {
   const workers = visitor.page.workers();
   const collect = (): void => (globalThis as unknown as { gc(): void }).gc();
   // Twice: garbage of one worker may be referenced by another.
@@ -133,11 +133,11 @@ async function soak(
     // Caches exist from here on; the browser recompiles code that runs often.
     for (let count = 0; count < 2; count++) {
       await use(visitor, rounds, questions, loads);
-      await held(visitor);
+      await heldMemory(visitor);
     }
-    const before = await held(visitor);
+    const before = await heldMemory(visitor);
     const done = await use(visitor, rounds, questions, loads);
-    const after = await held(visitor);
+    const after = await heldMemory(visitor);
     const share = (what: keyof MemoryUse): number => after[what] / before[what] - 1;
     const told = (
       ["scripts", "heap", ...(backend === "webgpu" ? (["gpu"] as const) : [])] as const
