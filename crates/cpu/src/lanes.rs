@@ -19,6 +19,31 @@ pub use plain::Plain;
 /// Rows packed together: one for each lane.
 pub const LANES: usize = 8;
 
+/// Two groups of eight rows of one layout, for vectors that load from both.
+#[derive(Debug, Clone, Copy)]
+struct Groups {
+    /// Address of the first.
+    first: usize,
+    second: *const u8,
+}
+
+impl Groups {
+    #[inline(always)]
+    fn new<T>(first: &[T], second: &[T]) -> Self {
+        Self {
+            first: first.as_ptr().addr(),
+            second: second.as_ptr().cast(),
+        }
+    }
+
+    /// The place in the second group that corresponds to `from` in the first.
+    #[inline(always)]
+    fn second<T>(self, from: &T) -> *const T {
+        let at = std::ptr::from_ref(from).addr() - self.first;
+        self.second.wrapping_add(at).cast()
+    }
+}
+
 /// Vectors of eight lanes and their operations.
 ///
 /// Methods are always inlined, so that they become instructions of the function that was compiled

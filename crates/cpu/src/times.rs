@@ -51,7 +51,7 @@ impl<P: Tile> Work for Times<'_, '_, P> {
         // Groups far apart, so that each is the next of a stream that processors read ahead.
         let pairs = match count <= L::WIDENS {
             false => 0,
-            // Of an odd number, the last group is multiplied twice, which takes no more code.
+            // If the number of groups is odd, the last group is multiplied twice. This saves code.
             true if L::WIDENS == 1 => groups.div_ceil(2),
             true => groups / 2,
         };

@@ -14,7 +14,7 @@ export interface Access {
   close(): void;
 }
 
-type Openable = Pick<FileSystemFileHandle, "kind"> & {
+type Openable = FileSystemFileHandle & {
   createSyncAccessHandle?(options?: { mode: "read-only" }): Promise<Access>;
 };
 

@@ -2,34 +2,20 @@
 
 use std::arch::x86_64::*;
 
-use super::Lanes;
 use super::avx2::prefetch;
+use super::{Groups, Lanes};
 
 /// Proof that the processor has AVX-512 F, BW, VL and VNNI. A load takes eight numbers of the first
 /// group, and those at the same place of the second for the upper lanes.
 #[derive(Debug, Clone, Copy)]
-pub struct Sixteen {
-    /// Address of the first group.
-    first: usize,
-    second: *const u8,
-}
+pub struct Sixteen(Groups);
 
 impl Sixteen {
     /// # Safety
     /// The processor has these instructions, and the rest as [`Lanes::wide`] says.
     #[inline(always)]
     pub unsafe fn new<T>(first: &[T], second: &[T]) -> Self {
-        Self {
-            first: first.as_ptr().addr(),
-            second: second.as_ptr().cast(),
-        }
-    }
-
-    /// The place in the second group that corresponds to `from` in the first.
-    #[inline(always)]
-    fn next<T>(self, from: &T) -> *const T {
-        let at = std::ptr::from_ref(from).addr() - self.first;
-        self.second.wrapping_add(at).cast()
+        Self(Groups::new(first, second))
     }
 
     /// 8 bytes of both groups.
@@ -39,7 +25,7 @@ impl Sixteen {
         // SAFETY: see below.
         unsafe {
             let lower = _mm_loadl_epi64(std::ptr::from_ref(from).cast());
-            _mm_unpacklo_epi64(lower, _mm_loadl_epi64(self.next(from).cast()))
+            _mm_unpacklo_epi64(lower, _mm_loadl_epi64(self.0.second(from).cast()))
         }
     }
 
@@ -48,7 +34,7 @@ impl Sixteen {
     fn load_128<T>(self, from: &T) -> __m256i {
         const { assert!(size_of::<T>() == 16) };
         // SAFETY: see below.
-        unsafe { _mm256_loadu2_m128i(self.next(from).cast(), std::ptr::from_ref(from).cast()) }
+        unsafe { _mm256_loadu2_m128i(self.0.second(from).cast(), std::ptr::from_ref(from).cast()) }
     }
 
     /// 32 bytes of both groups.
@@ -58,7 +44,7 @@ impl Sixteen {
         // SAFETY: see below.
         unsafe {
             let lower = _mm256_loadu_si256(std::ptr::from_ref(from).cast());
-            let upper = _mm256_loadu_si256(self.next(from).cast());
+            let upper = _mm256_loadu_si256(self.0.second(from).cast());
             _mm512_inserti64x4::<1>(_mm512_castsi256_si512(lower), upper)
         }
     }
@@ -80,7 +66,7 @@ impl Lanes for Sixteen {
     #[inline(always)]
     fn prefetch<T>(self, from: &T, part: usize, parts: usize) {
         prefetch(from, part, parts);
-        prefetch(self.next(from), part, parts);
+        prefetch(self.0.second(from), part, parts);
     }
 
     #[inline(always)]

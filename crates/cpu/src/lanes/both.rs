@@ -1,15 +1,13 @@
 //! Two groups of eight rows at once, in twice the vectors: the groups share their input, and
 //! processors read two streams of weights ahead of the products.
 
-use super::Lanes;
+use super::{Groups, Lanes};
 
 /// Vectors of `L` for two groups.
 #[derive(Debug, Clone, Copy)]
 pub struct Both<L> {
     lanes: L,
-    /// Address of the first group.
-    first: usize,
-    second: *const u8,
+    groups: Groups,
 }
 
 impl<L: Lanes> Both<L> {
@@ -17,19 +15,15 @@ impl<L: Lanes> Both<L> {
     /// As [`Lanes::wide`] says.
     #[inline(always)]
     pub unsafe fn new<T>(lanes: L, first: &[T], second: &[T]) -> Self {
-        Self {
-            lanes,
-            first: first.as_ptr().addr(),
-            second: second.as_ptr().cast(),
-        }
+        let groups = Groups::new(first, second);
+        Self { lanes, groups }
     }
 
     /// `from` and the place of the second group that corresponds to it.
     #[inline(always)]
     fn places<'a, T>(&self, from: &'a T) -> [&'a T; 2] {
-        let at = std::ptr::from_ref(from).addr() - self.first;
         // SAFETY: the second group has that place, by the contract of `new`.
-        [from, unsafe { &*self.second.wrapping_add(at).cast() }]
+        [from, unsafe { &*self.groups.second(from) }]
     }
 }
 
