@@ -197,59 +197,43 @@ fn with_inverse(largest: f32, scale: f32) -> (f32, f32) {
     }
 }
 
-/// Eight numbers combined, in pairs.
+/// The eight lanes combined, in pairs.
 #[inline(always)]
-fn of_eight(numbers: [f32; 8], combine: impl Fn(f32, f32) -> f32) -> f32 {
+fn fold<L: Lanes>(l: L, lanes: L::Floats, combine: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut numbers = [0.0; 8];
+    l.store(lanes, &mut numbers);
     let [a, b, c, d, e, f, g, h] = numbers;
     let four = [combine(a, e), combine(b, f), combine(c, g), combine(d, h)];
     let two = [combine(four[0], four[2]), combine(four[1], four[3])];
     combine(two[0], two[1])
 }
 
-/// The lower number, as processors compare them: `a` where one is NaN.
-#[inline(always)]
-fn lower(a: f32, b: f32) -> f32 {
-    if b < a { b } else { a }
-}
-
-/// The higher number, as processors compare them: `a` where one is NaN.
-#[inline(always)]
-fn higher(a: f32, b: f32) -> f32 {
-    if b > a { b } else { a }
-}
-
 /// The step of a block, and its inverse. Two signed bytes `2⁸ · high + low` reach further down than
 /// up: the number of the largest magnitude becomes −2¹⁵ by a step of the other sign, unless the
 /// largest of the other sign would exceed 32639. NaN for NaN, as in [`step`].
 #[inline(always)]
-fn step_of_block(values: &[f32; BLOCK]) -> (f32, f32) {
+fn step_of_block<L: Lanes>(l: L, values: &[f32; BLOCK]) -> (f32, f32) {
     const MIN: f32 = -32_768.0;
     const MAX: f32 = 127.0 * 256.0 + 127.0;
-    // Eight at a time: compilers keep the order of float comparisons.
-    let (mut lows, mut highs) = ([0.0_f32; 8], [0.0_f32; 8]);
-    for eight in values.as_chunks::<8>().0 {
-        for i in 0..8 {
-            lows[i] = lower(lows[i], eight[i]);
-            highs[i] = higher(highs[i], eight[i]);
-        }
+    let zero = l.floats(0.0);
+    let (mut lows, mut highs, mut zeros) = (zero, zero, zero);
+    for eight in values.as_chunks().0 {
+        let eight = l.load(eight);
+        lows = l.min(eight, lows);
+        highs = l.max(eight, highs);
+        // NaN if one is NaN or infinite.
+        zeros = l.mul_add(zeros, eight, zero);
     }
-    let (low, high) = (of_eight(lows, lower), of_eight(highs, higher));
+    let low = fold(l, lows, |a, b| if b < a { b } else { a });
+    let high = fold(l, highs, |a, b| if b > a { b } else { a });
+    if fold(l, zeros, |a, b| a + b).is_nan() {
+        return (f32::NAN, 0.0);
+    }
     let up = high > -low;
     let (most, other) = (if up { high } else { low }, if up { low } else { high });
     let (scale, for_other) = (most / MIN, other / MAX);
     let fits = for_other.abs() <= scale.abs();
-    with_inverse(largest(values), if fits { scale } else { for_other })
-}
-
-/// Packs pairs of 16-bit integers, the first of a pair in the low half.
-#[inline(always)]
-fn in_pairs(numbers: &[i32; BLOCK]) -> [i32; BLOCK / 2] {
-    let mut pairs = [0; BLOCK / 2];
-    // Not by `from_fn`, which is a call in wasm.
-    for (pair, [first, second]) in pairs.iter_mut().zip(numbers.as_chunks().0) {
-        *pair = second << 16 | first & 0xffff;
-    }
-    pairs
+    with_inverse(most, if fits { scale } else { for_other })
 }
 
 /// The first `count` items, which a vector that is too short gets.
@@ -272,53 +256,70 @@ impl Work for Quantise<'_> {
     type Out = ();
 
     #[inline(always)]
-    fn with<L: Lanes>(self, _: L) {
+    fn with<L: Lanes>(self, l: L) {
         for ((from, to), quants) in self.from.iter().zip(self.to).zip(self.quants) {
             *to = *from;
-            *quants = quantise(from, self.in_quads);
+            quantise(l, from, self.in_quads, quants);
         }
     }
 }
 
+/// Rounds a block; its quads only with `in_quads`.
 #[inline(always)]
-fn quantise(values: &[f32; BLOCK], in_quads: bool) -> Quants {
-    let (scale, inverse) = step_of_block(values);
-    let mut rounded = [0; BLOCK];
-    if !scale.is_nan() {
-        for (rounded, value) in rounded.iter_mut().zip(values) {
-            *rounded = nearest(value * inverse);
+fn quantise<L: Lanes>(l: L, values: &[f32; BLOCK], in_quads: bool, to: &mut Quants) {
+    let (scale, inverse) = step_of_block(l, values);
+    to.scale = scale;
+    let mut sums = [0.0; 2];
+    if scale.is_nan() {
+        to.pairs = [0; BLOCK / 2];
+    } else {
+        let halves = to.pairs.as_chunks_mut().0.iter_mut();
+        let values = values.as_chunks::<8>().0.as_chunks::<2>().0;
+        for ((pairs, [first, second]), sum) in halves.zip(values).zip(&mut sums) {
+            let scaled = |eight| l.mul(l.load(eight), l.floats(inverse));
+            let words = l.round([scaled(first), scaled(second)]);
+            l.store_pairs(words, pairs);
+            let in_lanes = l.dot(l.ints(0), words, l.pair(0x0001_0001));
+            // Sixteen of at most 2¹⁵: exact in f32.
+            *sum = fold(l, l.to_floats(in_lanes), |a, b| a + b);
         }
     }
-    let (first, second) = rounded.split_at(BLOCK / 2);
-    let (first, second) = (first.iter().sum::<i32>(), second.iter().sum());
-    let total = |int: i32| Total {
-        int,
-        number: scale * int as f32,
+    let total = |sum: f32| Total {
+        int: sum as i32,
+        number: scale * sum,
     };
-    let pairs = in_pairs(&rounded);
-    let mut quads = [[[0; 2]; BLOCK / 8]; 2];
+    to.totals = [total(sums[0] + sums[1]), total(sums[0]), total(sums[1])];
     if in_quads {
+        to.quads = quads_from(&to.pairs);
+    }
+}
+
+/// Splits pairs of 16-bit integers into the bytes of [`Quants::quads`].
+#[inline(always)]
+fn quads_from(pairs: &[i32; BLOCK / 2]) -> [[[i32; 2]; BLOCK / 8]; 2] {
+    let mut quads = [[[0; 2]; BLOCK / 8]; 2];
+    let [high, low] = &mut quads;
+    let quads_of_both = high.iter_mut().flatten().zip(low.iter_mut().flatten());
+    for ((high, low), pairs) in quads_of_both.zip(pairs.as_chunks::<2>().0) {
+        let [first, second] = *pairs;
+        *low = first & 0x00ff_00ff | (second & 0x00ff_00ff) << 8;
         // The upper byte is the remainder of the lower one taken with its sign.
-        let raised = in_pairs(&rounded.map(|q| q + 0x80));
-        let [high, low] = &mut quads;
-        for (i, [first, second]) in pairs.as_chunks::<2>().0.iter().enumerate() {
-            low.as_flattened_mut()[i] = first & 0x00ff_00ff | (second & 0x00ff_00ff) << 8;
-        }
-        for (i, [first, second]) in raised.as_chunks::<2>().0.iter().enumerate() {
-            high.as_flattened_mut()[i] = first >> 8 & 0x00ff_00ff | second & !0x00ff_00ff;
-        }
+        let [first, second] = pairs.map(raised);
+        *high = first >> 8 & 0x00ff_00ff | second & !0x00ff_00ff;
     }
-    Quants {
-        pairs,
-        quads,
-        scale,
-        totals: [total(first + second), total(first), total(second)],
-    }
+    quads
+}
+
+/// Both integers of a pair plus 2⁷; they are at most 32639.
+#[inline(always)]
+fn raised(pair: i32) -> i32 {
+    pair.wrapping_add(0x80) & 0xffff | (pair & !0xffff).wrapping_add(0x80 << 16)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lanes::Plain;
 
     #[test]
     fn a_block_reaches_down_to_the_largest_integer_and_loses_half_a_step() {
@@ -331,7 +332,8 @@ mod tests {
         ] {
             let mut values = small;
             [values[3], values[20]] = ends;
-            let quants = quantise(&values, true);
+            let mut quants = Quants::default();
+            quantise(Plain::<false>, &values, true, &mut quants);
             let step = quants.scale.abs();
             assert!((step * whole - 1.0).abs() < 1e-6, "{ends:?}: {step}");
             for (value, pair) in values.as_chunks::<2>().0.iter().zip(quants.pairs) {
@@ -340,6 +342,46 @@ mod tests {
                     assert!(off.abs() <= 0.51 * step, "{ends:?}: {value} is {q}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn every_vector_rounds_as_arrays_do() {
+        let ends = [
+            0.0,
+            -0.0,
+            1e-40,
+            3e38,
+            f32::INFINITY,
+            f32::NEG_INFINITY,
+            f32::NAN,
+        ];
+        let mut blocks = Vec::new();
+        for (i, end) in ends.into_iter().chain([1.0, -1.0]).enumerate() {
+            let number = |j: usize| ((7 * i + j * j) % 31) as f32 * 1e-3 - 0.015;
+            let mut block: [f32; BLOCK] = std::array::from_fn(number);
+            block[(11 * i) % BLOCK] = end;
+            blocks.push(block);
+            blocks.push([end; BLOCK]);
+        }
+        let mut copy = vec![[0.0; BLOCK]; blocks.len()];
+        let mut quants = vec![Quants::default(); blocks.len()];
+        lanes::run(Quantise {
+            from: &blocks,
+            to: &mut copy,
+            quants: &mut quants,
+            in_quads: true,
+        });
+        for (block, found) in blocks.iter().zip(quants) {
+            let mut arrays = Quants::default();
+            quantise(Plain::<false>, block, true, &mut arrays);
+            let bits = |q: Quants| {
+                let totals = q.totals.map(|total| (total.int, total.number.to_bits()));
+                (q.pairs, q.quads, q.scale.to_bits(), totals)
+            };
+            assert_eq!(bits(found), bits(arrays), "{block:?}");
+            let finite = block.iter().all(|number| number.is_finite());
+            assert_eq!(found.scale.is_finite(), finite, "{block:?}");
         }
     }
 }

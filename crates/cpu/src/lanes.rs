@@ -160,6 +160,14 @@ pub trait Lanes: Copy {
     fn load_nibbles(self, from: &[u8; 8]) -> [Self::Floats; 2];
     /// The nearest integers, ties to even.
     fn nearest(self, values: Self::Floats) -> Self::Floats;
+    /// The nearest of the integers of 16 bits to sixteen numbers, ties to even; not for two groups.
+    fn round(self, _values: [Self::Floats; 2]) -> Self::Words {
+        unreachable!("these do not round")
+    }
+    /// Stores words in pairs, the first in the low half; not for two groups.
+    fn store_pairs(self, _words: Self::Words, _to: &mut [i32; 8]) {
+        unreachable!("these do not round")
+    }
     /// 2ⁿ for integers from −126 to 127.
     fn power_of_two(self, n: Self::Floats) -> Self::Floats;
     /// The smaller number of each lane; `b` where either is NaN.

@@ -283,6 +283,20 @@ impl<const VNNI: u8> Lanes for Avx2<VNNI> {
     }
 
     #[inline(always)]
+    fn round(self, [first, second]: [__m256; 2]) -> __m256i {
+        unsafe {
+            let (first, second) = (_mm256_cvtps_epi32(first), _mm256_cvtps_epi32(second));
+            // Each half of the packed vector has words of both.
+            _mm256_permute4x64_epi64::<0b1101_1000>(_mm256_packs_epi32(first, second))
+        }
+    }
+
+    #[inline(always)]
+    fn store_pairs(self, words: __m256i, to: &mut [i32; 8]) {
+        unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), words) }
+    }
+
+    #[inline(always)]
     fn power_of_two(self, n: __m256) -> __m256 {
         unsafe {
             let n = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));

@@ -161,6 +161,19 @@ impl<const QUADS: bool> Lanes for Plain<QUADS> {
     }
 
     #[inline(always)]
+    fn round(self, values: [[f32; 8]; 2]) -> [i16; 16] {
+        let numbers = values.as_flattened();
+        std::array::from_fn(|j| numbers[j].round_ties_even() as i16)
+    }
+
+    #[inline(always)]
+    fn store_pairs(self, words: [i16; 16], to: &mut [i32; 8]) {
+        for (pair, [first, second]) in to.iter_mut().zip(words.as_chunks().0) {
+            *pair = i32::from(*second) << 16 | i32::from(*first) & 0xffff;
+        }
+    }
+
+    #[inline(always)]
     fn power_of_two(self, n: [f32; 8]) -> [f32; 8] {
         n.map(|n| f32::from_bits(((n as i32 + 127) as u32) << 23))
     }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use super::both::Both;
 use super::{Lanes, Work};
+use crate::exp::ROUND;
 
 /// Requires a module compiled with `simd128`. `QUADS` use an instruction of relaxed SIMD, checked
 /// by [`multiply_quads`].
@@ -309,6 +310,30 @@ impl<const QUADS: bool> Lanes for Simd128<QUADS> {
     #[inline(always)]
     fn nearest(self, values: Two) -> Two {
         [f32x4_nearest(values[0]), f32x4_nearest(values[1])]
+    }
+
+    #[inline(always)]
+    fn round(self, values: [Two; 2]) -> Two {
+        // The conversion of f32 to i32 is some ten instructions on x86-64.
+        let (number, bits) = (
+            f32x4_splat(ROUND),
+            i32x4_splat(ROUND.to_bits().cast_signed()),
+        );
+        let round = |value| i32x4_sub(f32x4_add(value, number), bits);
+        let [[a, b], [c, d]] = values;
+        [
+            i16x8_narrow_i32x4(round(a), round(b)),
+            i16x8_narrow_i32x4(round(c), round(d)),
+        ]
+    }
+
+    #[inline(always)]
+    fn store_pairs(self, words: Two, to: &mut [i32; 8]) {
+        let to: *mut v128 = to.as_mut_ptr().cast();
+        unsafe {
+            v128_store(to, words[0]);
+            v128_store(to.add(1), words[1]);
+        }
     }
 
     #[inline(always)]
