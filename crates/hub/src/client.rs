@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ureq::http::HeaderMap;
 use ureq::tls::{RootCerts, TlsConfig};
-use ureq::{Agent, Body};
+use ureq::{Agent, Body, Proxy};
 
 use crate::address::{Parts, redirected, shown};
 use crate::error::HubError;
@@ -21,6 +21,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 /// HTTP client for a hub and the file hosts that it redirects to.
 pub(crate) struct Client {
     agent: Agent,
+    /// For plain HTTP, which is for this machine alone: through a proxy the token would leave it.
+    without_proxy: Agent,
     endpoint: String,
     token: Option<String>,
 }
@@ -37,33 +39,39 @@ pub(crate) struct Answer {
 }
 
 impl Client {
-    /// Creates a client for the hub at `endpoint`; reads and writes time out after `stall`.
+    /// Creates a client for the hub at `endpoint`; reads and writes time out after `stall`. Other
+    /// hosts than this machine are reached by the proxy, if there is one.
     pub(crate) fn new(
         endpoint: &str,
         token: Option<&str>,
         stall: Duration,
         connections: usize,
+        proxy: Option<Proxy>,
     ) -> Self {
         // The platform's roots: a proxy that intercepts TLS is trusted by no others.
         let tls = TlsConfig::builder()
             .root_certs(RootCerts::PlatformVerifier)
             .build();
-        let config = Agent::config_builder()
-            .tls_config(tls)
-            .http_status_as_error(false)
-            // Followed in `get`, so that the token stays with the hub and the hub's headers are
-            // seen.
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .timeout_connect(Some(CONNECT_TIMEOUT))
-            .timeout_recv_response(Some(stall))
-            .timeout_per_read(Some(stall))
-            .timeout_per_write(Some(stall))
-            .max_idle_connections_per_host(connections)
-            .user_agent(concat!("conclave/", env!("CARGO_PKG_VERSION")))
-            .build();
+        let config = |proxy| {
+            Agent::config_builder()
+                .tls_config(tls.clone())
+                .proxy(proxy)
+                .http_status_as_error(false)
+                // Followed in `get`, so that the token stays with the hub and the hub's headers are
+                // seen.
+                .max_redirects(0)
+                .max_redirects_will_error(false)
+                .timeout_connect(Some(CONNECT_TIMEOUT))
+                .timeout_recv_response(Some(stall))
+                .timeout_per_read(Some(stall))
+                .timeout_per_write(Some(stall))
+                .max_idle_connections_per_host(connections)
+                .user_agent(concat!("conclave/", env!("CARGO_PKG_VERSION")))
+                .build()
+        };
         Self {
-            agent: config.into(),
+            agent: config(proxy).into(),
+            without_proxy: config(None).into(),
             endpoint: endpoint.trim_end_matches('/').to_owned(),
             token: token.map(str::to_owned),
         }
@@ -86,7 +94,12 @@ impl Client {
         let mut at = address.to_owned();
         let mut first = None;
         for _ in 0..=MAX_REDIRECTS {
-            let mut request = self.agent.get(&at).header("accept-encoding", "identity");
+            let agent = if at.starts_with("https://") {
+                &self.agent
+            } else {
+                &self.without_proxy
+            };
+            let mut request = agent.get(&at).header("accept-encoding", "identity");
             if let Some(range) = range {
                 request =
                     request.header("range", format!("bytes={}-{}", range.start, range.end - 1));
@@ -303,7 +316,8 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::ToSocketAddrs;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, ToSocketAddrs};
 
     use super::*;
 
@@ -313,5 +327,26 @@ mod tests {
         assert!(names_nothing(&error), "{error:?}");
         let error = std::fs::File::open("no such file").unwrap_err();
         assert!(!names_nothing(&error), "{error:?}");
+    }
+
+    #[test]
+    fn a_hub_on_this_machine_is_asked_without_the_proxy() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", server.local_addr().unwrap());
+        let served = std::thread::spawn(move || {
+            let (mut stream, _) = server.accept().unwrap();
+            let mut head = [0; 1024];
+            let length = stream.read(&mut head).unwrap();
+            let response = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            stream.write_all(response.as_bytes()).unwrap();
+            String::from_utf8_lossy(&head[..length]).into_owned()
+        });
+        // Nothing listens there.
+        let proxy = Proxy::new("http://127.0.0.1:1").unwrap();
+        let client = Client::new(&url, None, Duration::from_secs(10), 1, Some(proxy));
+        let answer = client.get(&format!("{url}/a/b/file"), None, None);
+        assert!(answer.is_ok_and(|answer| answer.status == 200));
+        let head = served.join().unwrap();
+        assert!(head.starts_with("GET /a/b/file HTTP/1.1"), "{head}");
     }
 }

@@ -65,6 +65,7 @@ pub fn fetch(
         options.token.as_deref(),
         options.stall,
         options.connections,
+        ureq::Proxy::try_from_env(),
     );
     let policy = RetryPolicy {
         attempts: options.attempts.max(1),

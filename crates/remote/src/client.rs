@@ -4,37 +4,59 @@ use std::io::Read;
 use std::time::Duration;
 
 use ureq::tls::{RootCerts, TlsConfig};
-use ureq::{Agent, Body};
+use ureq::{Agent, Body, Proxy};
 
 use crate::key::Key;
 use crate::transport::{Failure, MAX_BYTES, Request, Response, Transport};
 
 /// HTTP client. Its futures are ready at once, after the response.
 #[derive(Debug, Clone)]
-pub(crate) struct Client(Agent);
+pub(crate) struct Client {
+    agent: Agent,
+    /// For plain HTTP, which is for this machine alone: through a proxy the key and the
+    /// conversation would leave it.
+    without_proxy: Agent,
+}
 
 impl Client {
+    /// A client that uses the proxy of the environment.
     pub fn new() -> Self {
+        Self::with_proxy(Proxy::try_from_env())
+    }
+
+    fn with_proxy(proxy: Option<Proxy>) -> Self {
         // The platform's roots: a proxy that intercepts TLS is trusted by no others.
         let tls = TlsConfig::builder()
             .root_certs(RootCerts::PlatformVerifier)
             .build();
-        let config = Agent::config_builder()
-            .tls_config(tls)
-            .http_status_as_error(false)
-            // The key must go to its own host only.
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .user_agent(concat!("conclave/", env!("CARGO_PKG_VERSION")))
-            .build();
-        Self(config.into())
+        let agent = |proxy| -> Agent {
+            Agent::config_builder()
+                .tls_config(tls.clone())
+                .proxy(proxy)
+                .http_status_as_error(false)
+                // The key must go to its own host only.
+                .max_redirects(0)
+                .max_redirects_will_error(false)
+                .user_agent(concat!("conclave/", env!("CARGO_PKG_VERSION")))
+                .build()
+                .into()
+        };
+        Self {
+            agent: agent(proxy),
+            without_proxy: agent(None),
+        }
     }
 
     fn answer(&self, request: Request<'_>) -> Result<ureq::http::Response<Body>, ureq::Error> {
         let authorization = request.key.map(Key::header);
+        let agent = if request.url.starts_with("https://") {
+            &self.agent
+        } else {
+            &self.without_proxy
+        };
         match request.body {
             Some(body) => {
-                let mut post = self.0.post(request.url);
+                let mut post = agent.post(request.url);
                 post = post.header("content-type", "application/json");
                 if let Some(key) = &authorization {
                     post = post.header("authorization", key);
@@ -43,7 +65,7 @@ impl Client {
                 config.build().send(body)
             }
             None => {
-                let mut get = self.0.get(request.url);
+                let mut get = agent.get(request.url);
                 if let Some(key) = &authorization {
                     get = get.header("authorization", key);
                 }
@@ -114,7 +136,8 @@ fn names_nothing(error: &std::io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::net::ToSocketAddrs;
+    use std::io::Write;
+    use std::net::{TcpListener, ToSocketAddrs};
 
     use super::*;
 
@@ -122,5 +145,30 @@ mod tests {
     fn a_name_without_a_server_is_known_by_its_error() {
         let error = ("no such host", 80).to_socket_addrs().unwrap_err();
         assert!(names_nothing(&error), "{error:?}");
+    }
+
+    #[test]
+    fn a_server_on_this_machine_is_asked_without_the_proxy() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/v1/models", server.local_addr().unwrap());
+        let served = std::thread::spawn(move || {
+            let (mut stream, _) = server.accept().unwrap();
+            let mut head = [0; 1024];
+            let length = stream.read(&mut head).unwrap();
+            let response = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
+            stream.write_all(response.as_bytes()).unwrap();
+            String::from_utf8_lossy(&head[..length]).into_owned()
+        });
+        // Nothing listens there.
+        let client = Client::with_proxy(Some(Proxy::new("http://127.0.0.1:1").unwrap()));
+        let request = Request {
+            url: &url,
+            key: None,
+            body: None,
+            time: Duration::from_secs(10),
+        };
+        assert_eq!(client.answer(request).unwrap().status(), 200);
+        let head = served.join().unwrap();
+        assert!(head.starts_with("GET /v1/models HTTP/1.1"), "{head}");
     }
 }
