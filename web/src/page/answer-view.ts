@@ -1,7 +1,8 @@
 /**
  * The text of an answer: Markdown in which each segment is tinted and underlined as its writer is.
- * For a screen reader it is one text. A press on a segment opens its round; the answer is one Tab
- * stop, and arrows move from round to round.
+ * A finished one by one writer has a stripe beside it instead, unless it is short. For a screen
+ * reader it is one text. A press on a segment opens its round; the answer is one Tab stop, and
+ * arrows move from round to round.
  */
 import { copiedCode, showMarkdown, type Written } from "../library/markdown/show.ts";
 import type { RoundEvent } from "../protocol/messages.ts";
@@ -34,6 +35,8 @@ export class AnswerView {
    */
   readonly #inside = new Map<HTMLElement, Shown[]>();
   #open: number | undefined;
+  /** Colour of all rounds, if they have one and the text is not short: several rounds or blocks. */
+  #colour: string | undefined;
 
   /** Without events its rounds can't be opened. */
   constructor(voices: readonly number[], events?: AnswerEvents) {
@@ -51,10 +54,14 @@ export class AnswerView {
   }
 
   show(rounds: readonly Shown[]): void {
+    const written = rounds.filter(({ text }) => text !== "");
     showMarkdown(
       this.root,
-      rounds.filter(({ text }) => text !== "").map((round) => this.#of(round)),
+      written.map((round) => this.#of(round)),
     );
+    const [colour, ...others] = new Set(written.map((round) => this.#colourOf(round)));
+    const short = written.length === 1 && this.root.childElementCount === 1;
+    this.#colour = others.length === 0 && !short ? colour : undefined;
     this.#findInside(rounds);
     const stops = this.#stops();
     if (!stops.some(({ element }) => element.tabIndex === 0))
@@ -84,12 +91,14 @@ export class AnswerView {
   /** Marks the answer as over. Shows `none` if the answer has no text. */
   settle(none: string): void {
     this.root.classList.remove("growing");
+    if (this.#colour) this.root.classList.add("striped", this.#colour);
     if (!this.root.hasChildNodes()) this.root.append(el("em", { class: "hint" }, none));
   }
 
   /** Marks the answer as growing again. */
   resume(): void {
     this.root.classList.add("growing");
+    if (this.#colour) this.root.classList.remove("striped", this.#colour);
     this.root.querySelector(":scope > em.hint")?.remove();
   }
 
@@ -109,15 +118,18 @@ export class AnswerView {
       ?.element.focus();
   }
 
-  #of(shown: Shown): Written {
-    const { round, text, drafters, winner } = shown;
-    const member = drafters[winner] ?? 0;
+  #colourOf(shown: Shown): string {
+    const member = shown.drafters[shown.winner] ?? 0;
     // Text that several wrote alike is nobody's alone.
-    const colour = writersOf(shown).length > 1 ? "alike" : voice(this.#voices[member] ?? member);
+    return writersOf(shown).length > 1 ? "alike" : voice(this.#voices[member] ?? member);
+  }
+
+  #of(shown: Shown): Written {
+    const { round, text } = shown;
     return {
       text,
       attributes: {
-        class: `segment ${colour}`,
+        class: `segment ${this.#colourOf(shown)}`,
         "data-round": String(round),
         title: titleOf(shown),
       },

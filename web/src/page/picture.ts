@@ -57,7 +57,7 @@ function sheetOf(exchange: Element): HTMLElement {
     const part = exchange.querySelector(selector)!.cloneNode(true) as HTMLElement;
     part.classList.remove("hidden");
     part.dir = "auto";
-    set(part, { ...styles, "max-width": "none", "max-height": "none" });
+    set(part, { ...styles, "max-width": "none", "max-height": "none", "margin-inline": "0" });
     sheet.append(part);
   }
   sheet.append(el("p", { class: "hint" }, "Conclave: several small models, one answer"));
@@ -202,6 +202,7 @@ function paintBox(context: CanvasRenderingContext2D, element: Element): void {
 
 /** Paints the tint and underline of a segment, or the underline of a name. */
 function paintVoice(context: CanvasRenderingContext2D, element: Element): void {
+  if (element.matches(".striped .segment")) return;
   const style = getComputedStyle(element);
   const line = style.getPropertyValue("--line-style").trim();
   context.fillStyle = context.strokeStyle = style.getPropertyValue("--voice").trim();

@@ -73,6 +73,19 @@ for (const [colorScheme, width] of [
       ["h3", "p", "ol", "div", "div", "p"],
     );
     assert.equal(await answer.locator("strong").textContent(), "two");
+    // One wrote all of it: a stripe as its name is underlined, in place of a line under each word.
+    const marks = await answer.evaluate((root) => {
+      const [segment, name] = [".segment", ".member .name"].map((selector) =>
+        getComputedStyle(document.querySelector(selector)!),
+      );
+      const { borderInlineStartStyle, borderInlineStartWidth } = getComputedStyle(root);
+      return {
+        stripe: [borderInlineStartStyle, borderInlineStartWidth],
+        name: name!.textDecorationStyle,
+        under: segment!.textDecorationLine,
+      };
+    });
+    assert.deepEqual(marks, { stripe: [marks.name, "3px"], name: marks.name, under: "none" });
     assert.equal(await answer.locator("ol > li > ul > li").textContent(), "with a fork");
     assert.deepEqual(await answer.locator("td").allTextContents(), ["eggs", "120", "butter", "10"]);
     assert.equal(
