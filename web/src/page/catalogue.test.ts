@@ -28,6 +28,7 @@ test("the file sizes it gives come within 1.5 % of the hub's", () => {
   const known: [string, number][] = [
     ["SmolLM2 135M", 144_811_360],
     ["SmolLM2 360M", 386_404_992],
+    ["Qwen2.5 Coder 1.5B", 1_117_320_768],
     ["Qwen2.5 0.5B", 675_710_816],
     ["Qwen3 0.6B", 639_446_688],
     ["Qwen3 1.7B", 1_834_426_016],
