@@ -62,7 +62,12 @@ impl<'a> Parts<'a> {
 
     /// Returns whether the connection can't be read in transit: TLS, or this machine.
     pub(crate) fn is_private(&self) -> bool {
-        self.scheme == "https" || ["localhost", "127.0.0.1", "[::1]"].contains(&self.host())
+        self.scheme == "https" || self.is_this_machine()
+    }
+
+    /// Returns whether the host is this machine.
+    pub(crate) fn is_this_machine(&self) -> bool {
+        ["localhost", "127.0.0.1", "[::1]"].contains(&self.host())
     }
 }
 

@@ -21,7 +21,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 /// HTTP client for a hub and the file hosts that it redirects to.
 pub(crate) struct Client {
     agent: Agent,
-    /// For plain HTTP, which is for this machine alone: through a proxy the token would leave it.
+    /// For a hub on this machine: through a proxy the token would leave it.
     without_proxy: Agent,
     endpoint: String,
     token: Option<String>,
@@ -94,10 +94,11 @@ impl Client {
         let mut at = address.to_owned();
         let mut first = None;
         for _ in 0..=MAX_REDIRECTS {
-            let agent = if at.starts_with("https://") {
-                &self.agent
-            } else {
+            let here = Parts::parse(&at).is_some_and(|parts| parts.is_this_machine());
+            let agent = if here {
                 &self.without_proxy
+            } else {
+                &self.agent
             };
             let mut request = agent.get(&at).header("accept-encoding", "identity");
             if let Some(range) = range {

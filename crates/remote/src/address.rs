@@ -67,19 +67,29 @@ impl Address {
 
     /// Host and port.
     pub fn host(&self) -> &str {
-        let rest = self.base.split_once("://").map_or("", |(_, rest)| rest);
-        rest.split('/').next().unwrap_or_default()
+        host(&self.base)
     }
 
     /// Returns whether requests can't be read in transit: TLS, or this machine.
     pub fn is_private(&self) -> bool {
-        let host = self.host();
-        let name = match host.strip_prefix('[') {
-            Some(rest) => rest.split(']').next().unwrap_or_default(),
-            None => host.split(':').next().unwrap_or_default(),
-        };
-        self.base.starts_with("https://") || matches!(name, "localhost" | "127.0.0.1" | "::1")
+        self.base.starts_with("https://") || is_this_machine(&self.base)
     }
+}
+
+/// Host of a URL, with its port.
+fn host(url: &str) -> &str {
+    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+    rest.split('/').next().unwrap_or_default()
+}
+
+/// Returns whether a URL's host is this machine.
+pub(crate) fn is_this_machine(url: &str) -> bool {
+    let host = host(url);
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    matches!(name, "localhost" | "127.0.0.1" | "::1")
 }
 
 #[cfg(test)]

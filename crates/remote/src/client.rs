@@ -6,6 +6,7 @@ use std::time::Duration;
 use ureq::tls::{RootCerts, TlsConfig};
 use ureq::{Agent, Body, Proxy};
 
+use crate::address::is_this_machine;
 use crate::key::Key;
 use crate::transport::{Failure, MAX_BYTES, Request, Response, Transport};
 
@@ -13,8 +14,7 @@ use crate::transport::{Failure, MAX_BYTES, Request, Response, Transport};
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     agent: Agent,
-    /// For plain HTTP, which is for this machine alone: through a proxy the key and the
-    /// conversation would leave it.
+    /// For servers on this machine: through a proxy the key and the conversation would leave it.
     without_proxy: Agent,
 }
 
@@ -49,10 +49,10 @@ impl Client {
 
     fn answer(&self, request: Request<'_>) -> Result<ureq::http::Response<Body>, ureq::Error> {
         let authorization = request.key.map(Key::header);
-        let agent = if request.url.starts_with("https://") {
-            &self.agent
-        } else {
+        let agent = if is_this_machine(request.url) {
             &self.without_proxy
+        } else {
+            &self.agent
         };
         match request.body {
             Some(body) => {
