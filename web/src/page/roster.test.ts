@@ -330,6 +330,35 @@ test("a member that stopped the engine is at fault while the others load again",
   conclave.close();
 });
 
+test("one that is tried again beside the others keeps its mark until its own end", async () => {
+  const { storage, risks } = recorded();
+  const { roster, conclave, seated } = await furnish([], {}, { risks }, ignored);
+  const add = conclave.add.bind(conclave);
+  const held = new Map<string, () => void>();
+  let failing = true;
+  conclave.add = async (source, options) => {
+    if (source.name === "Dee" && failing) throw new EngineFailure("the engine starts again");
+    await new Promise<void>((resolve) => held.set(source.name, resolve));
+    return add(source, options);
+  };
+  const dee = roster.add(seats("Dee")[0]!)!;
+  await seated();
+  roster.add(seats("Eve")[0]!);
+  roster.detach();
+  const attached = roster.attach(conclave);
+  await seated();
+  failing = false;
+  void roster.retry(dee);
+  await seated();
+  held.get("Eve")!();
+  await attached;
+  assert.deepEqual([...storage.values()].join().match(/"name":"\w+"/g), ['"name":"Dee"']);
+  held.get("Dee")!();
+  await seated();
+  assert.deepEqual([shown(roster), storage.size], [["Dee ready", "Eve ready"], 0]);
+  conclave.close();
+});
+
 test("members follow another choice of room, after an answer under way", async () => {
   let room = 1024;
   const { roster, conclave, seated } = await furnish(seats("Ada", "Bo"), {}, { room: () => room });

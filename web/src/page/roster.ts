@@ -165,10 +165,12 @@ export class Roster {
   async attach(conclave: Conclave): Promise<void> {
     this.#conclave = conclave;
     // The member that stopped the last engine is at fault if the others find no memory now.
-    const risk = this.risk(this.slots.filter((slot) => this.#stopped.has(slot)));
-    risk.enter("load");
+    const stopped = this.slots.filter((slot) => this.#stopped.has(slot));
+    this.risk(stopped).enter("load");
     await Promise.all(this.slots.map((slot) => this.load(slot)));
-    risk.leave();
+    // A later engine marks them again, and so does the load of one that is tried again.
+    if (this.#conclave && this.#conclave !== conclave) return;
+    this.risk(stopped.filter((slot) => this.#stopped.has(slot))).leave();
   }
 
   /** Detaches the slots from an engine that is gone with its members. The slots stay. */
