@@ -37,6 +37,8 @@ export class AnswerView {
   #open: number | undefined;
   /** Colour of all rounds, if they have one and the text is not short: several rounds or blocks. */
   #colour: string | undefined;
+  /** Colour of the stripe beside a text that is over. */
+  #stripe: string | undefined;
 
   /** Without events its rounds can't be opened. */
   constructor(voices: readonly number[], events?: AnswerEvents) {
@@ -62,6 +64,7 @@ export class AnswerView {
     const [colour, ...others] = new Set(written.map((round) => this.#colourOf(round)));
     const short = written.length === 1 && this.root.childElementCount === 1;
     this.#colour = others.length === 0 && !short ? colour : undefined;
+    if (this.#stripe) this.#showStripe(this.#colour);
     this.#findInside(rounds);
     const stops = this.#stops();
     if (!stops.some(({ element }) => element.tabIndex === 0))
@@ -91,15 +94,21 @@ export class AnswerView {
   /** Marks the answer as over. Shows `none` if the answer has no text. */
   settle(none: string): void {
     this.root.classList.remove("growing");
-    if (this.#colour) this.root.classList.add("striped", this.#colour);
+    this.#showStripe(this.#colour);
     if (!this.root.hasChildNodes()) this.root.append(el("em", { class: "hint" }, none));
   }
 
   /** Marks the answer as growing again. */
   resume(): void {
     this.root.classList.add("growing");
-    if (this.#colour) this.root.classList.remove("striped", this.#colour);
+    this.#showStripe(undefined);
     this.root.querySelector(":scope > em.hint")?.remove();
+  }
+
+  #showStripe(colour: string | undefined): void {
+    if (this.#stripe) this.root.classList.remove("striped", this.#stripe);
+    if (colour) this.root.classList.add("striped", colour);
+    this.#stripe = colour;
   }
 
   /** Marks the segment of an open round. */
