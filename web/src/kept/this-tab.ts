@@ -47,6 +47,12 @@ export function answering(turn: string): { held: Promise<void>; release: () => v
   return { held, release };
 }
 
+/** Waits until no tab answers a turn, which one does now: it is over, or that tab is gone. */
+export async function whenNotAnswered(turn: string): Promise<void> {
+  const locks: LockManager | undefined = globalThis.navigator?.locks;
+  await locks?.request(turnLock(turn), { mode: "shared" }, () => undefined).catch(() => undefined);
+}
+
 /** Whether a turn is being answered, in any tab. */
 export async function isBeingAnswered(turn: string): Promise<boolean> {
   return (await heldLocks())?.has(turnLock(turn)) === true;

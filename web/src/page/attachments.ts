@@ -2,6 +2,7 @@
  * A text file or PDF beside the question: chosen, read, and cut to the room that the members have.
  */
 import type { Conclave } from "../library/conclave.ts";
+import { typed } from "../protocol/errors.ts";
 import { messagesOf, type Asking, type Attachment } from "../kept/records.ts";
 import { button, byId, el } from "./dom.ts";
 import { isWhole, pagesOf } from "./extent.ts";
@@ -70,6 +71,11 @@ export class Attachments {
         this.#events.onReading();
       }
     }
+  }
+
+  /** Takes away a file that was sent. One that was attached since stays. */
+  sent(attached: Attachment | undefined): void {
+    if (this.#attached === attached && !this.reading) this.show(undefined);
   }
 
   /** Shows a file as attached, or none; one that is being read is not. */
@@ -162,8 +168,9 @@ export async function fitted(
     try {
       const measured = await conclave.measure(messages, { members });
       return measured.every(({ tokens, room }) => room === 0 || tokens <= room * (1 - forAnswer));
-    } catch {
-      return false; // It is too long for a member.
+    } catch (error) {
+      if (typed(error).kind === "ContextFull") return false;
+      throw error;
     }
   });
   if (text === "")

@@ -6,7 +6,6 @@ import type { Draft } from "../kept/database.ts";
 import { messagesOf, type Attachment } from "../kept/records.ts";
 import type { Conclave } from "../library/conclave.ts";
 import type { Thinking } from "../protocol/engine.ts";
-import { typed } from "../protocol/errors.ts";
 import { askedOf, beyond, type Answering, type Answers } from "./answers.ts";
 import { Attachments, fitted, forAnswer } from "./attachments.ts";
 import { byId } from "./dom.ts";
@@ -166,8 +165,9 @@ export class Composer {
    * Asks this question in place of an exchange and all later ones, which can be brought back; with
    * the file of the former question.
    */
-  async askAgain(instead: Exchange, question: string): Promise<void> {
-    await this.#ask({ question, attached: this.#context.session().attachedTo(instead), instead });
+  async askAgain(instead: Exchange, question: string, onAsked?: () => void): Promise<void> {
+    const attached = this.#context.session().attachedTo(instead);
+    await this.#ask({ question, attached, instead }, onAsked);
   }
 
   /** Asks what is in the box. */
@@ -180,10 +180,11 @@ export class Composer {
       if (attached) this.#complain(`Type a question about ${attached.name} first.`);
       return this.focus();
     }
-    // More may be typed while the file is cut.
-    await this.#ask({ question, attached }, () =>
-      this.show({ text: this.text.trim() === question ? "" : this.text }),
-    );
+    // More may be typed, and another file attached, while the file is cut.
+    await this.#ask({ question, attached }, () => {
+      if (this.text.trim() === question) this.#box.text = "";
+      this.#attachments.sent(attached);
+    });
   }
 
   /** `onAsked`: the question has become an exchange. */
@@ -191,11 +192,12 @@ export class Composer {
     asked: { question: string; attached?: Attachment | undefined; instead?: Exchange },
     onAsked?: () => void,
   ): Promise<void> {
-    const { library, canAsk, settings, notices, roster } = this.#context;
+    const { answers, library, canAsk, settings, notices, roster } = this.#context;
     const { question, instead } = asked;
     let { attached } = asked;
     const conclave = library();
     const session = this.#context.session();
+    const { id } = session;
     if (!conclave || !canAsk()) return;
     const chosen = settings();
     if (!chosen) return;
@@ -208,16 +210,18 @@ export class Composer {
       try {
         attached = await fitted(conclave, { question, attached, instructions }, by.members);
       } catch (error) {
-        return this.#complain(typed(error).message);
+        return this.#complain(error instanceof Error ? error.message : String(error));
       } finally {
         this.#cut(false);
       }
+      // Another conversation may have been opened meanwhile, or the engine may be another.
+      const isAsKnown = session.id === id && library() === conclave;
+      if (!isAsKnown || answers().state !== "idle") return;
     }
+    if (instead && !session.exchanges.includes(instead)) return;
     notices.clear("replaced");
-    if (!instead) void session.forgetTaken();
-    // Another conversation may have been opened meanwhile.
-    else if (session.exchanges.includes(instead)) session.takeOut(instead);
-    else return;
+    if (instead) session.takeOut(instead);
+    else void session.forgetTaken();
     const { backend, adapter } = conclave;
     const exchange = session.ask({ ...by, question, attached, instructions, backend, adapter });
     document.body.classList.add("asked");
@@ -261,6 +265,7 @@ export class Composer {
     pressed = true,
   ): Promise<void> {
     const { library, answers, roster, session } = this.#context;
+    if (this.preparing || !(await session().isCurrent(exchange))) return;
     const conclave = library();
     const slots = roster().taking;
     if (answers().state !== "idle" || !conclave || slots.length === 0) return;

@@ -74,8 +74,11 @@ export interface ExchangeContext {
   onInspect: (exchange: Exchange) => void;
   /** Requests each member's own answer beside this one, or `only` that of one, by index. */
   onSideBySide: (exchange: Exchange, only?: number) => void;
-  /** Asks this or an edited question again, in place of this exchange and all later ones. */
-  onAgain: (exchange: Exchange, question: string) => void;
+  /**
+   * Asks this or an edited question again, in place of this exchange and all later ones. `onAsked`
+   * is called if it is asked.
+   */
+  onAgain: (exchange: Exchange, question: string, onAsked?: () => void) => void;
   /** The question is being edited: the text so far; undefined: no more. */
   onEdited: (exchange: Exchange, text: string | undefined) => void;
   /** Shown below the answer once it is over. */
@@ -123,7 +126,7 @@ export class Exchange {
     this.#timed = context.kept !== true;
     this.question = context.question;
     this.#line = new QuestionLine(context.question, {
-      onAsk: (question) => context.onAgain(this, question),
+      onAsk: (question, onAsked) => context.onAgain(this, question, onAsked),
       onEdited: (text) => context.onEdited(this, text),
     });
     this.#answer = new AnswerView(context.voices, {

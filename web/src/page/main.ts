@@ -190,11 +190,11 @@ class Page {
       else this.#choosing.addPicked(picked);
     });
     this.#session = new Session(byId("transcript", HTMLElement), {
-      onLeave: () => {
+      onReplacing: () => {
         this.#answers.stop();
         this.#notices.clear("replaced");
-        this.#composer.clear(); // The question in it stays with its conversation.
       },
+      onLeave: () => this.#composer.clear(), // The question in it stays with its conversation.
       onTakenOut: (count, bringBack) => this.#composer.offerBack(count, bringBack),
       onDeleted: (deleted) =>
         tellDeleted(this.#notices, deleted, this.#session.keeper.nothing, () =>
@@ -205,7 +205,8 @@ class Page {
         if (this.#composer.text === "") this.#composer.show(draft);
       },
       onContinue: (exchange) => void this.#composer.goOn(exchange),
-      onAgain: (exchange, question) => void this.#composer.askAgain(exchange, question),
+      onAgain: (exchange, question, onAsked) =>
+        void this.#composer.askAgain(exchange, question, onAsked),
       noteOn: (turn) => toysNote(turn, () => void this.#choosing.dialog.open()),
       onChange: () => void this.#conversations.refresh(),
       onFailure: (message) => this.#notices.show("kept", "warning", message),
@@ -560,7 +561,7 @@ class Page {
     const here = namesOf(this.#roster.slots.filter(({ state }) => state === "ready"));
     const names = namesOf(taking);
     for (const exchange of this.#session.exchanges)
-      exchange.offer(this.#conclave !== undefined && !answering && !loading, here, names);
+      exchange.offer(ready && !answering && !preparing, here, names);
     this.#newButton.hidden = this.#session.exchanges.length === 0;
     document.body.dataset["state"] =
       answering || preparing ? "answering" : ready ? "ready" : "loading";

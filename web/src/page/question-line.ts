@@ -2,8 +2,8 @@
 import { button, el } from "./dom.ts";
 
 interface QuestionEvents {
-  /** Asks the edited question. */
-  onAsk: (question: string) => void;
+  /** Asks the edited question, and calls `onAsked` if that could be done. */
+  onAsk: (question: string, onAsked: () => void) => void;
   /** The edited question so far; undefined: it was asked or given up. */
   onEdited: (text: string | undefined) => void;
 }
@@ -39,8 +39,7 @@ export class QuestionLine {
     const send = (): void => {
       const text = this.#area.value.trim();
       if (text === "" || this.#ask.disabled) return;
-      this.#close();
-      onAsk(text);
+      onAsk(text, () => this.#close());
     };
     this.#form.addEventListener("submit", (event) => {
       event.preventDefault();

@@ -22,7 +22,7 @@ import {
 import { newId } from "../kept/new-id.ts";
 import { Latest } from "../kept/latest.ts";
 import { markStorage } from "../kept/risks.ts";
-import { answering, isBeingAnswered } from "../kept/this-tab.ts";
+import { answering, isBeingAnswered, whenNotAnswered } from "../kept/this-tab.ts";
 import { takeUnsaved, writeUnsaved } from "../kept/unsaved.ts";
 import { optional, shape, text } from "../protocol/check.ts";
 import type { Adapter, Backend } from "../protocol/engine.ts";
@@ -31,7 +31,9 @@ import { conversationOf, type Exchange } from "./exchange.ts";
 import { exchangeOf, Turning, type Asked, type Reactions } from "./turns.ts";
 
 interface SessionEvents extends Reactions {
-  /** Before another conversation is shown: ends an answer under way. */
+  /** Before other exchanges are shown: ends an answer under way. */
+  onReplacing: () => void;
+  /** Before another conversation is shown. */
   onLeave: () => void;
   /** Another conversation is shown, or other exchanges of it. */
   onShown: () => void;
@@ -177,6 +179,7 @@ export class Session {
   }
 
   #leave(id: string): void {
+    this.#events.onReplacing();
     this.#events.onLeave();
     this.#id = id;
     this.#firstBefore = undefined;
@@ -287,7 +290,7 @@ export class Session {
   /** Takes what was asked since out of the conversation, in favour of what was taken out. */
   async #bringBack({ conversation, turns, stayed }: TakenOut): Promise<void> {
     if (this.#id !== conversation) return;
-    this.#events.onLeave();
+    this.#events.onReplacing();
     const since = this.exchanges.filter((each) => !stayed.includes(this.#turns.get(each)!.id));
     const [instead] = since;
     const [first, ...others] = turns;
@@ -425,12 +428,28 @@ export class Session {
   }
 
   async #restore(turn: KeptTurn): Promise<void> {
-    const over = isOver(turn);
-    const elsewhere = !over && (await isBeingAnswered(turn.id));
+    const brokenOff = await breakOf(turn);
     if (turn.conversation !== this.#id) return;
     const exchange = this.#exchange(turn, true);
-    if (!over) exchange.breakOff(elsewhere ? "elsewhere" : "closed");
+    if (brokenOff) exchange.breakOff(brokenOff);
     this.#place(exchange);
+    if (brokenOff === "elsewhere") void this.#follow(turn);
+  }
+
+  /** Shows what becomes of a turn that another tab answers, also if that tab dies. */
+  async #follow({ conversation, id }: KeptTurn): Promise<void> {
+    await whenNotAnswered(id);
+    this.#changing = this.#changing.then(() => this.#changed({ conversation, turn: id }));
+  }
+
+  /**
+   * Whether an exchange is shown as it is kept; else what another tab has made of it is shown in
+   * its place.
+   */
+  async isCurrent(exchange: Exchange): Promise<boolean> {
+    const { conversation, id } = this.#turns.get(exchange)!;
+    await (this.#changing = this.#changing.then(() => this.#changed({ conversation, turn: id })));
+    return this.exchanges.includes(exchange);
   }
 
   /** Another tab has changed a conversation, or deleted it. */
@@ -451,13 +470,22 @@ export class Session {
       this.#hide(known);
       return this.#events.onShown();
     }
-    if (known && (this.#underWay.has(known) || !isOpen(known))) return;
+    if (known && this.#underWay.has(known)) return;
     const turn = (await this.keeper.turns(conversation)).find((each) => each.id === id);
     if (!turn || conversation !== this.#id || this.#deleting.has(id)) return;
-    if (known && !isOver(turn)) return;
-    if (known) this.#hide(known);
-    else if (this.#byTurn(id)) return;
+    const stop = (await breakOf(turn)) ?? stopOf(turn);
+    // It may have changed meanwhile.
+    if (conversation !== this.#id || this.#byTurn(id) !== known) return;
+    if (known) {
+      const isShown = known.stop === stop && known.text === turn.answer;
+      // Another tab's answer is shown anew once that has ended.
+      if (isShown || this.#underWay.has(known) || (stop === known.stop && stop === "elsewhere"))
+        return;
+      this.#hide(known);
+    }
     await this.#restore(turn);
+    const { edit } = this.#draft;
+    if (edit?.turn === id) this.#byTurn(id)?.edit(edit.text);
     this.#events.onShown();
   }
 
@@ -493,8 +521,17 @@ export class Session {
   }
 }
 
-/** Whether another tab may still change a shown answer. */
-const isOpen = ({ stop }: Exchange): boolean => stop === "elsewhere" || stop === "closed";
+/** How a turn was broken off, or goes on without this page; undefined if it is over. */
+async function breakOf(turn: KeptTurn): Promise<"closed" | "elsewhere" | undefined> {
+  if (isOver(turn)) return undefined;
+  return (await isBeingAnswered(turn.id)) ? "elsewhere" : "closed";
+}
+
+/** Reason of the end of a turn that is over, as its exchange has it. */
+function stopOf({ events, failure }: KeptTurn): string {
+  const end = events.findLast((event) => event.type === "end");
+  return failure ? "failed" : (end?.stop ?? "");
+}
 
 function readTab(): { conversation: string; draft?: Draft } | undefined {
   try {

@@ -107,6 +107,51 @@ test("a half-typed edit and the system prompt are there after a reload", async (
   await visitor.leaveClean();
 });
 
+test("an edited question that can't be asked stays in its form until it is asked", async () => {
+  const visitor = await arrive();
+  const { page } = visitor;
+  await visitor.answer(sum);
+  await page.getByRole("button", { name: "Edit the question" }).click();
+  const form = page.getByLabel("The question, edited");
+  await form.fill(small);
+  await visitor.set("maxRounds", "0");
+  await form.press("Enter");
+  await visitor.set("maxRounds", "2");
+  const parts = page.locator(".member").getByRole("checkbox");
+  for (const part of await parts.all()) await part.uncheck();
+  await form.press("Enter");
+  assert.deepEqual([await visitor.questions(), await form.inputValue()], [[sum], small]);
+  for (const part of await parts.all()) await part.check();
+  await form.press("Enter");
+  await page.locator(".question", { hasText: small }).waitFor();
+  await visitor.state("ready");
+  assert.deepEqual(await visitor.questions(), [small]);
+  assert.ok(await page.locator(".question-form").isHidden());
+  await visitor.leaveClean();
+});
+
+test("a question whose file is being cut stays where it is if another conversation is opened", async () => {
+  const visitor = await arrive();
+  const { page } = visitor;
+  await visitor.answer(sum);
+  const buffer = Buffer.from("one two three\n".repeat(4000));
+  await page
+    .locator("#attach-file")
+    .setInputFiles([{ name: "long.txt", mimeType: "text/plain", buffer }]);
+  await page.locator("#attached", { hasText: "long.txt" }).waitFor();
+  await page.locator("#question").fill("Count the words!");
+  await page.evaluate(() => {
+    for (const id of ["ask", "new"]) document.getElementById(id)!.click();
+  });
+  await page.locator("#why-not", { hasText: "Cutting the file" }).waitFor();
+  await visitor.state("ready");
+  assert.deepEqual([await visitor.questions(), await box(visitor)], [[], ""]);
+  await show(visitor, sum, "Count the words!");
+  await page.locator("#attached", { hasText: "long.txt" }).waitFor();
+  assert.deepEqual(await visitor.questions(), [sum]);
+  await visitor.leaveClean();
+});
+
 test("a link in the same tab leaves a half-typed question where it is", async () => {
   const visitor = await arrive();
   const { page } = visitor;
@@ -145,8 +190,10 @@ test("what an answer replaced can come back after a reload, until another is ask
       await page.reload();
       await visitor.state("ready");
     }
+    await page.locator("#question").fill("half typed");
     await back.click();
     await page.locator(".exchange").nth(1).waitFor();
+    assert.equal(await box(visitor), "half typed");
     await back.waitFor({ state: "detached" });
     assert.deepEqual(await visitor.questions(), [sum, small]);
     assert.deepEqual(await page.locator(".answer").allTextContents(), before);

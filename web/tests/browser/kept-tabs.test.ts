@@ -146,6 +146,63 @@ test("a conversation deleted in another tab says so, and is kept whole if asked 
   await first.leave();
 });
 
+/** The state shown below the answer: “finished · 2 rounds”. */
+const stateOf = (visitor: Visitor, state: string): Promise<void> =>
+  visitor.page.locator(".exchange", { hasText: state }).waitFor();
+
+test("an answer that another tab continues is shown whole, and never overwritten", async () => {
+  const first = await arrive();
+  await first.set("maxRounds", "1");
+  await first.set("segmentTokens", "2");
+  await first.answer(story);
+  const begun = await first.text();
+  const second = await first.sibling();
+  await second.set("segmentTokens", "2");
+  await second.set("maxRounds", "3");
+  // One that hears nothing of the others.
+  const deaf = await first.sibling();
+  await deaf.page.addInitScript(() => Reflect.deleteProperty(globalThis, "BroadcastChannel"));
+  await deaf.page.reload();
+  await deaf.state("ready");
+  for (const tab of [second, deaf]) await show(tab, story);
+  await second.page.getByRole("button", { name: "Continue" }).click();
+  await stateOf(first, "being answered in another tab");
+  await second.state("ready");
+  const whole = await second.text();
+  assert.ok(whole.startsWith(begun) && whole.length > begun.length, whole);
+  await stateOf(first, "stopped at the most rounds");
+  assert.deepEqual([await first.text(), await deaf.text()], [whole, begun]);
+  await deaf.page.getByRole("button", { name: "Continue" }).click();
+  await deaf.page.waitForFunction(
+    (whole) => document.querySelector(".answer")?.textContent === whole,
+    whole,
+  );
+  await first.page.reload();
+  await first.state("ready");
+  assert.equal(await first.text(), whole);
+  for (const tab of [first, second, deaf]) tab.clean();
+  await first.leave();
+});
+
+test("an answer whose tab is closed can be continued in another that shows it", async () => {
+  const first = await arrive();
+  await first.answer(sum);
+  const second = await first.sibling();
+  await second.set("maxRounds", "40");
+  await second.set("segmentTokens", "2");
+  await show(second, sum);
+  await second.ask(story);
+  await second.page.locator(".segment").nth(1).waitFor();
+  await stateOf(first, "being answered in another tab");
+  await second.page.close();
+  await stateOf(first, "broken off when the page closed");
+  await first.page.getByRole("button", { name: "Continue" }).last().click();
+  await first.state("answering");
+  await first.state("ready");
+  first.clean();
+  await first.leave();
+});
+
 test("one Undo puts back all conversations that were deleted in a row", async () => {
   const visitor = await arrive();
   const { page } = visitor;
