@@ -7,7 +7,7 @@ use serde_json::Value;
 use web_time::Instant;
 
 use crate::error::RemoteError;
-use crate::json::read_json;
+use crate::json::{memory_of, read_json};
 use crate::key::{Key, variable};
 use crate::server::Server;
 use crate::transport::{Failure, Request, Response, Transport};
@@ -21,6 +21,23 @@ const FIRST_WAIT: Duration = Duration::from_millis(200);
 
 /// Longest wait accepted from a server.
 const MAX_WAIT: Duration = Duration::from_secs(120);
+
+/// Memory for the values of a response, in bytes: 64 MiB of text would become gigabytes. For lists
+/// of models and what else has a request without a text the first suffices, then there is more for
+/// each byte of the request and each alternative that it asks for. Log-probabilities take about
+/// 1400 bytes for a token in an echo and 2100 in vLLM's shape, where it takes some bytes of the
+/// request, and 2000 for an alternative, of which the largest vocabularies have 260,000. The last
+/// is what [`MAX_BYTES`](crate::MAX_BYTES) of vLLM's take: 28 candidates after 32,000 tokens.
+const MEMORY: u64 = 64 << 20;
+const MEMORY_PER_BYTE: u64 = 1 << 10;
+const MAX_MEMORY: u64 = 2 << 30;
+
+/// Memory for the values of a response to `body`, which may ask for alternatives to a token.
+fn memory_for(body: &str, alternatives: u64) -> u64 {
+    let asked = alternatives.saturating_add(body.len() as u64);
+    let needed = asked.saturating_mul(MEMORY_PER_BYTE).saturating_add(MEMORY);
+    needed.min(MAX_MEMORY)
+}
 
 /// Transport of a move, and the time by which the move must be over.
 #[derive(Debug)]
@@ -109,7 +126,9 @@ impl Server {
         body: Option<&Value>,
         asking: Asking<'_, T>,
     ) -> Result<Value, RemoteError> {
+        let alternatives = body.and_then(|body| body.get("logprobs")?.as_u64());
         let body = body.map(Value::to_string);
+        let memory = memory_for(body.as_deref().unwrap_or(""), alternatives.unwrap_or(0));
         let mut pause = FIRST_WAIT;
         let mut tries = 1;
         loop {
@@ -124,7 +143,7 @@ impl Server {
                 time,
             };
             let setback = match asking.transport.send(request).await {
-                Ok(response) => match self.check(&response) {
+                Ok(response) => match self.check(&response, memory) {
                     Ok(value) => return Ok(value),
                     Err(setback) => setback,
                 },
@@ -163,7 +182,7 @@ impl Server {
         }
     }
 
-    fn check(&self, response: &Response) -> Result<Value, Setback> {
+    fn check(&self, response: &Response, memory: u64) -> Result<Value, Setback> {
         let status = response.status;
         let refused = |why| {
             Setback::Final(RemoteError::Refused {
@@ -173,6 +192,10 @@ impl Server {
             })
         };
         match status {
+            // Built, a value takes up to a hundred times the memory of its text.
+            200..=299 if memory_of(&response.body) > memory => Err(Setback::Final(
+                self.nonsense("far more values than it was asked for"),
+            )),
             200..=299 => {
                 let read = read_json(&response.body);
                 let answer: Value =
@@ -223,5 +246,30 @@ impl Server {
             host: self.host(),
             why: why.to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shape_of_log_probabilities_has_room_and_a_list_of_zeros_has_not() {
+        const TOKENS: usize = 32_000 * 16;
+        // A token in a request and in its response.
+        let vllm = r#"{"12345":{"logprob":-1.234567,"rank":1,"decoded_token":" word"}},"#;
+        let echo = r#"" word",-1.234567,12345,{" word":-1.234567," words":-1.234567},"#;
+        let beside = r#"{"id":12345,"token":" word","bytes":[32,119,111,114,100],"logprob":-9.8},"#;
+        for (asked, alternatives, told, count) in [
+            ("12345,", 0, vllm, TOKENS),
+            (" word", 1, echo, TOKENS),
+            ("", 1_000_000, beside, 260_000),
+        ] {
+            let room = memory_for(&asked.repeat(TOKENS), alternatives);
+            let needed = memory_of(told.as_bytes()) * count as u64;
+            assert!(needed < room && room <= MAX_MEMORY, "{told}: {needed}");
+        }
+        let zeros = memory_of(b"0,") * (crate::MAX_BYTES / 2) as u64;
+        assert!(zeros > memory_for(&"12345,".repeat(TOKENS), 1_000_000));
     }
 }

@@ -20,6 +20,32 @@ pub fn read_json(bytes: &[u8]) -> serde_json::Result<Value> {
     ))
 }
 
+/// Memory of a map in a [`Value`]: even one entry has a node of its own.
+const MAP: u64 = 640;
+
+/// Memory of a value in a list or a map, or of a name in a map.
+const VALUE: u64 = 80;
+
+/// Memory of a byte of a text: the characters of some are listed.
+const BYTE: u64 = 4;
+
+/// Memory that [`read_json`] and the use of its values take, about and at most: in bytes, counted
+/// by the marks outside of texts.
+pub(crate) fn memory_of(json: &[u8]) -> u64 {
+    let (mut quoted, mut escaped) = (false, false);
+    let mut memory = json.len() as u64 * BYTE;
+    for &byte in json {
+        quoted ^= byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        memory += match byte {
+            b'{' if !quoted => MAP,
+            b',' | b'[' | b':' if !quoted => VALUE,
+            _ => 0,
+        };
+    }
+    memory
+}
+
 /// `json` with `\ufffd` for each escape of half a surrogate pair.
 fn mended(json: &[u8]) -> Cow<'_, [u8]> {
     let mut mended = Cow::Borrowed(json);
@@ -51,6 +77,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn memory_is_counted_by_the_values_and_not_by_the_marks_in_texts() {
+        let beyond_bytes = |text: &str| memory_of(text.as_bytes()) - BYTE * text.len() as u64;
+        assert_eq!(beyond_bytes("[0,0,0]"), 3 * VALUE);
+        assert_eq!(beyond_bytes(r#"{"a":[],"b":{}}"#), 2 * MAP + 4 * VALUE);
+        for text in [r#""{,[:""#, r#""\"{,[:""#, r#""\\\"{,[:""#, r#""""#] {
+            assert_eq!(beyond_bytes(text), 0, "{text}");
+        }
+        assert_eq!(beyond_bytes(r#"["\\",0]"#), 2 * VALUE);
+    }
 
     #[test]
     fn half_a_surrogate_pair_and_a_byte_order_mark_cost_nothing() {

@@ -421,9 +421,8 @@ impl Server {
             merge(&mut body, json!({"stop": [self.mark]}));
         }
         let completion = self.complete(&body, asking).await?;
-        let usage = completion.usage.as_ref();
-        let used = usage.map(|usage| usage.completion_tokens);
-        let prefix_tokens = usage.map_or(0, |usage| usage.prompt_tokens);
+        let used = completion.counted("completion_tokens");
+        let prefix_tokens = completion.counted("prompt_tokens").unwrap_or(0);
         let [choice] = self.choices(completion)?;
         let ended = choice.finish_reason.as_deref() == Some("stop");
         let mut text = choice.text;
@@ -435,6 +434,8 @@ impl Server {
         {
             return Err(self.nonsense("it drafts more tokens than it was asked for"));
         }
+        // Some servers report 0 for every draft: the answer would have no limit.
+        let used = used.filter(|&used| used > 0 || text.is_empty());
         // An incomplete character at the end is sent as U+FFFD, and left to the next round.
         text.truncate(text.trim_end_matches('\u{fffd}').len());
         // The server counts the token that ends an answer.

@@ -49,15 +49,7 @@ pub(crate) struct Models {
 pub(crate) struct Completion {
     pub choices: Vec<Choice>,
     #[serde(default)]
-    pub usage: Option<Usage>,
-}
-
-#[derive(Debug, Deserialize)]
-pub(crate) struct Usage {
-    #[serde(default)]
-    pub prompt_tokens: usize,
-    #[serde(default)]
-    pub completion_tokens: usize,
+    usage: Value,
 }
 
 #[derive(Debug, Deserialize)]
@@ -130,6 +122,11 @@ pub(crate) struct Rendered {
 }
 
 impl Completion {
+    /// Count of its usage; `None` if the server reports none that is a number.
+    pub fn counted(&self, name: &str) -> Option<usize> {
+        Some(self.usage.get(name)?.as_f64()? as usize)
+    }
+
     /// Choices in the order of their prompts; `None` unless there is exactly one for each.
     pub fn in_order(mut self, prompts: usize) -> Option<Vec<Choice>> {
         self.choices.sort_by_key(|choice| choice.index);
@@ -196,6 +193,10 @@ pub(crate) fn logprob_of_end(told: &Value) -> Option<f64> {
 /// it follows parts of characters.
 const GAP: usize = 16;
 
+/// Maximum tokens of an echo beyond one for each byte of its prompt: those before the prompt, and
+/// those drawn after it.
+const MORE_TOKENS: usize = 64;
+
 /// Log-probabilities of the tokens after the first `from` bytes of an echoed `prompt`, up to byte
 /// `to`; a token across the seam counts as after it. Then that of the first token after `to` within
 /// the prompt, if any.
@@ -210,7 +211,7 @@ pub(crate) fn logprobs_of_echo(
 ) -> Option<(Vec<f64>, Option<f64>)> {
     let list = |name: &str| told.get(name)?.as_array();
     let (logprobs, tokens) = (list("token_logprobs")?, list("tokens")?);
-    if logprobs.len() != tokens.len() {
+    if logprobs.len() != tokens.len() || tokens.len() > prompt.len() + MORE_TOKENS {
         return None;
     }
     let texts: Option<Vec<&str>> = tokens.iter().map(Value::as_str).collect();
@@ -236,8 +237,10 @@ fn places(tokens: &[&str], prompt: &str) -> Vec<(usize, usize)> {
     let mut found = Vec::with_capacity(tokens.len());
     for token in tokens {
         let rest = &prompt[at..];
-        let ahead = rest.find(token).filter(|_| !token.is_empty());
-        match ahead.filter(|&ahead| rest[..ahead].chars().nth(GAP).is_none()) {
+        // No further: a server may name as many tokens as the prompt has bytes.
+        let mut near = rest.char_indices().take(GAP + 1).map(|(ahead, _)| ahead);
+        let ahead = near.find(|&ahead| rest[ahead..].starts_with(token));
+        match ahead.filter(|_| !token.is_empty()) {
             Some(ahead) => {
                 found.push((at + ahead, Some(at + ahead + token.len())));
                 at += ahead + token.len();
@@ -260,8 +263,14 @@ fn places(tokens: &[&str], prompt: &str) -> Vec<(usize, usize)> {
 /// Longest complaint that is repeated, in characters.
 const MAX_COMPLAINT: usize = 200;
 
+/// Longest body that is searched for one, in bytes: some servers repeat the request in it.
+const MAX_REFUSAL: usize = 1 << 20;
+
 /// Extracts the server's error message as one short line, without the key that some repeat.
 pub(crate) fn complaint(body: &[u8], key: Option<&str>) -> String {
+    if body.len() > MAX_REFUSAL {
+        return "it says too much to repeat".to_owned();
+    }
     let value: Option<Value> = serde_json::from_slice(body).ok();
     let message = value.as_ref().and_then(|value| {
         let error = value.get("error").unwrap_or(value);
@@ -304,6 +313,8 @@ pub(crate) fn is_too_long(complaint: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use serde_json::json;
 
     use super::*;
@@ -437,6 +448,33 @@ mod tests {
     }
 
     #[test]
+    fn an_echo_of_many_tokens_takes_no_longer_than_they_take_to_read() {
+        let prompt = "yz".repeat(150_000);
+        let echo = |count: usize| {
+            let told = json!({"tokens": vec!["zz"; count], "token_logprobs": vec![-1; count]});
+            logprobs_of_echo(&told, &prompt, 0, prompt.len())
+        };
+        let start = Instant::now();
+        assert_eq!(echo(prompt.len()), None, "none of them is there");
+        assert!(start.elapsed() < Duration::from_secs(20));
+        // Each of a character's bytes may be one, and some are in no prompt.
+        let echo = |count: usize| {
+            let tokens = [vec!["a"; 3], vec!["x"; count - 3]].concat();
+            let told = json!({"tokens": tokens, "token_logprobs": vec![-1; count]});
+            logprobs_of_echo(&told, "aaa", 1, 3)
+        };
+        assert!(echo(3 + MORE_TOKENS).is_some());
+        assert_eq!(echo(4 + MORE_TOKENS), None);
+    }
+
+    #[test]
+    fn a_token_is_looked_for_so_near_that_it_can_follow_the_one_before() {
+        let found = |gap: usize| places(&["<s>", "é!"], &format!("<s>{}é!", "é".repeat(gap)))[1];
+        assert_eq!(found(GAP), (3 + 2 * GAP, 6 + 2 * GAP));
+        assert_eq!(found(GAP + 1), (3, 3));
+    }
+
+    #[test]
     fn an_answer_without_an_echo_is_none() {
         let told = json!({"tokens": ["<s>", "Hi", " 👋", "<a>", " one"], "token_logprobs": [-1]});
         for wrong in [
@@ -499,6 +537,8 @@ mod tests {
         assert_eq!(said(br#"{"detail": "Not Found"}"#), "Not Found");
         assert_eq!(said(b""), "it says nothing");
         assert_eq!(said(&vec![b'x'; 5000]).len(), MAX_COMPLAINT);
+        let long = vec![b'x'; MAX_REFUSAL + 1];
+        assert_eq!(said(&long), "it says too much to repeat");
         assert_eq!(
             said("<h1>\u{7}Bad\n\u{202e}</h1>".as_bytes()),
             "<h1> Bad </h1>"

@@ -85,8 +85,9 @@ impl Scripted {
                     let mut tokens: Vec<&str> = text.split_inclusive(' ').collect();
                     tokens.push(" end");
                     let logprobs = vec![-0.5; tokens.len()];
-                    json!({"index": index, "text": " word",
-                        "logprobs": {"tokens": tokens, "token_logprobs": logprobs}})
+                    let top: Vec<Value> = tokens.iter().map(|&one| json!({one: -0.5})).collect();
+                    json!({"index": index, "text": " word", "logprobs": {"tokens": tokens,
+                        "token_logprobs": logprobs, "top_logprobs": top}})
                 };
                 let choices: Vec<Value> = prompts.iter().enumerate().map(choice).collect();
                 answer(200, &json!({"choices": choices}))
@@ -219,6 +220,71 @@ fn a_failure_is_for_a_round_or_for_good() {
             "{error}"
         );
     }
+}
+
+#[test]
+fn a_draft_of_an_unknown_number_of_tokens_counts_as_many_as_it_may_have() {
+    let scripted = Scripted::default();
+    let mut member = begun(&scripted);
+    let mut counts = |text: &str, usage: &Value| {
+        let choice = json!({"text": text, "finish_reason": "length"});
+        let body = json!({"choices": [choice], "usage": usage});
+        scripted.then(Ok(answer(200, &body)));
+        let drafted = pollster::block_on(member.draft_by(&scripted, 4)).unwrap();
+        (drafted.tokens, drafted.prefix_tokens)
+    };
+    for unknown in [
+        json!({"completion_tokens": 0}),
+        json!({"completion_tokens": null}),
+        json!({"completion_tokens": -1}),
+        json!({"completion_tokens": "2", "prompt_tokens": null}),
+        json!({"prompt_tokens": -1}),
+        json!({}),
+        json!([]),
+        Value::Null,
+    ] {
+        assert_eq!(counts(" word", &unknown), (4, 0), "{unknown}");
+        assert_eq!(counts("\u{fffd}", &unknown), (4, 0), "{unknown}");
+    }
+    let usage = json!({"completion_tokens": 3.0, "prompt_tokens": 7.0});
+    assert_eq!(counts(" word", &usage), (3, 7));
+    let usage = json!({"completion_tokens": 9, "prompt_tokens": 7});
+    assert_eq!(counts(" word", &usage), (4, 7));
+    assert_eq!(counts("", &json!({"completion_tokens": 0})), (0, 0));
+}
+
+#[test]
+fn an_answer_of_more_values_than_were_asked_for_is_not_built() {
+    let scripted = Scripted::default();
+    let mut member = begun(&scripted);
+    let mut draft = |more: &str| {
+        let body = format!(r#"{{"choices": [{{"text": " word"}}], "more": [{more}0]}}"#);
+        scripted.then(Ok(Response {
+            body: body.into_bytes(),
+            ..answer(200, &Value::Null)
+        }));
+        pollster::block_on(member.draft_by(&scripted, 4))
+    };
+    for (value, count) in [("0,", 1 << 20), ("{\"\":0},", 1 << 17)] {
+        let error = draft(&value.repeat(count)).unwrap_err();
+        assert!(error.to_string().contains("far more values"), "{error}");
+        assert_eq!(draft(&value.repeat(count / 4)).unwrap().text, " word");
+    }
+    // Marks in a text are no values.
+    let text = format!("\"{}\",", "{[,".repeat(1 << 20));
+    assert_eq!(draft(&text).unwrap().text, " word");
+}
+
+#[test]
+fn log_probabilities_after_a_long_prompt_are_what_was_asked_for() {
+    let scripted = Scripted::default();
+    let mut member = begun(&scripted);
+    let (role, content) = ("user".to_owned(), "word ".repeat(32_000));
+    member.begin(vec![ChatMessage { role, content }], Drawing::greedy());
+    let texts = ["one ", "two ", "three ", "four "];
+    let candidates = texts.map(|text| candidate(text, true));
+    let row = pollster::block_on(member.verify_by(&scripted, &candidates, true)).unwrap();
+    assert_eq!(row[3].score.mean_logprob, Some(-0.5));
 }
 
 #[test]
