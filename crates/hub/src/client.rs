@@ -152,6 +152,23 @@ impl Client {
             .is_some_and(|(hub, there)| hub.same_origin(&there) && there.is_private())
     }
 
+    /// Reason why the token was not sent to a URL, and what to do; `None` if it was, or if there is
+    /// no token.
+    fn withheld(&self, at: &str) -> Option<String> {
+        self.token.as_ref().filter(|_| !self.is_hub(at))?;
+        let there = Parts::parse(at)?;
+        let why = if there.is_private() {
+            "which is not the hub of HF_ENDPOINT: if it is a hub, name it there by https"
+        } else {
+            "since plain http would show it to others on the way: if it is the hub, name it by \
+            https in HF_ENDPOINT"
+        };
+        Some(format!(
+            "HF_TOKEN was not sent to {}, {why}",
+            there.authority
+        ))
+    }
+
     fn refused(&self, answer: &Answer, at: &str) -> RequestError {
         let what = shown(at);
         let status = answer.status;
@@ -164,8 +181,7 @@ impl Client {
                 RequestError::Busy { status, wait }
             }
             401 | 403 => {
-                let token = self.token.is_some() && self.is_hub(at);
-                let why = match (code, status, token) {
+                let usual = match (code, status, self.token.is_some()) {
                     ("GatedRepo", _, false) => {
                         "its owner wants you to accept terms: do so on its page, then set \
                         HF_TOKEN to a token of yours"
@@ -186,12 +202,8 @@ impl Client {
                         "HF_TOKEN may not read it: give the token the right to, or ask the owner"
                     }
                 };
-                HubError::Denied {
-                    what,
-                    why: why.to_owned(),
-                    status,
-                }
-                .into()
+                let why = self.withheld(at).unwrap_or_else(|| usual.to_owned());
+                HubError::Denied { what, why, status }.into()
             }
             404 | 410 => HubError::NotThere {
                 what,
@@ -328,6 +340,47 @@ mod tests {
         assert!(names_nothing(&error), "{error:?}");
         let error = std::fs::File::open("no such file").unwrap_err();
         assert!(!names_nothing(&error), "{error:?}");
+    }
+
+    #[test]
+    fn a_token_that_was_not_sent_is_not_asked_for() {
+        let said = |endpoint: &str, token, at: &str, code: &'static str| {
+            let client = Client::new(endpoint, token, Duration::from_secs(10), 1, None);
+            let code = ureq::http::HeaderValue::from_static(code);
+            let headers = HeaderMap::from_iter([("x-error-code".parse().unwrap(), code)]);
+            let answer = Answer {
+                status: 401,
+                first: HeaderMap::new(),
+                headers,
+                body: Body::builder().data(""),
+            };
+            match client.refused(&answer, at) {
+                RequestError::Final(error) => error.to_string(),
+                other => panic!("{other:?}"),
+            }
+        };
+        let (plain, token) = ("http://hub.example:80", Some("hf_secret"));
+        let file = format!("{plain}/o/r/resolve/main/f");
+        for code in ["GatedRepo", "RepoNotFound", ""] {
+            let error = said(plain, token, &file, code);
+            assert!(
+                error.contains("not sent to hub.example:80, since plain http")
+                    && error.contains("by https in HF_ENDPOINT")
+                    && !error.contains("set HF_TOKEN")
+                    && !error.contains("hf_secret"),
+                "{error}"
+            );
+            let error = said("https://hub.example", token, "https://else.example/f", code);
+            assert!(
+                error.contains("not sent to else.example, which is not the hub")
+                    && error.contains("by https"),
+                "{error}"
+            );
+            let error = said(plain, None, &file, code);
+            assert!(error.contains("HF_TOKEN to a token"), "{error}");
+            let error = said("https://hub.example", token, "https://hub.example/f", code);
+            assert!(!error.contains("not sent"), "{error}");
+        }
     }
 
     #[test]
