@@ -190,10 +190,13 @@ export class Keeper {
     if (known?.title === titleOf(before)) await this.rename(id, titleOf(now));
   }
 
-  /** Deletes a conversation and returns it, so that it can be put back. */
+  /**
+   * Deletes a conversation and returns it, so that it can be put back; undefined if it stays, or
+   * is not there.
+   */
   async delete(id: string): Promise<WholeConversation | undefined> {
     const whole = await this.whole(id);
-    await this.#write(async (database) => {
+    const deleted = await this.#write(async (database) => {
       const transaction = database.transaction(tables, "readwrite");
       await transaction.objectStore("conversations").delete(id);
       await transaction.objectStore("drafts").delete(id);
@@ -204,14 +207,18 @@ export class Keeper {
       if (taken?.conversation === id) await values.delete(takenKey);
       await transaction.done;
     }, true);
+    if (!deleted) return undefined;
     forgetUnsaved(markStorage(), id);
     this.#tell({ conversation: id, deleted: true });
     return whole;
   }
 
-  /** Keeps a whole conversation: one that was deleted before, or an imported one. */
-  async put({ conversation, turns, draft }: WholeConversation): Promise<void> {
-    await this.#write(async (database) => {
+  /**
+   * Keeps a whole conversation: one that was deleted before, or an imported one. Returns whether it
+   * is kept.
+   */
+  async put({ conversation, turns, draft }: WholeConversation): Promise<boolean> {
+    const kept = await this.#write(async (database) => {
       const stores = ["conversations", "turns", "drafts"] as const;
       const transaction = database.transaction(stores, "readwrite");
       await transaction.objectStore("conversations").put(conversation);
@@ -219,18 +226,21 @@ export class Keeper {
       if (draft) await transaction.objectStore("drafts").put(draft, conversation.id);
       await transaction.done;
     });
-    this.#tell({ conversation: conversation.id });
+    if (kept) this.#tell({ conversation: conversation.id });
+    return kept;
   }
 
-  /** Deletes all conversations, drafts and settings. */
-  async deleteAll(): Promise<void> {
-    await this.#write(async (database) => {
+  /** Deletes all conversations, drafts and settings; returns whether they are gone. */
+  async deleteAll(): Promise<boolean> {
+    const deleted = await this.#write(async (database) => {
       const transaction = database.transaction(tables, "readwrite");
       for (const table of tables) await transaction.objectStore(table).clear();
       await transaction.done;
     }, true);
+    if (!deleted) return false;
     forgetUnsaved(markStorage());
     this.#tell({ conversation: everything, deleted: true });
+    return true;
   }
 
   /** Keeps turns that were taken out, in place of earlier ones; undefined keeps none. */
@@ -283,15 +293,24 @@ export class Keeper {
     return database && task(database).catch(() => undefined);
   }
 
-  async #write(task: (database: Database) => Promise<void>, deletes = false): Promise<void> {
-    if (this.nothing && !deletes) return;
+  /** Returns whether the task was carried out. */
+  async #write(task: (database: Database) => Promise<void>, deletes = false): Promise<boolean> {
+    if (this.nothing && !deletes) return false;
     const database = await this.#open();
-    await (database && task(database))?.catch((error: unknown) => this.#fail(error));
+    if (!database) return false;
+    return task(database).then(
+      () => true,
+      (error: unknown) => (this.#fail(error), false),
+    );
   }
 
   #open(): Promise<Database | undefined> {
     return (this.#database ??= openDatabase(() => (this.#database = undefined)).catch(
-      (error: unknown) => void this.#fail(error),
+      (error: unknown) => {
+        this.#database = undefined; // The visitor may have allowed it when it is next used.
+        this.#fail(error);
+        return undefined;
+      },
     ));
   }
 

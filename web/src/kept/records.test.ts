@@ -75,6 +75,7 @@ test("members read a file before the question; a title is the first line, cut", 
   assert.equal(asked({ question: "Count!" }), "Count!");
   assert.equal(titleOf("  Count!\nAll of them."), "Count!");
   assert.equal([...titleOf("a".repeat(90))].length, 60);
+  assert.equal(titleOf(`${"a".repeat(58)}😀 and more`), `${"a".repeat(58)}…`, "no half of it");
 });
 
 test("a conversation of version 1 becomes a record and turns of their own, in order", () => {

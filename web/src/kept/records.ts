@@ -156,10 +156,14 @@ export function messagesOf(turn: Asking, earlier: readonly Message[] = []): Mess
   ];
 }
 
+/** At most `length` units of a text, which never end inside a surrogate pair. */
+export const beginning = (text: string, length: number): string =>
+  text.slice(0, length).replace(/[\ud800-\udbff]$/, "");
+
 /** First line of a question, cut to a title's length. */
 export function titleOf(question: string): string {
   const [line = ""] = question.trim().split("\n", 1);
-  return line.length > 60 ? `${line.slice(0, 59).trimEnd()}…` : line;
+  return line.length > 60 ? `${beginning(line, 59).trimEnd()}…` : line;
 }
 
 /** The order of turns: by time, and by id where two tabs asked in the same millisecond. */

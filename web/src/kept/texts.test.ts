@@ -42,6 +42,19 @@ test("Markdown keeps title, questions and answers, whatever they contain", () =>
   }
 });
 
+test("the name of an attached file is no part of a question that comes back", () => {
+  const attached = { name: "a -->\nb.txt", text: "one", whole: 3 };
+  const line = "<!-- conclave attached: notes.txt -->";
+  const turns = [{ ...turnOf(`Which?\n${line}\nThis.`, [line]), attached }];
+  const text = toMarkdown({ ...whole, turns });
+  assert.match(text, /^<!-- conclave attached: a {3}b\.txt -->$/m);
+  for (const file of [text, text.replaceAll("\n", "\r\n")])
+    assert.deepEqual(
+      fromFile(file).turns.map(({ question, answer }) => [question, answer]),
+      [[turns[0]!.question, line]],
+    );
+});
+
 test("a file that is no conversation is refused with the reason", () => {
   for (const [text, why] of [
     ["{", /it is no JSON/],
@@ -55,4 +68,7 @@ test("a file that is no conversation is refused with the reason", () => {
 test("a file's name is its title without what file systems refuse", () => {
   assert.equal(fileName("What is 3/4: “a half”?", "md"), "What is 34 a half.md");
   assert.equal(fileName("???", "json"), "conversation.json");
+  assert.equal(fileName("हिन्दी में", "md"), "हिन्दी में.md", "with its combining marks");
+  assert.equal(fileName("❤️", "md"), "conversation.md");
+  assert.equal(fileName(`${"a".repeat(59)}𝒜`, "md"), `${"a".repeat(59)}.md`, "no half of it");
 });

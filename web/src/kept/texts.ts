@@ -2,17 +2,27 @@
  * Conversations as files: JSON that holds everything, and Markdown to read, which can come back.
  */
 import { newId } from "./new-id.ts";
-import { parseExported, plainTurn, titleOf, type Exported, type Turn } from "./records.ts";
+import {
+  beginning,
+  parseExported,
+  plainTurn,
+  titleOf,
+  type Exported,
+  type Turn,
+} from "./records.ts";
 import type { WholeConversation } from "./keeper.ts";
 
 /** Lines that separate the parts of a conversation in Markdown, invisible where it is rendered. */
 const head = "<!-- conclave conversation -->";
 const part = (what: "question" | "answer"): string => `<!-- conclave ${what} -->`;
+/** Line with the name of a question's file, which does not come back. */
+const attachedLine = (name: string): string =>
+  `<!-- conclave attached: ${name.replace(/[\r\n]+|--!?>/g, " ")} -->`;
 /**
  * Pattern of a line that would be read as a separator; such a line of a text gets a backslash
  * before it.
  */
-const separator = /^(\\*)(<!-- conclave (?:conversation|question|answer) -->)$/gm;
+const separator = /^(\\*)(<!-- conclave (?:conversation|question|answer|attached: .*) -->)$/gm;
 
 export function toJson({ conversation, turns }: WholeConversation): string {
   const exported: Exported = {
@@ -31,7 +41,7 @@ export function toMarkdown({ conversation, turns }: WholeConversation): string {
     `## ${titleOf(question) || "Question"}`,
     "",
     quoted(question),
-    ...(attached ? ["", `(with ${attached.name})`] : []),
+    ...(attached ? ["", attachedLine(attached.name)] : []),
     "",
     part("answer"),
     quoted(answer),
@@ -72,7 +82,10 @@ function fromMarkdown(text: string, now: number): Omit<Exported, "format"> {
   const [top = "", ...questions] = lines.split(new RegExp(`^${part("question")}\n`, "m"));
   const turns: Turn[] = questions.map((whole, index) => {
     const [asked = "", answer = ""] = whole.split(new RegExp(`^${part("answer")}\n`, "m"));
-    const question = asked.replace(/^## .*\n\n?/, "").replace(/\n+$/, "");
+    const question = asked
+      .replace(/^## .*\n\n?/, "")
+      .replace(/^<!-- conclave attached: .* -->\n/m, "")
+      .replace(/\n+$/, "");
     return plainTurn(
       plain(question),
       plain(answer.replace(/\n+$/, "")),
@@ -84,9 +97,7 @@ function fromMarkdown(text: string, now: number): Omit<Exported, "format"> {
 
 /** A name for a file with this conversation. */
 export function fileName(title: string, ending: "json" | "md"): string {
-  const name = title
-    .replace(/[^\p{L}\p{N} _-]+/gu, "")
-    .trim()
-    .slice(0, 60);
-  return `${name || "conversation"}.${ending}`;
+  // Variation selectors are marks, too, but of emoji.
+  const name = title.replace(/[^\p{L}\p{M}\p{N} _-]+|\p{VS}/gu, "").trim();
+  return `${beginning(name, 60).trimEnd() || "conversation"}.${ending}`;
 }

@@ -147,6 +147,7 @@ export class ConclaveChat extends Base {
     this.#status.setAttribute("role", "status");
     this.#progress.setAttribute("aria-label", "Loading the members");
     this.#box.setAttribute("aria-label", "Your question");
+    this.#box.dir = this.#question.dir = "auto";
     this.#box.placeholder = "Ask a question";
     this.#again.type = "button";
     this.#again.title = "Begin a new conversation";
@@ -164,7 +165,9 @@ export class ConclaveChat extends Base {
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       const question = this.#box.value.trim();
-      if (!this.#answering && question !== "") void this.ask(question);
+      if (this.#answering || question === "") return;
+      this.#box.value = "";
+      void this.ask(question);
     });
     // Not by Enter, nor by the second click of a double click on “Ask”.
     this.#ask.addEventListener("click", (event) => {
@@ -243,7 +246,6 @@ export class ConclaveChat extends Base {
     this.#answering = controller;
     this.#ask.textContent = "Stop";
     this.#ask.type = "button";
-    this.#box.value = "";
     this.#logLast();
     this.#question.textContent = question;
     this.#question.hidden = false;
@@ -327,7 +329,9 @@ export class ConclaveChat extends Base {
     if (this.#answer.hasChildNodes()) {
       const answer = made("div", "answer earlier");
       answer.append(...this.#answer.childNodes);
-      this.#log.append(made("p", "question earlier", this.#question.textContent ?? ""), answer);
+      const question = made("p", "question earlier", this.#question.textContent ?? "");
+      question.dir = "auto";
+      this.#log.append(question, answer);
     }
     this.#answer.replaceChildren();
     this.#written = [];
@@ -347,7 +351,11 @@ export class ConclaveChat extends Base {
         this.#thought.hidden = false;
       }
       const thought = document.createElement("p");
-      thought.textContent = `${event.member}: ${event.text}`;
+      thought.dir = "auto";
+      // Isolated, the name does not decide the direction.
+      const name = document.createElement("bdi");
+      name.textContent = event.member;
+      thought.append(name, `: ${event.text}`);
       this.#thought.append(thought);
     }
     const shown = this.#written.reduce((length, { text }) => length + text.length, 0);

@@ -106,8 +106,8 @@ export class Attachments {
       .catch(() => undefined);
     if (text === undefined || text.trim() === "")
       throw new Error(
-        `${name} is no text, or can't be read. ` +
-          "Attach a PDF or a text file, such as .txt, .md, .csv or source code.",
+        `${name} is no text in UTF-8 or UTF-16, or can't be read. Attach a PDF or a text file, ` +
+          "such as .txt, .md, .csv or source code, saved as UTF-8.",
       );
     return { name, text, whole: Math.max(text.length, size > mostBytes ? size : 0) };
   }

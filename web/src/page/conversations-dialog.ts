@@ -8,6 +8,7 @@ import type { KeptConversation } from "../kept/records.ts";
 import { modal, searchField } from "./dialog.ts";
 import { button, el } from "./dom.ts";
 import { plural } from "./figures.ts";
+import { closeOnEscape } from "./rename-form.ts";
 import { saveFile } from "./run-record.ts";
 import type { Session } from "./session.ts";
 import type { QuestionLink } from "./shared-link.ts";
@@ -21,6 +22,10 @@ interface ConversationsEvents {
   link: () => QuestionLink | undefined;
 }
 
+/** Next step if the browser stored nothing. */
+const makeRoom =
+  "Delete stored models under “Change”, or let the browser keep data of this page, and";
+
 export class ConversationsDialog {
   readonly #dialog: HTMLDialogElement;
   readonly #events: ConversationsEvents;
@@ -32,6 +37,10 @@ export class ConversationsDialog {
   readonly #all = el("span", { class: "actions" });
   /** Conversations that Undo puts back: all deleted since something else was said. */
   #deleted: WholeConversation[] = [];
+  /** Whether they could not be stored again, and can be put back whatever else is said. */
+  #refused = false;
+  /** Leaves the title that is being changed. */
+  #leaveTitle: (() => void) | undefined;
   /** Counts lists, of which only the last is shown. */
   #listed = 0;
 
@@ -84,7 +93,7 @@ export class ConversationsDialog {
   }
 
   async open(): Promise<void> {
-    this.#say("");
+    if (!this.#refused) this.#say("");
     this.#search.value = "";
     this.#offerDeleteAll();
     this.#dialog.showModal();
@@ -101,8 +110,6 @@ export class ConversationsDialog {
     const found = await this.#session.keeper.list(words);
     if (mine !== this.#listed) return;
     this.#list.ariaBusy = "false";
-    // A title that is being changed stays.
-    if (this.#list.querySelector("input")) return;
     const none = this.#session.keeper.nothing
       ? "Nothing is kept."
       : "No conversation is kept yet. The first question begins one.";
@@ -114,7 +121,12 @@ export class ConversationsDialog {
           ? none
           : `${count}.`;
     const focused = focusIn(this.#list);
-    this.#list.replaceChildren(...found.map((one) => this.#row(one)));
+    // A title that is being changed stays.
+    const edited = this.#list.querySelector("form")?.closest("li");
+    replaceRows(
+      this.#list,
+      found.map((one) => (edited?.dataset["id"] === one.id ? edited : this.#row(one))),
+    );
     this.#list.hidden = found.length === 0;
     if (focused) this.#refocus(focused);
   }
@@ -166,42 +178,53 @@ export class ConversationsDialog {
     if (id !== shown || exchanges.length === 0) await this.#session.show(id);
   }
 
-  #rename(row: HTMLElement, { id, title }: KeptConversation): void {
+  #rename(row: HTMLElement, conversation: KeptConversation): void {
+    this.#leaveTitle?.();
+    const { id, title } = conversation;
     const input = el("input", {
       type: "text",
       value: title,
       maxlength: 200,
       "aria-label": "Title",
     });
-    const leave = (): void => {
-      form.remove();
-      void this.refresh().then(() => this.#refocus({ id, action: "Rename" }));
+    const leave = (now = conversation): void => {
+      this.#leaveTitle = undefined;
+      row.replaceWith(this.#row(now));
+      this.#refocus({ id, action: "Rename" });
+      void this.refresh();
     };
+    this.#leaveTitle = leave;
     const form = el(
       "form",
       { class: "add-line rename" },
       input,
       el("button", { type: "submit" }, "Rename"),
-      button("Cancel", leave, { class: "quiet" }),
+      button("Cancel", () => leave(), { class: "quiet" }),
     );
-    form.addEventListener("submit", (event) => {
+    form.addEventListener("submit", async (event) => {
       event.preventDefault();
       const title = input.value.trim();
-      void (title === "" ? Promise.resolve() : this.#session.keeper.rename(id, title)).then(leave);
+      if (title === "") return leave();
+      await this.#session.keeper.rename(id, title);
+      // Another title may be being changed by now.
+      if (form.isConnected) leave({ ...conversation, title });
+      else void this.refresh();
     });
-    form.addEventListener("keydown", (event) => {
-      if (event.key !== "Escape") return;
-      event.preventDefault(); // The dialog stays.
-      leave();
-    });
+    closeOnEscape(form, leave);
     row.replaceChildren(form);
     input.select();
     input.focus();
   }
 
   async #delete(id: string, name: string): Promise<void> {
+    const { keeper } = this.#session;
     const deleted = await this.#session.delete(id);
     await this.refresh();
+    if (!deleted && (await keeper.conversation(id)))
+      return this.#say(
+        `“${name}” could not be deleted. Reload the page and try again.`,
+        this.#deleted,
+      );
     const all = [...this.#deleted, ...(deleted ? [deleted] : [])];
     const others = all.length < 2 ? "" : ` ${all.length} conversations can be put back.`;
     this.#say(`“${name}” was deleted.${others}`, all);
@@ -232,7 +255,8 @@ export class ConversationsDialog {
       try {
         const whole = fromFile(await file.text());
         if (this.#session.keeper.nothing) throw new TypeError("nothing is to be kept");
-        await this.#session.keeper.put(whole);
+        if (!(await this.#session.keeper.put(whole)))
+          throw new Error(`this browser did not store it. ${makeRoom} import it again`);
         said.push(`“${whole.conversation.title}” was imported.`);
       } catch (error) {
         const why = error instanceof Error ? error.message : String(error);
@@ -246,7 +270,10 @@ export class ConversationsDialog {
   #link(): void {
     const link = this.#events.link();
     if (link === undefined)
-      return this.#say("Type a question first, or a shorter one: a link holds 8,000 characters.");
+      return this.#say(
+        "Type a question first, or a shorter one if it is too long for a link: " +
+          "scripts other than Latin take up to nine times the room.",
+      );
     const clipboard: Clipboard | undefined = navigator.clipboard; // Missing over plain http.
     const { href, models } = link;
     if (!clipboard) return this.#say(href);
@@ -293,23 +320,45 @@ export class ConversationsDialog {
     await this.#events.onDeleteAll();
     await this.refresh();
     const whole = all.filter((one) => one !== undefined);
-    this.#say(done, [...this.#deleted, ...whole]);
+    const left = new Set((await keeper.list()).map(({ id }) => id));
+    if (whole.some(({ conversation }) => left.has(conversation.id)))
+      this.#say(
+        "The conversations could not be deleted. Reload the page and try again, or delete its " +
+          "data in the settings of the browser.",
+        this.#deleted,
+      );
+    else this.#say(done, [...this.#deleted, ...whole]);
     (this.#status.querySelector("button") ?? this.#summary).focus();
   }
 
   /** Shows what happened; deleted conversations can be put back. */
-  #say(text: string, deleted: WholeConversation[] = []): void {
+  #say(text: string, deleted = this.#refused ? this.#deleted : []): void {
     this.#status.replaceChildren(text);
     this.#deleted = deleted;
     if (deleted.length === 0) return;
-    const undo = button("Undo", async () => {
-      if (this.#session.keeper.nothing) this.#events.onNothing((this.#nothing.checked = false));
-      for (const whole of deleted) await this.#session.keeper.put(whole);
-      await this.refresh();
-      this.#say(`${plural(deleted.length, "conversation")} put back.`);
-      this.#summary.focus();
-    });
-    this.#status.append(" ", undo);
+    const label = this.#refused ? "Undo the deletion" : "Undo";
+    this.#status.append(
+      " ",
+      button(label, () => this.#putBack(deleted)),
+    );
+  }
+
+  async #putBack(deleted: readonly WholeConversation[]): Promise<void> {
+    const { keeper } = this.#session;
+    if (keeper.nothing) this.#events.onNothing((this.#nothing.checked = false));
+    const refused: WholeConversation[] = [];
+    for (const whole of deleted) if (!(await keeper.put(whole))) refused.push(whole);
+    await this.refresh();
+    this.#refused = refused.length > 0;
+    const back = deleted.length - refused.length;
+    const said = back > 0 ? [`${plural(back, "conversation")} put back.`] : [];
+    if (this.#refused)
+      said.push(
+        `${plural(refused.length, "conversation")} could not be put back: this browser stored ` +
+          `nothing. ${makeRoom} undo the deletion.`,
+      );
+    this.#say(said.join(" "), refused);
+    (this.#status.querySelector("button") ?? this.#summary).focus();
   }
 
   #refocus({ id, action }: { id: string; action: string }): void {
@@ -324,4 +373,14 @@ function focusIn(list: HTMLElement): { id: string; action: string } | undefined 
   const id = focused.closest<HTMLElement>("[data-id]")?.dataset["id"];
   const action = focused.dataset["action"];
   return id === undefined || action === undefined ? undefined : { id, action };
+}
+
+/** Shows rows in place of a list's others. One that is in it stays there, with its focus. */
+function replaceRows(list: HTMLElement, rows: readonly HTMLElement[]): void {
+  const at = rows.findIndex(({ parentElement }) => parentElement === list);
+  const stays = rows[at];
+  if (!stays) return list.replaceChildren(...rows);
+  for (const other of [...list.children]) if (other !== stays) other.remove();
+  stays.before(...rows.slice(0, at));
+  stays.after(...rows.slice(at + 1));
 }

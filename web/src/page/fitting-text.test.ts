@@ -20,9 +20,18 @@ test("a character of two units stays whole", async () => {
   assert.ok(part.length > 900 && [...part].every((one) => one === "😀"));
 });
 
-test("UTF-8 is text, with its line ends made one; other bytes are not", () => {
+test("UTF-8 is text, and UTF-16 with its mark, line ends made one; other bytes are not", () => {
   const bytes = (...all: number[]) => new Uint8Array(all);
   assert.equal(textOf(new TextEncoder().encode("a\r\nä\t😀")), "a\nä\t😀");
   assert.equal(textOf(bytes(0x47, 0x47, 0x55, 0x46, 3, 0, 0, 0)), undefined, "GGUF");
-  assert.equal(textOf(bytes(0xff, 0xfe, 0x41)), undefined, "no UTF-8");
+  assert.equal(textOf(bytes(0x4d, 0xfc, 0x68)), undefined, "Latin-1");
+  // Windows saves “Unicode” text as UTF-16.
+  const little = Uint8Array.from(Buffer.from("\ufeffa\r\nä\t😀", "utf16le"));
+  const big = Uint8Array.from(Buffer.from(little).swap16());
+  for (const utf16 of [little, big]) assert.equal(textOf(utf16), "a\nä\t😀");
+  for (const cut of [1, 2, 3])
+    assert.equal(textOf(big.subarray(0, -cut)), "a\nä\t", `cut inside a character, by ${cut}`);
+  assert.equal(textOf(little.subarray(2)), undefined, "without the mark");
+  assert.equal(textOf(bytes(0xff, 0xfe, 0, 0xd8, 0x41, 0)), undefined, "half a pair");
+  assert.equal(textOf(bytes(0xff, 0xfe, 3, 0, 0, 0)), undefined, "control characters");
 });

@@ -2,6 +2,7 @@
  * How much of a file's text fits a question: as many whole lines from its beginning as there is
  * room for.
  */
+import { beginning } from "../kept/records.ts";
 
 /** Fewer characters are not worth asking about. */
 const least = 200;
@@ -27,16 +28,21 @@ export async function longestFitting(
 }
 
 function cut(text: string, length: number): string {
-  const part = text.slice(0, length);
+  const part = beginning(text, length);
   const line = part.lastIndexOf("\n");
-  if (line > length * 0.9) return part.slice(0, line);
-  return /[\ud800-\udbff]$/.test(part) ? part.slice(0, -1) : part;
+  return line > length * 0.9 ? part.slice(0, line) : part;
 }
 
-/** Whether a file's bytes look like text: UTF-8 without control characters. */
+/**
+ * Text of a file's bytes if they look like one: UTF-8, or UTF-16 with a byte order mark, without
+ * control characters.
+ */
 export function textOf(bytes: Uint8Array): string | undefined {
+  const encoding = encodingOf(bytes);
   try {
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    const decoder = new TextDecoder(encoding, { fatal: true });
+    // A file that was cut may end inside a character of UTF-16, which is left out.
+    const text = decoder.decode(bytes, { stream: encoding !== "utf-8" });
     // biome-ignore lint/suspicious/noControlCharactersInRegex: they tell a binary file.
     return /[\u0000-\u0008\u000e-\u001a\u001c-\u001f]/.test(text)
       ? undefined
@@ -44,4 +50,10 @@ export function textOf(bytes: Uint8Array): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** The encoding that a byte order mark tells; UTF-8 without one. */
+function encodingOf([first, second]: Uint8Array): "utf-8" | "utf-16le" | "utf-16be" {
+  if (first === 0xff && second === 0xfe) return "utf-16le";
+  return first === 0xfe && second === 0xff ? "utf-16be" : "utf-8";
 }

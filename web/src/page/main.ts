@@ -53,7 +53,7 @@ declare const OPEN_CORE_BYTES: number | undefined;
 declare const PAGE_VERSION: string;
 
 class Page {
-  readonly #notices = new Notices(byId("notices", HTMLElement));
+  readonly #notices = new Notices(byId("notices", HTMLElement), () => this.#composer.focus());
   readonly #askButton = byId("ask", HTMLButtonElement);
   readonly #stopButton = byId("stop", HTMLButtonElement);
   readonly #newButton = byId("new", HTMLButtonElement);

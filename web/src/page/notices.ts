@@ -8,9 +8,12 @@ export interface Action {
 
 export class Notices {
   readonly #host: HTMLElement;
+  readonly #onLast: () => void;
 
-  constructor(host: HTMLElement) {
+  /** `onLast`: focuses what comes next when the keyboard has closed the last notice. */
+  constructor(host: HTMLElement, onLast: () => void = () => undefined) {
     this.#host = host;
+    this.#onLast = onLast;
   }
 
   /**
@@ -24,19 +27,34 @@ export class Notices {
     actions: Action[] = [],
   ): void {
     this.clear(key);
-    const buttons = actions.map(({ label, run }) => button(label, () => (this.clear(key), run())));
-    const close = button("Dismiss", () => this.clear(key), { class: "quiet" });
-    this.#host.append(
-      el(
-        "div",
-        { class: `notice ${tone}`, role: tone === "error" ? "alert" : "status", "data-key": key },
-        el("p", {}, text),
-        el("p", { class: "actions" }, ...buttons, close),
-      ),
+    const buttons = actions.map(({ label, run }) => button(label, () => this.#close(notice, run)));
+    const close = button("Dismiss", () => this.#close(notice), { class: "quiet" });
+    const notice: HTMLElement = el(
+      "div",
+      { class: `notice ${tone}`, role: tone === "error" ? "alert" : "status", "data-key": key },
+      el("p", {}, text),
+      el("p", { class: "actions" }, ...buttons, close),
     );
+    this.#host.append(notice);
   }
 
   clear(key: string): void {
     this.#host.querySelector(`[data-key="${CSS.escape(key)}"]`)?.remove();
+  }
+
+  /**
+   * Removes a notice by one of its buttons. The keyboard's focus goes to the next notice, where it
+   * is on “Dismiss”: a key held too long must do nothing else.
+   */
+  #close(notice: HTMLElement, run?: () => void): void {
+    // A tap has no such focus, and must not open a phone's keyboard.
+    const byKeyboard = notice.querySelector(":focus-visible") !== null;
+    const next = notice.nextElementSibling;
+    notice.remove();
+    run?.();
+    if (!byKeyboard || document.activeElement !== document.body) return;
+    const dismiss = (next?.isConnected ? next : this.#host).querySelector<HTMLElement>(".quiet");
+    if (dismiss) dismiss.focus();
+    else this.#onLast();
   }
 }

@@ -1,4 +1,4 @@
-/** A member's name as a field, in place of its heading. */
+/** A member's name as a field, in place of its heading; and the keys of such fields. */
 import { button, el } from "./dom.ts";
 
 /** `onName` is called with a new name, `onClose` in any case. */
@@ -21,11 +21,18 @@ export function renameForm(
     onClose();
     if (wanted !== "" && wanted !== name) onName(wanted);
   });
+  closeOnEscape(form, onClose);
+  queueMicrotask(() => box.select());
+  return form;
+}
+
+/** Lets Escape close a form, and nothing else. An input method's keys neither close nor submit. */
+export function closeOnEscape(form: HTMLFormElement, onClose: () => void): void {
   form.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape") return;
+    if (event.isComposing && event.key === "Enter") event.preventDefault();
+    if (event.isComposing || event.key !== "Escape") return;
+    event.preventDefault(); // A dialog around it stays.
     event.stopPropagation(); // It would also stop an answer.
     onClose();
   });
-  queueMicrotask(() => box.select());
-  return form;
 }

@@ -62,6 +62,7 @@ test("the element answers in any page, goes on with a conversation, and begins a
   await part("ask").filter({ hasText: "Ask" }).waitFor();
   const first = (await part("answer").textContent()) ?? "";
   assert.match(first, /\w/);
+  assert.equal(await part("box").inputValue(), "");
   assert.equal(await part("question").textContent(), "What is 3 + 4?");
   assert.equal(await part("status").isVisible(), false);
   // Each writer is named once, underlined as its segments are.
@@ -109,6 +110,8 @@ test("the element answers in any page, goes on with a conversation, and begins a
     "question earlier",
     "answer earlier",
   ]);
+  for (const one of [log.nth(0), log.nth(2), part("question"), part("box")])
+    assert.equal(await one.getAttribute("dir"), "auto");
   assert.equal(await part("question").isVisible(), false);
   await part("status")
     .filter({ hasText: 'There is no rule "none". Choose one of harmonic, leader, paper.' })
@@ -137,6 +140,7 @@ test("the element answers in any page, goes on with a conversation, and begins a
 
 test("a conversation longer than the room goes on without its oldest questions", async () => {
   const { visitor, chat, part } = await arrive();
+  await part("box").fill("What is 9 +");
   const dropped = await chat.evaluate(async (element: Chat) => {
     const dropped: number[] = [];
     element.addEventListener("conclave-event", (event) => {
@@ -151,6 +155,7 @@ test("a conversation longer than the room goes on without its oldest questions",
   assert.equal(dropped[0], 0);
   assert.ok(dropped.at(-1)! > 0, dropped.join(", "));
   await part("status").filter({ hasText: "oldest questions are left out" }).waitFor();
+  assert.equal(await part("box").inputValue(), "What is 9 +", "the visitor is typing");
   await visitor.leaveClean();
 });
 

@@ -291,13 +291,36 @@ test("conversations are listed, searched, renamed, and deleted with a way back",
     () => document.activeElement?.getAttribute("aria-label") === "Rename: A large sum",
   );
 
+  // One title at a time is changed, and stays while the list changes around it.
+  const form = page.locator(".conversations form");
+  await page.getByRole("button", { name: "Rename: What is 5 + 8?" }).click();
+  await page.getByRole("button", { name: "Rename: A large sum" }).click();
+  assert.deepEqual([await form.count(), await titles(visitor)], [1, ["What is 5 + 8?"]]);
+  await page.locator("#search-conversations").fill("347");
+  await page.locator(".conversations li").nth(1).waitFor({ state: "detached" });
+  await page.locator("#search-conversations").fill("");
+  await page.locator(".conversations li").nth(1).waitFor();
+  const kept = await form.locator("input").evaluate((input) =>
+    ["Enter", "Escape"].map((key) => {
+      const of = { key, bubbles: true, cancelable: true, isComposing: true };
+      return [input.dispatchEvent(new KeyboardEvent("keydown", of)), input.isConnected];
+    }),
+  );
+  assert.deepEqual(
+    kept,
+    [false, true].map((sent) => [sent, true]),
+    "an input method's keys",
+  );
+
   await page.getByRole("button", { name: "Delete: What is 5 + 8?" }).click();
   const status = page.locator("#conversations-dialog .dialog-status");
   await status.getByRole("button", { name: "Undo" }).waitFor();
-  assert.deepEqual(await titles(visitor), ["A large sum"]);
+  assert.deepEqual([await form.count(), await titles(visitor)], [1, []]);
   assert.equal(await page.locator(".exchange").count(), 0, "it was on the page");
   await page.keyboard.press("Enter"); // The focus is on Undo.
   await page.locator(".conversations li").nth(1).waitFor();
+  await form.getByRole("button", { name: "Cancel" }).click();
+  assert.deepEqual(await titles(visitor), ["What is 5 + 8?", "A large sum"]);
   await page.locator(".conversation-title", { hasText: "What is 5 + 8?" }).click();
   await page.locator(".exchange").waitFor();
   assert.deepEqual((await shown(visitor)).questions, ["What is 5 + 8?"]);
@@ -448,6 +471,8 @@ test("a link brings question and ensemble; it asks and fetches nothing by itself
   assert.match((await notice.textContent()) ?? "", /names an ensemble, Two: hf:makers/);
   assert.equal(await page.locator(".exchange").count(), 0);
   assert.equal(await page.locator("#ensemble").textContent(), "The bundled toys");
+  await notice.getByRole("button", { name: "Dismiss" }).press("Enter");
+  assert.equal(await page.evaluate(() => document.activeElement?.id), "question");
   visitor.clean();
   // The page makes such links, too.
   await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
@@ -474,7 +499,7 @@ test("a text file goes with a question, as much of it as there is room for", asy
       .setInputFiles([{ name, mimeType: "text/plain", buffer: Buffer.from(text) }]);
   await attach("picture.txt", Buffer.from([0, 1, 2, 3]));
   await page.locator(".notice.error", { hasText: "picture.txt is no text" }).waitFor();
-  await attach("notes.txt", "one two three");
+  await attach("notes.txt", Buffer.from("\ufeffone two three", "utf16le"));
   await page.locator("#attached", { hasText: "notes.txt" }).waitFor();
   await page.reload();
   await page.locator("#attached", { hasText: "notes.txt" }).waitFor();
