@@ -1,6 +1,7 @@
 /** Registers the service worker that makes the page work offline, and reports new versions. */
 import { takesRelaxedSimd } from "../protocol/relaxed-simd.ts";
 import { mayShareMemory } from "../protocol/shared-memory.ts";
+import { cachePrefix } from "./offline-caches.ts";
 
 interface OfflineEvents {
   /** A newer version is ready; `take` activates it and reloads. */
@@ -14,6 +15,17 @@ function serviceWorkers(): ServiceWorkerContainer | undefined {
   } catch {
     return undefined;
   }
+}
+
+/**
+ * Whether the caches are of more than one version. A worker of the same version waits, too, if the
+ * builds in its address have changed: where the host does not isolate the page, the worker does so
+ * from the second visit on, and a hard reload passes by the worker. It takes over in silence, with
+ * the same cache.
+ */
+async function hasOtherVersion({ scope }: ServiceWorkerRegistration): Promise<boolean> {
+  const names = await caches.keys().catch((): string[] => []);
+  return names.filter((name) => name.startsWith(cachePrefix(scope))).length > 1;
 }
 
 /** Without service workers the page needs the network, as before. */
@@ -40,10 +52,11 @@ export async function keepOffline({ onUpdate }: OfflineEvents): Promise<void> {
     .register(worker, { updateViaCache: "none" })
     .catch(() => undefined);
   if (!registration) return;
-  const offer = (): void => {
+  const offer = async (): Promise<void> => {
     // In WebKit the first worker may also wait a moment while it already controls the page; it
     // replaces none.
     if (!registration.waiting || !registration.active || !workers.controller) return;
+    if (!(await hasOtherVersion(registration))) return;
     onUpdate(() => {
       took = true;
       // By now it may be another one, or have activated by itself.
@@ -51,10 +64,10 @@ export async function keepOffline({ onUpdate }: OfflineEvents): Promise<void> {
       else location.reload();
     });
   };
-  offer();
   registration.addEventListener("updatefound", () => {
-    registration.installing?.addEventListener("statechange", offer);
+    registration.installing?.addEventListener("statechange", () => void offer());
   });
+  await offer();
 }
 
 const toldUsed = new Set<string>();

@@ -7,6 +7,7 @@ import { createHash } from "node:crypto";
 import { test } from "node:test";
 import { runInNewContext } from "node:vm";
 import { build } from "esbuild";
+import { cachePrefix } from "./offline-caches.ts";
 
 const base = "https://host.test/some/where/";
 const page = { "index.html": "a page" };
@@ -35,6 +36,11 @@ class Browser {
   /** Paths requested from the host. */
   asked: string[] = [];
   readonly #caches = new Map<string, Map<string, Response>>();
+
+  /** Names of the caches. */
+  get kept(): string[] {
+    return [...this.#caches.keys()];
+  }
 
   /** Installs and activates the worker of a build with these files. */
   async visit(files: Files, onceUsed: Files, search = ""): Promise<Worker> {
@@ -214,6 +220,21 @@ test("a new version has what its visitor used before, fetched only where it chan
   assert.deepEqual(browser.asked, [burn]);
   browser.host = {};
   assert.equal(await newest.get(burn), "a newer script");
+});
+
+test("a version has one cache, whatever builds are kept in it; the next has another", async () => {
+  const browser = new Browser();
+  browser.host = engines;
+  browser.isolates = false;
+  for (const search of ["?relaxed", "?shared&relaxed", "?shared"])
+    await browser.visit(engines, {}, search);
+  const [first, ...others] = browser.kept;
+  assert.ok(first?.startsWith(cachePrefix(base)));
+  assert.deepEqual(others, []);
+  browser.host = { ...engines, "index.html": "a newer page" };
+  await browser.visit(browser.host, {});
+  assert.equal(browser.kept.length, 1);
+  assert.notEqual(browser.kept[0], first);
 });
 
 test("a page not isolated by its host is isolated by the worker, with both builds", async () => {

@@ -13,6 +13,7 @@
  * A new version is fetched beside the running one and takes over when its last page has closed or a
  * page asks for it ("activate"), so that no page mixes files of two versions.
  */
+import { cachePrefix } from "./offline-caches.ts";
 
 /** Path relative to the worker to SHA-256 in hex; inserted by scripts/build.mjs. */
 declare const OFFLINE_FILES: Record<string, string>;
@@ -67,7 +68,7 @@ const unused = (path: string, builtFor: string[]): boolean => {
 };
 const base = new URL(scope.registration.scope);
 /** Prefix with the folder's name, since other pages of this origin may have caches. */
-const prefix = `conclave ${base.pathname} `;
+const prefix = cachePrefix(base.href);
 
 const hex = (bytes: ArrayBuffer): string =>
   [...new Uint8Array(bytes)].map((byte) => byte.toString(16).padStart(2, "0")).join("");

@@ -106,13 +106,40 @@ test("without headers the page is isolated from the second visit on, also offlin
     const isIsolated = (): Promise<boolean> => page.evaluate(() => crossOriginIsolated);
     assert.equal(await isIsolated(), false);
     await visitor.offlineCopy();
+    await page.addInitScript(noteRegistration);
     for (const offline of [false, true]) {
       await page.context().setOffline(offline);
       await page.reload();
       await visitor.state("ready");
       assert.equal(await isIsolated(), true);
       assert.match(await visitor.answer("What is 347 + 586?"), /933/);
+      // Only the worker's address has changed, not the version.
+      await page.evaluate(async () => {
+        const worker = (await (globalThis as Noted).registered)?.installing;
+        while (worker?.state === "installing")
+          await new Promise((resolve) => setTimeout(resolve, 50));
+        // So long the page may take to look for another version.
+        await caches.keys();
+        await new Promise((resolve) => setTimeout(resolve, 100));
+      });
+      assert.equal(await page.locator('[data-key="update"]').count(), 0);
     }
     await visitor.leave();
   });
 });
+
+/** A page with its registration, undefined if that failed. */
+type Noted = typeof globalThis & { registered?: Promise<ServiceWorkerRegistration | undefined> };
+
+/** In the page, which asks for its registration some time after it has opened. */
+function noteRegistration(): void {
+  const { serviceWorker } = navigator;
+  const register = serviceWorker.register.bind(serviceWorker);
+  (globalThis as Noted).registered = new Promise((resolve) => {
+    serviceWorker.register = (...asked) => {
+      const registration = register(...asked);
+      registration.then(resolve, () => resolve(undefined));
+      return registration;
+    };
+  });
+}
