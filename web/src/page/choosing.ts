@@ -14,6 +14,7 @@ import {
 import { toys } from "../library/places.ts";
 import { definedFields } from "../protocol/defined-fields.ts";
 import { mostMembers } from "../protocol/engine.ts";
+import { loadedBytes } from "../protocol/loaded-bytes.ts";
 import type { MemberSource } from "../protocol/messages.ts";
 import { memoryOf, readCatalogue, type Ensemble } from "./catalogue.ts";
 import { ownTitle, toysTitle } from "./ensembles-list.ts";
@@ -25,7 +26,6 @@ import type { Slot } from "./members-panel.ts";
 import { machineOf, ModelsDialog } from "./models-dialog.ts";
 import type { Notices } from "./notices.ts";
 import { sortPicked, type PickedFile } from "./picked.ts";
-import { loadedBytes } from "./quantise-choice.ts";
 import { readableName } from "./readable-name.ts";
 import {
   memberOf,
@@ -41,7 +41,10 @@ import type { Roster, Seat } from "./roster.ts";
 interface ChoosingContext {
   roster: Roster;
   notices: Notices;
+  /** Once it is open. */
   library: () => Conclave | undefined;
+  /** The same from its start on. */
+  starting: () => Conclave | undefined;
   /** The hub's address, unless it is huggingface.co. */
   hub: string | undefined;
   /** Handles of picked files by their members' names, kept in this browser. */
@@ -62,14 +65,17 @@ export class Choosing {
   #room = recallRoom();
   /** Whether the toys stand in for the last choice, which stays remembered. */
   #standIn = false;
+  /** Whether it is known which of the last visit's members are stored, or others were chosen. */
+  #isSettled = false;
   /** Servers' keys that the visitor wants kept in this browser. */
   readonly #keptKeys = new Set<string>();
 
   constructor(context: ChoosingContext) {
     this.#context = context;
-    const { roster, library, hub } = context;
+    const { roster, library, starting, hub } = context;
     this.dialog = new ModelsDialog(hub === undefined ? "huggingface.co" : new URL(hub).host, {
       library,
+      starting,
       catalogue: () => this.#ensembles(),
       shown: () => roster.title,
       room: () => this.#room,
@@ -78,7 +84,7 @@ export class Choosing {
       onEnsemble: (ensemble, signal) => this.#useEnsemble(ensemble, signal),
       onToys: async () => {
         this.#context.onLeave();
-        this.#standIn = false;
+        this.#chosen();
         void this.#seatToys(false);
       },
       onAdd: (source, signal) => this.#add(source, signal),
@@ -172,24 +178,33 @@ export class Choosing {
   }
 
   /**
-   * Once the engine is open: replaces members that are not completely stored by the toys, so that
-   * nothing is fetched unasked.
+   * Once the first engine starts: replaces members of the last visit that are not completely stored
+   * by the toys, so that nothing is fetched unasked.
    */
   async settle(conclave: Conclave): Promise<void> {
     const { roster, notices } = this.#context;
+    if (this.#isSettled) return;
     const wanted = roster.slots.flatMap(({ source }) => source.ref ?? []);
     if (wanted.length === 0) return;
     const { models } = await conclave.models().catch((error: unknown) => {
       if (typed(error).kind !== "Storage") throw error;
       return { models: [] }; // A browser without a store.
     });
+    if (this.#isSettled) return;
+    this.#isSettled = true;
     const missing = wanted.filter(
       (ref) => !models.some((model) => model.ref === ref && model.complete),
     );
     if (missing.length === 0) return;
     const { title } = roster;
     const seats = roster.slots.map(
-      ({ source, entry, model, byDefault }): Seat => ({ source, entry, model, byDefault }),
+      ({ source, entry, model, handles, byDefault }): Seat => ({
+        source,
+        entry,
+        model,
+        handles,
+        byDefault,
+      }),
     );
     this.#standIn = true;
     await this.#seatToys(true);
@@ -204,6 +219,13 @@ export class Choosing {
         { label: "Keep the toys", run: () => ((this.#standIn = false), this.keep()) },
       ],
     );
+  }
+
+  /** Called once other members are chosen than those of the last visit. */
+  #chosen(): void {
+    this.#isSettled = true;
+    this.#standIn = false;
+    this.#context.notices.clear("incomplete");
   }
 
   /**
@@ -279,8 +301,11 @@ export class Choosing {
 
   /** Adds the toys to the present members. */
   async bringToys(byDefault: boolean): Promise<void> {
+    const { roster, notices } = this.#context;
     const toys = await this.#toys(byDefault);
-    if (toys) await this.#context.roster.bringToys(toys, byDefault);
+    if (!toys) return;
+    if (roster.bringToys(toys, byDefault)) notices.clear("full");
+    else notices.show("full", "hint", fullHouse);
   }
 
   /** Replaces all members by the toys; `byDefault`: without a request. */
@@ -311,14 +336,16 @@ export class Choosing {
   /** Asks the hosts for exact sizes, and downloads nothing that can't fit. */
   async #useEnsemble({ name, members }: Ensemble, signal: AbortSignal): Promise<void> {
     const { roster, onLeave } = this.#context;
+    const { backend } = await this.#open();
     const room = this.roomOf(members.map((model) => ({ model })));
-    const memory = members.map((member) => total(memoryOf(member, room, this.#open().backend)));
+    const memory = members.map((member) => total(memoryOf(member, room, backend)));
     await this.#check(
       members.map(({ ref }) => ref),
       signal,
       memory,
     );
     onLeave();
+    this.#chosen();
     void roster.replaceAll(
       name,
       members.map((model) => ({ source: { name: model.name, ref: model.ref }, model })),
@@ -340,6 +367,7 @@ export class Choosing {
         source,
         model: known.find(({ ref }) => ref === source.ref),
       }));
+      this.#chosen();
       void roster.replaceAll(title, seats);
     } catch (error) {
       notices.show("link", "error", typed(error).message, [
@@ -356,25 +384,30 @@ export class Choosing {
   async #add(source: MemberSource, signal: AbortSignal): Promise<void> {
     if (source.ref === undefined) throw new BadReference("Name a model first.");
     if (this.#context.roster.full) throw new BadReference(fullHouse);
-    const plans = await this.#check([source.ref], signal);
-    this.#seat({
-      source: { ...source, ...this.dialog.quantise.optionFor(plans.flatMap(({ files }) => files)) },
-    });
+    const loadedAs = ({ files }: Plan) => this.dialog.quantise.optionFor(files);
+    const [plan] = await this.#check([source.ref], signal, (plan) =>
+      loadedBytes(plan.files, loadedAs(plan).quantise),
+    );
+    this.#seat({ source: { ...source, ...(plan && loadedAs(plan)) } });
   }
 
   /**
    * Plans the downloads; throws if models can't fit. `memory`: needs of each, if known better than
    * by file size.
    */
-  async #check(refs: string[], signal: AbortSignal, memory?: number[]): Promise<Plan[]> {
-    const library = this.#open();
+  async #check(
+    refs: string[],
+    signal: AbortSignal,
+    memory: number[] | ((plan: Plan) => number) = ({ bytes }) => bytes,
+  ): Promise<Plan[]> {
+    const library = await this.#open();
     this.dialog.say("Asking for the exact sizes…");
     const plans = await Promise.all(refs.map((ref) => library.plan(ref, signal)));
     signal.throwIfAborted();
-    const missing = plans.reduce((sum, { bytes, stored }) => sum + bytes - stored, 0);
+    const download = plans.reduce((sum, { toReserve }) => sum + toReserve, 0);
     const free = plans.map((plan) => plan.free).find((each) => each !== null);
     const against = verdict(
-      { download: missing, memory: memory ?? plans.map(({ bytes }) => bytes) },
+      { download, memory: typeof memory === "function" ? plans.map(memory) : memory },
       machineOf(library, free),
     );
     if (against?.tone === "no") throw new StorageFailure(against.text);
@@ -388,15 +421,19 @@ export class Choosing {
       notices.show("full", "hint", fullHouse);
       return false;
     }
+    this.#chosen();
     roster.title = ownTitle;
     this.keep();
     return true;
   }
 
-  #open(): Conclave {
-    const library = this.#context.library();
-    if (!library) throw new StorageFailure("No engine is running. Reload it first.");
-    return library;
+  /** The engine, after it has started. */
+  #open(): Promise<Conclave> {
+    const { library, starting } = this.#context;
+    const engine = library() ?? starting();
+    if (!engine) throw new StorageFailure("No engine is running. Reload it first.");
+    if (!library()) this.dialog.say("The engine is starting…");
+    return engine.ready;
   }
 }
 

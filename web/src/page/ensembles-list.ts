@@ -33,6 +33,7 @@ export function needOf(
     return {
       bytes: known?.bytes || member.bytes,
       here: known?.stored ?? 0,
+      toReserve: known?.bytes ? known.toReserve : member.bytes,
       complete: known?.complete ?? false,
     };
   });
@@ -42,8 +43,9 @@ export function needOf(
     (all, size) => all + (size.complete ? 0 : Math.max(0, size.bytes - size.here)),
     0,
   );
+  const toReserve = sizes.reduce((all, size) => all + (size.complete ? 0 : size.toReserve), 0);
   const complete = sizes.every((size) => size.complete);
-  return { memory: sumOf(memories), memories, whole, missing, complete };
+  return { memory: sumOf(memories), memories, whole, missing, toReserve, complete };
 }
 
 /** Verdict on these models together. */
@@ -51,8 +53,8 @@ export function verdictOn(
   members: CatalogueModel[],
   context: Pick<ListContext, "machine" | "roomOf" | "stored">,
 ): Verdict | undefined {
-  const { missing, memories } = needOf({ members }, context);
-  return verdict({ download: missing, memory: memories.map(total) }, context.machine);
+  const { toReserve, memories } = needOf({ members }, context);
+  return verdict({ download: toReserve, memory: memories.map(total) }, context.machine);
 }
 
 /** Says whether a model fits. */

@@ -16,7 +16,7 @@ export interface Machine {
 }
 
 interface Need {
-  /** Bytes still to be fetched. */
+  /** Bytes still to be fetched that have no room of their own yet: `toReserve` of plans. */
   download: number;
   /** Bytes of memory of each model while it runs, on this backend. */
   memory: number[];

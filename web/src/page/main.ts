@@ -168,6 +168,7 @@ class Page {
       roster: this.#roster,
       notices: this.#notices,
       library: () => this.#conclave,
+      starting: () => this.#starting,
       hub: address.hub,
       handles: keptHandles(() => this.#session.keeper),
       onLeave: () => this.#newConversation(),
@@ -457,6 +458,7 @@ class Page {
     this.#notices.clear("engine");
     this.#engineLine.dataset["state"] = conclave.backend;
     this.#showWhere(conclave);
+    void this.#choosing.dialog.refresh();
     tellSoftware(this.#notices, conclave, () => void this.#reopen("cpu"));
   }
 

@@ -110,11 +110,15 @@ export class MembersPanel {
 
   /** Shows a slot under its new name, in its place. */
   rename(slot: Slot): void {
-    const next = this.#cards.get(slot)?.root.nextSibling ?? null;
+    const former = this.#cards.get(slot)?.root;
+    const next = former?.nextSibling ?? null;
+    const hadFocus = former?.contains(document.activeElement) === true;
     this.drop(slot);
     this.show(slot);
     const card = this.#cards.get(slot);
-    if (card) this.#host.insertBefore(card.root, next);
+    if (!card) return;
+    this.#host.insertBefore(card.root, next);
+    if (hadFocus) card.box.focus();
   }
 
   #edit(slot: Slot, card: Card): void {
@@ -338,6 +342,14 @@ export class MembersPanel {
       phase: "",
       kind: "",
     };
+    // A second click, or a held key, meets the button that has taken the pressed one's place.
+    const second = (event: MouseEvent): void => {
+      if (event.detail > 1) event.stopPropagation();
+    };
+    card.actions.addEventListener("click", second, { capture: true });
+    card.actions.addEventListener("keydown", (event) => {
+      if (event.repeat && event.key === "Enter") event.preventDefault();
+    });
     card.load.append(card.progress, card.loaded);
     card.votes.append(card.weight, card.weightText, card.won);
     card.root.append(

@@ -2,6 +2,7 @@
  * Single models of the catalogue to tick, those that suit this machine ticked and first: each with
  * its size, licence and host, and whether it fits.
  */
+import { mostMembers } from "../protocol/engine.ts";
 import type { CatalogueModel, Ensemble } from "./catalogue.ts";
 import { button, el } from "./dom.ts";
 import { fitBadge, needOf, ownTitle, verdictOn, type ListContext } from "./ensembles-list.ts";
@@ -62,13 +63,16 @@ export class ModelPicker {
       const picked = members();
       const { missing, whole } = needOf(chosen(), context);
       const against = picked.length > 0 ? verdictOn(picked, context) : undefined;
+      const tooMany = picked.length > mostMembers;
       const size = missing === 0 ? `${bytes(whole)}, stored here` : `${bytes(missing)} to fetch`;
       status.textContent =
         picked.length === 0
           ? "Tick at least one model; several answer as one."
-          : `${plural(picked.length, "model")}, ${size}${against ? `. ${against.text}` : "."}`;
+          : tooMany
+            ? `${plural(picked.length, "model")}: at most ${mostMembers} answer as one. Untick some.`
+            : `${plural(picked.length, "model")}, ${size}${against ? `. ${against.text}` : "."}`;
       open.textContent = missing === 0 && picked.length > 0 ? "Open" : "Download and open";
-      open.disabled = picked.length === 0 || picked.length > 8 || against?.tone === "no";
+      open.disabled = picked.length === 0 || tooMany || against?.tone === "no";
     };
     const tick = (ref: string, on: boolean): void => {
       if (on) ticked.add(ref);

@@ -27,7 +27,10 @@ import { rooms } from "./room.ts";
 import { storedList } from "./stored-list.ts";
 
 interface DialogEvents {
+  /** Once it is open. */
   library: () => Conclave | undefined;
+  /** The same from its start on: it knows what is stored. */
+  starting: () => Conclave | undefined;
   catalogue: () => Promise<Ensemble[]>;
   /** The ensemble on the page. */
   shown: () => string;
@@ -144,7 +147,7 @@ export class ModelsDialog {
   async refresh(): Promise<void> {
     if (!this.#dialog.open) return;
     void this.#builtIn.refresh();
-    const library = this.#events.library();
+    const library = this.#events.starting();
     const stored: Stored = (await library?.models().catch(() => undefined)) ?? {
       models: [],
       keeps: true,
@@ -161,7 +164,7 @@ export class ModelsDialog {
         keeps: stored.keeps,
         prompts: stored.prompts,
         onDeletePrompts: async () => {
-          await this.#events.library()?.deletePrompts();
+          await this.#events.starting()?.deletePrompts();
           await this.refresh();
           this.#focusStored();
         },
@@ -170,7 +173,7 @@ export class ModelsDialog {
           return latest !== undefined && latest !== commit;
         },
         onDelete: async ({ ref }) => {
-          await this.#events.library()?.deleteModel(ref);
+          await this.#events.starting()?.deleteModel(ref);
           await this.refresh();
           this.#focusStored();
         },
@@ -179,7 +182,7 @@ export class ModelsDialog {
     try {
       const ensembles = await this.#events.catalogue();
       const context = {
-        machine: machineOf(library, free),
+        machine: machineOf(this.#events.library(), free),
         roomOf: this.#events.roomOf,
         stored: stored.models,
         shown: this.#events.shown(),

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { loadedBytes, quantiseFor } from "./quantise-choice.ts";
+import { quantiseFor } from "./quantise-choice.ts";
 
 const folder = (bytes: number) => [
   { name: "config.json", bytes: 900 },
@@ -15,11 +15,4 @@ test("large folders become Q8_0; small ones, GGUF files and what was chosen stay
   assert.equal(quantiseFor("auto", [{ name: "model-F16.gguf", bytes: 3e9 }]), undefined);
   assert.equal(quantiseFor("", folder(1e9)), undefined);
   assert.equal(quantiseFor("Q4_0", folder(1000)), "Q4_0");
-});
-
-test("a folder takes about as much memory as its format leaves of it", () => {
-  assert.equal(loadedBytes(folder(16e9), undefined), 16e9 + 900);
-  assert.equal(loadedBytes(folder(16e9), "Q8_0"), 8.5e9 + 900);
-  assert.equal(loadedBytes(folder(16e9), "Q4_0"), 4.5e9 + 900);
-  assert.equal(loadedBytes([{ name: "model.gguf", bytes: 3e9 }], "Q4_0"), 3e9);
 });

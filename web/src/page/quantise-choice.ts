@@ -25,22 +25,6 @@ export function quantiseFor(
   return weights >= large ? "Q8_0" : undefined;
 }
 
-/**
- * Bits of a weight of each format, with its share of the block's scale; unquantised ones have 16.
- */
-const bits = { Q8_0: 8.5, Q4_0: 4.5 };
-
-/** Bytes of a model's weights once loaded, by the sizes of its files. */
-export function loadedBytes(
-  files: { name: string; bytes: number }[],
-  quantise: MemberSource["quantise"],
-): number {
-  return files.reduce((sum, { name, bytes }) => {
-    const packed = quantise !== undefined && name.endsWith(".safetensors");
-    return sum + (packed ? (bytes * bits[quantise]) / 16 : bytes);
-  }, 0);
-}
-
 export class QuantiseSelect {
   readonly #select = el(
     "select",

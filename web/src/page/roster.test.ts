@@ -66,7 +66,7 @@ async function furnish(
     {
       onChanging: ignored,
       onChange: ignored,
-      onBare: () => void roster.bringToys(toys(true), true),
+      onBare: () => roster.bringToys(toys(true), true),
       onShare: (share) => shares.push(share),
       onFatal,
     },
@@ -168,10 +168,10 @@ test("toys that the visitor asked for stay", async () => {
   roster.add(seats("Dee")[0]!);
   assert.deepEqual(await seated(), ["Bo", "Dee"]);
   // Their list may arrive late.
-  void roster.bringToys(toys(true), true);
+  roster.bringToys(toys(true), true);
   assert.deepEqual(shown(roster), ["Bo ready", "Dee ready"]);
   // Requested by name, with others present.
-  await roster.bringToys(toys(false), false);
+  assert.ok(roster.bringToys(toys(false), false));
   assert.deepEqual([await seated(), roster.madeRoom], [["Bo", "Dee", "Ada", "Cy"], false]);
   roster.add(seats("Eve")[0]!);
   assert.deepEqual(await seated(), ["Bo", "Dee", "Ada", "Cy", "Eve"]);
@@ -181,6 +181,28 @@ test("toys that the visitor asked for stay", async () => {
   chosen.roster.add(seats("Dee")[0]!);
   assert.deepEqual(await chosen.seated(), ["Ada", "Bo", "Cy", "Dee"]);
   chosen.conclave.close();
+});
+
+test("toys for which there is no room leave the others as they are", async () => {
+  const names = ["Dee", "Eve", "Flo", "Gus", "Hal", "Ivy"];
+  const { roster, conclave, seated } = await furnish(seats(...names));
+  assert.equal(roster.bringToys(toys(false), false), false);
+  assert.deepEqual([await seated(), roster.aside], [names, []]);
+  conclave.close();
+});
+
+test("another engine loads no member whose load was stopped", async () => {
+  const { roster, conclave, seated } = await furnish(seats("Ada", "Bo"));
+  const dee = roster.add(seats("Dee")[0]!)!;
+  roster.stop(dee);
+  await seated();
+  roster.detach();
+  for (const name of ["Ada", "Bo"]) await conclave.remove(name); // As a new engine has it.
+  await roster.attach(conclave);
+  assert.deepEqual(shown(roster), ["Ada ready", "Bo ready", "Dee stopped"]);
+  await roster.retry(dee);
+  assert.equal(dee.state, "ready");
+  conclave.close();
 });
 
 test("toys that are removed by hand stay away", async () => {

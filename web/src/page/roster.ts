@@ -167,7 +167,8 @@ export class Roster {
     // The member that stopped the last engine is at fault if the others find no memory now.
     const stopped = this.slots.filter((slot) => this.#stopped.has(slot));
     this.risk(stopped).enter("load");
-    await Promise.all(this.slots.map((slot) => this.load(slot)));
+    const wanted = this.slots.filter(({ state }) => state !== "stopped");
+    await Promise.all(wanted.map((slot) => this.load(slot)));
     // A later engine marks them again, and so does the load of one that is tried again.
     if (this.#conclave && this.#conclave !== conclave) return;
     this.risk(stopped.filter((slot) => this.#stopped.has(slot))).leave();
@@ -178,7 +179,7 @@ export class Roster {
     this.#conclave = undefined;
     for (const slot of this.slots) {
       slot.loading?.abort();
-      if (slot.state !== "held") slot.state = "waiting";
+      if (slot.state !== "held" && slot.state !== "stopped") slot.state = "waiting";
       slot.about = undefined;
       this.#panel.show(slot);
     }
@@ -202,20 +203,20 @@ export class Roster {
   }
 
   /**
-   * Adds the missing bundled members, as far as there are free slots. By default only while no
-   * member of the visitor's own is present or loading.
+   * Adds the missing bundled members, by default as far as there are free slots, and only while no
+   * member of the visitor's own is present or loading. Returns whether there was room.
    */
-  async bringToys(toys: Seat[], byDefault: boolean): Promise<void> {
-    if (byDefault && this.slots.some(isComing)) return;
-    this.#madeRoom = false;
+  bringToys(toys: Seat[], byDefault: boolean): boolean {
+    if (byDefault && this.slots.some(isComing)) return true;
     const names = new Set(this.slots.map(({ source }) => source.name));
-    const missing = toys
-      .filter(({ source }) => !names.has(source.name))
-      .slice(0, mostMembers - this.slots.length);
+    const missing = toys.filter(({ source }) => !names.has(source.name));
+    const free = mostMembers - this.slots.length;
+    if (!byDefault && missing.length > free) return false;
+    this.#madeRoom = false;
     this.#events.onChanging();
-    const seated = this.#seat(missing.map((toy) => ({ ...toy, byDefault })));
+    void this.#seat(missing.slice(0, free).map((toy) => ({ ...toy, byDefault })));
     if (!byDefault) this.#part(true);
-    await seated;
+    return true;
   }
 
   async #seat(members: Seat[]): Promise<void> {

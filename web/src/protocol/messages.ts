@@ -161,6 +161,12 @@ const progress = shape({
 
 export const fileSize = shape({ name: text, bytes: number });
 
+/**
+ * Bytes of storage that the model takes beyond those in use: a download reserves the sizes of its
+ * files as it begins, so that the rest of one that was interrupted takes no more.
+ */
+const toReserve = number;
+
 const plan = shape({
   /** The reference in its canonical spelling. */
   ref: text,
@@ -172,6 +178,7 @@ const plan = shape({
   bytes: number,
   /** Bytes that are stored; if all are, no request will be made. */
   stored: number,
+  toReserve,
   /** Free space for this page on this machine; null if unknown. */
   free: nullable(number),
 });
@@ -184,6 +191,7 @@ const storedModel = shape({
   bytes: number,
   /** Bytes that are stored. */
   stored: number,
+  toReserve,
   /** Whether it is complete and verified, and works offline. */
   complete: flag,
   /** Bytes of system prompts kept for it; deleted with it. */

@@ -75,7 +75,8 @@ export class Store {
   plan(ref: string, signal: AbortSignal): Promise<Plan> {
     return this.#typed(async () => {
       const reference = parseReference(ref);
-      const state = await this.#state(this.#key(reference));
+      const key = this.#key(reference);
+      const state = await this.#state(key);
       const model = state?.model ?? (await askHost(reference, this.#host(signal)));
       const { free } = await this.#space();
       return {
@@ -85,6 +86,7 @@ export class Store {
         files: sizesOf(model),
         bytes: totalOf(model),
         stored: state?.stored ?? 0,
+        toReserve: state ? await this.#toReserve(key, model) : totalOf(model),
         free,
       };
     });
@@ -96,7 +98,7 @@ export class Store {
       const models: Listed["models"] = [];
       for (const name of await this.#options.shelf.list()) {
         const state = await this.#state(name);
-        if (state) models.push(described(state));
+        if (state) models.push(described(state, await this.#toReserve(name, state.model)));
         else await this.#sweep(name);
       }
       models.sort((a, b) => (a.ref < b.ref ? -1 : 1));
@@ -220,7 +222,8 @@ export class Store {
           folder = await shelf.create(key);
           journal = await Journal.begin(folder, model, this.#options.chunkBytes);
         } else {
-          await this.#makeRoom(journal.state.model, journal.state.bytes - journal.state.stored);
+          const { model: begun } = journal.state;
+          await this.#makeRoom(begun, await this.#toReserve(key, begun));
         }
         const meter = new Meter(journal.state.bytes, onProgress);
         const { policy, stallMs, lanes } = this.#options;
@@ -247,7 +250,7 @@ export class Store {
               "Nothing of it was kept: try again later.",
             { cause: error },
           );
-        if (isFull(error) && model) throw await this.#full(model, stored, error);
+        if (isFull(error) && model) throw await this.#full(key, model, stored, error);
         throw error;
       } finally {
         journal?.close();
@@ -276,12 +279,17 @@ export class Store {
     }
   }
 
-  async #full(model: RemoteModel, stored: number, cause: unknown): Promise<StorageFailure> {
+  async #full(
+    key: string,
+    model: RemoteModel,
+    stored: number,
+    cause: unknown,
+  ): Promise<StorageFailure> {
     const { free } = await this.#space();
     const left = totalOf(model) - stored;
     // Some browsers report more than they grant.
     const space =
-      free === null || free >= left
+      free === null || free >= (await this.#toReserve(key, model))
         ? "the browser gives this page no more"
         : `${amount(free)} are free for this page`;
     const kept = stored > 0 ? " What arrived is kept." : "";
@@ -299,6 +307,21 @@ export class Store {
     const persisted = (await space?.persisted?.().catch(() => false)) ?? false;
     const free = quota === undefined || usage === undefined ? null : Math.max(0, quota - usage);
     return { used: usage ?? null, free, persisted };
+  }
+
+  /**
+   * Bytes that the files take beyond the sizes of their parts. An interrupted download has reserved
+   * them whole, and some browsers count a part's whole size as used, whatever was written to it. In
+   * memory nothing is reserved, and to look at a part copies it.
+   */
+  async #toReserve(key: string, { files }: RemoteModel): Promise<number> {
+    const { shelf } = this.#options;
+    const folder = shelf.persistent ? await shelf.folder(key) : undefined;
+    const missing = files.map(async ({ bytes }, index) => {
+      const part = await folder?.blob(String(index));
+      return Math.max(0, bytes - (part?.size ?? 0));
+    });
+    return (await Promise.all(missing)).reduce((sum, bytes) => sum + bytes, 0);
   }
 
   async #state(key: string): Promise<ModelState | undefined> {
@@ -401,7 +424,7 @@ function isAsExpected(
   );
 }
 
-function described(state: ModelState): Listed["models"][number] {
+function described(state: ModelState, toReserve: number): Listed["models"][number] {
   const { ref, from, commit } = state.model;
   return {
     ref,
@@ -410,6 +433,7 @@ function described(state: ModelState): Listed["models"][number] {
     files: sizesOf(state.model),
     bytes: state.bytes,
     stored: state.stored,
+    toReserve,
     complete: state.complete,
   };
 }

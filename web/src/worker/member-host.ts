@@ -8,6 +8,7 @@ import { EngineFailure, toRecord, type ConclaveError } from "../protocol/errors.
 import { FormedMember, Grammars, type StartGrammar } from "./grammars.ts";
 import { Helpers } from "./helpers.ts";
 import { soonest } from "./handle-files.ts";
+import { loadedBytes } from "../protocol/loaded-bytes.ts";
 import { lackOfMemory, loadError, refuseTooLarge } from "./out-of-memory.ts";
 import { diagnosed, lossOf } from "./lost-device.ts";
 import { isShared } from "../protocol/shared-memory.ts";
@@ -206,13 +207,14 @@ export class MemberHost {
     try {
       if (!this.#started) throw new EngineFailure("The engine of this thread was not started.");
       const { engine, memory } = await this.#started;
-      refuseTooLarge(name, ranges, memory);
+      const need = loadedBytes(ranges.files, options.quantise);
+      refuseTooLarge(name, need, memory);
       const told = (loaded: number, total: number): void =>
         this.#post({ type: "loading", id, loaded, total });
       const loading = this.#traps.heard(engine.load(name, ranges, options, told));
       const member = await loading.catch((thrown: unknown) => {
         if (lossOf(engine) !== undefined) throw thrown;
-        const error = loadError(thrown, name, ranges, { memory, alone: this.#members.size === 0 });
+        const error = loadError(thrown, name, need, { memory, alone: this.#members.size === 0 });
         if (thrown instanceof WebAssembly.RuntimeError) this.#trapped = error;
         throw error;
       });

@@ -4,13 +4,17 @@ import { test } from "node:test";
 import { OutOfMemory } from "../protocol/errors.ts";
 import { lackOfMemory, loadError, refuseTooLarge } from "./out-of-memory.ts";
 
-const files = (bytes: number) => ({ files: [{ name: "large.gguf", bytes }] });
 const memoryOf = (byteLength: number) => ({ buffer: { byteLength } as ArrayBuffer });
 
 test("a model beyond a thread's memory is refused before it is read", () => {
-  refuseTooLarge("Large", files(3e9), memoryOf(1e6));
+  refuseTooLarge("Large", 3e9, memoryOf(1e6));
   assert.throws(
-    () => refuseTooLarge("Large", files(5e9), memoryOf(2e8)),
+    () => refuseTooLarge("Large", 2 ** 32 - 2e6, memoryOf(1e6)),
+    OutOfMemory,
+    "there has to be room for what is being read",
+  );
+  assert.throws(
+    () => refuseTooLarge("Large", 5e9, memoryOf(2e8)),
     (error: Error) =>
       error instanceof OutOfMemory &&
       /^Large needs 5\.0 GB of memory, and a thread here has 4\.3 GB, of which 200 MB are taken/.test(
@@ -24,21 +28,21 @@ test("a trap of a full memory is a lack of it, with the model, its need and what
   const memory = new WebAssembly.Memory({ initial: 2, maximum: 3 });
   const trap = trapped();
   assert.match(trap.message, /unreachable/);
-  const error = loadError(trap, "Large", files(1e6), { memory, alone: true });
+  const error = loadError(trap, "Large", 1e6, { memory, alone: true });
   assert.equal(error.kind, "OutOfMemory");
   assert.match(
     error.message,
     /^There is no memory for Large: it needs 1 MB .* the 1 MB that are taken/,
   );
   assert.match(error.message, /free again, and the other members go on\.$/);
-  const shared = loadError(trap, "Large", files(1e6), { memory, alone: false });
+  const shared = loadError(trap, "Large", 1e6, { memory, alone: false });
   assert.equal(shared.kind, "Engine", "others live in the same module");
   for (const { message } of [error, shared]) assert.doesNotMatch(message, /unreachable/);
 });
 
 test("a trap with memory left is the engine's fault, and is named too", () => {
   const memory = new WebAssembly.Memory({ initial: 1 });
-  const error = loadError(trapped(), "Large", files(1e6), { memory, alone: true });
+  const error = loadError(trapped(), "Large", 1e6, { memory, alone: true });
   assert.equal(error.kind, "Engine");
   assert.match(error.message, /^The engine stopped while it loaded Large; memory was left/);
 });
@@ -56,19 +60,14 @@ test("a trap in an answer is a lack of memory only if none is left", () => {
 test("the graphics card's own report is kept; other errors pass", () => {
   const memory = new WebAssembly.Memory({ initial: 1 });
   const room = { memory, alone: false };
-  const gpu = loadError(
-    new OutOfMemory("a buffer of 2 GB was refused."),
-    "Large",
-    files(2e9),
-    room,
-  );
+  const gpu = loadError(new OutOfMemory("a buffer of 2 GB was refused."), "Large", 2e9, room);
   assert.match(
     gpu.message,
     /^There is no memory for Large, which needs 2\.0 GB and more for a conversation \(a buffer of 2 GB was refused\)\./,
   );
   const other = new Error("no such tensor");
   other.name = "ModelFile";
-  assert.equal(loadError(other, "Large", files(1), room).kind, "ModelFile");
+  assert.equal(loadError(other, "Large", 1, room).kind, "ModelFile");
 });
 
 /** The trap of a module whose only function is unreachable. */

@@ -3,7 +3,7 @@
  * can't allocate traps, which says nothing by itself.
  */
 import { EngineFailure, OutOfMemory, typed, type ConclaveError } from "../protocol/errors.ts";
-import type { ModelFiles } from "../protocol/model-files.ts";
+import { pieceBytes } from "../protocol/loaded-bytes.ts";
 
 const pageBytes = 65_536;
 /** Bytes that a 32-bit module addresses. */
@@ -21,18 +21,17 @@ const gigabytes = (bytes: number): string =>
 const advice =
   "Choose less room for a conversation, a smaller model or format, or remove another member.";
 
-/** Bytes that a model's weights take at least, if they are kept as they are stored. */
-const needOf = ({ files }: Pick<ModelFiles, "files">): number =>
-  files.reduce((sum, { bytes }) => sum + bytes, 0);
-
-/** Throws OutOfMemory if a model can't fit the module's memory, before any of it is taken. */
+/**
+ * Throws OutOfMemory if a model can't fit the module's memory, before any of it is taken. `need`:
+ * bytes of its weights once loaded. Beside them a load only takes the piece being read.
+ */
 export function refuseTooLarge(
   name: string,
-  files: Pick<ModelFiles, "files">,
+  need: number,
   memory: Pick<WebAssembly.Memory, "buffer">,
 ): void {
-  const [need, taken] = [needOf(files), memory.buffer.byteLength];
-  if (need + taken <= addressable) return;
+  const taken = memory.buffer.byteLength;
+  if (need + pieceBytes + taken <= addressable) return;
   throw new OutOfMemory(
     `${name} needs ${gigabytes(need)} of memory, ` +
       `and a thread here has ${gigabytes(addressable)}, of which ${gigabytes(taken)} are taken. ` +
@@ -40,15 +39,14 @@ export function refuseTooLarge(
   );
 }
 
-/** The error of a load, with the model, its need and what there is if memory ran out. */
+/** The error of a load, with the model, its `need` and what there is if memory ran out. */
 export function loadError(
   thrown: unknown,
   name: string,
-  files: Pick<ModelFiles, "files">,
+  need: number,
   { memory, alone }: Room,
 ): ConclaveError {
   const error = typed(thrown);
-  const need = needOf(files);
   if (error.kind === "OutOfMemory")
     return new OutOfMemory(
       `There is no memory for ${name}, which needs ${gigabytes(need)} ` +

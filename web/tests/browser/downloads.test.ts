@@ -236,6 +236,7 @@ test("an abort ends at once, keeps finished chunks, and lets go of the files", a
   await tab.stop();
   assert.equal((await failure).kind, "AbortError");
   assert.equal((await tab.list()).models[0]!.stored, 7 * chunkBytes);
+  assert.equal((await tab.plan(ref)).toReserve, 0, "it has the room for the rest");
   await hub.reset();
   assert.deepEqual(await tab.open(ref), whole);
   assert.equal(await hub.sent(), weights.length - 7 * chunkBytes);

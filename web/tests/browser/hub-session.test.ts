@@ -159,7 +159,8 @@ test("a download shows how far it is, stops, and goes on where it was", async ()
     (await page.locator("#news").textContent()) ?? "",
     /: (downloading|checking what is stored|verifying|starting)\.$| is ready\.$/,
   );
-  await card.getByRole("button", { name: "Stop Quill of the hub" }).click();
+  // The second click meets “Go on”.
+  await card.getByRole("button", { name: "Stop Quill of the hub" }).dblclick();
   await card.locator(".failure", { hasText: "What has arrived is kept" }).waitFor();
   assert.equal(
     await page.evaluate(() => document.activeElement?.textContent),
@@ -167,6 +168,13 @@ test("a download shows how far it is, stops, and goes on where it was", async ()
     "the focus goes to what took the button's place",
   );
   await visitor.state("ready");
+  // Another engine has the same members, and fetches nothing unasked.
+  await visitor.set("backend", "cpu");
+  await visitor.state("loading");
+  await visitor.state("ready");
+  assert.equal(await page.locator("#ensemble").textContent(), "Three");
+  assert.equal((await names(visitor)).length, 2);
+  assert.equal(await card.getAttribute("data-state"), "stopped");
   await card.getByRole("button", { name: "Go on with Quill of the hub" }).click();
   await card.and(page.locator('[data-state="ready"]')).waitFor();
   assert.equal((await names(visitor)).length, 3);
@@ -341,6 +349,39 @@ test("what has no room is refused before a byte of it is fetched", async () => {
     .locator(".dialog-status.error", { hasText: /Too large for the storage here: 1\.4/ })
     .waitFor();
   assert.equal(await hub.sent(), 0);
+  putNothingBeforeWorker(stand.site);
+  await visitor.leave();
+});
+
+/** Line of script: a fixed quota, of which files take their whole size before they are written. */
+const fixedQuota = (quota: number): string => `
+  StorageManager.prototype.estimate = async () => {
+    const root = await navigator.storage.getDirectory();
+    let usage = 0;
+    const models = await root.getDirectoryHandle("conclave-models", { create: true });
+    for await (const model of models.values())
+      for await (const part of model.values()) usage += (await part.getFile()).size;
+    return { quota: ${quota}, usage };
+  };`;
+
+test("an interrupted download goes on in the storage that it has reserved", async () => {
+  runBeforeWorker(stand.site, fixedQuota(2_000_000));
+  const visitor = await arrive();
+  const { page } = visitor;
+  await visitor.state("ready");
+  await hub.break({ kind: "slow", file: "*quill.gguf", bytesPerSecond: 20_000, times: 1 });
+  const add = async (): Promise<void> => {
+    await page.locator("#add-model").click();
+    await page.locator("#reference").fill(refOf("quill"));
+    await page.keyboard.press("Enter");
+  };
+  await add();
+  await page.locator(".member .loaded", { hasText: /kB of 1\.3\sMB/ }).waitFor();
+  // Nothing gives back what is reserved.
+  await page.reload();
+  await visitor.state("ready");
+  await add();
+  await page.locator('.member[data-state="ready"] .name', { hasText: /^quill$/ }).waitFor();
   putNothingBeforeWorker(stand.site);
   await visitor.leave();
 });

@@ -3,6 +3,8 @@
  */
 import assert from "node:assert/strict";
 import { mkdtemp, open, rm } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
@@ -180,4 +182,38 @@ test("a picked file that is too large says so, and loads only when pressed", asy
     /^Giant needs 5\.0\sGB of memory/,
   );
   await visitor.leave();
+});
+
+test("a folder of the hub is judged by what it takes as it is to be loaded", async () => {
+  const sizes = { "config.json": 900, "tokenizer.json": 900, "model.safetensors": 9e9 };
+  const siblings = Object.entries(sizes).map(([rfilename, size]) => ({ rfilename, size }));
+  const hub = createServer((_, response) => {
+    response.writeHead(200, {
+      "content-type": "application/json",
+      "access-control-allow-origin": "*",
+    });
+    response.end(JSON.stringify({ sha: "0".repeat(40), siblings }));
+  });
+  await new Promise<void>((resolve) => hub.listen(0, "127.0.0.1", resolve));
+  try {
+    const address = `http://127.0.0.1:${(hub.address() as AddressInfo).port}`;
+    const visitor = await stand.arrive({ search: `?debug&hub=${encodeURIComponent(address)}` });
+    const { page } = visitor;
+    await visitor.state("ready");
+    await visitor.models();
+    for (const [quantise, taken] of [
+      ["", "9.0"],
+      ["auto", "4.8"],
+    ] as const) {
+      await page.locator("#quantise").selectOption(quantise);
+      await page.locator("#reference").fill("hf:makers/large");
+      await page.keyboard.press("Enter");
+      const told = new RegExp(`CPU path.* one would take ${taken.replace(".", "\\.")}\\sGB`);
+      await page.locator(".dialog-status.error", { hasText: told }).waitFor();
+    }
+    await visitor.leave();
+  } finally {
+    hub.closeAllConnections();
+    hub.close();
+  }
 });
