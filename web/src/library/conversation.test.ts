@@ -77,6 +77,29 @@ test("a question waits until the conversation has ended", async () => {
   assert.equal((await answered).at(-1)?.type, "end");
 });
 
+test("a move beside another is refused, and an end waits for the one under way", async () => {
+  for (const cores of [1, 2]) {
+    const drafted = new Promise<void>((resolve) => setTimeout(resolve, 20));
+    const slow = { ...talker, onMove: (move: string) => (move === "draft" ? drafted : undefined) };
+    const { conclave, journal } = await open({ Ada: slow, Bo: talker }, cores);
+    const conversation = await conclave.begin(hello);
+    const draft = conversation.draft();
+    await assert.rejects(conversation.verify([{ text: "a", ended: false }]), {
+      name: "Settings",
+      message: /is under way\. Wait for it first\./,
+    });
+    const ended = conversation.end();
+    const answered = collect(conclave.ask(hello));
+    assert.equal((await draft).length, 2);
+    await ended;
+    assert.deepEqual(
+      (await answered).filter(({ type }) => type === "reopened"),
+      [],
+      journal.join(", "),
+    );
+  }
+});
+
 test("a move that makes no sense is refused, and the conversation goes on", async () => {
   const { conclave } = await open(two);
   const conversation = await conclave.begin(hello);

@@ -131,11 +131,8 @@ export async function answer(
         replay(member, accepted, settings, signal),
       );
       if (thinking !== "off" && accepted.length === 0 && !signal.aborted)
-        await think(
-          here.map((index) => members[index]!),
-          here.map((index) => request.members[index]!),
-          emit,
-          signal,
+        failed.push(
+          ...(await think(members, here, (index) => request.members[index]!, emit, signal)),
         );
       const counted = members.map((member) => member.counters());
       const onStep = request.drafts ? emit : undefined;
@@ -189,22 +186,26 @@ async function beginning(
   return { begun, lost };
 }
 
-/** Lets members think before the first round, in parallel. */
+/** Lets members think before the first round, in parallel; returns those that fail. */
 async function think(
   members: Member[],
-  names: string[],
+  indices: number[],
+  nameOf: (index: number) => string, // the member itself is busy
   emit: (event: ConclaveEvent) => void,
   signal: AbortSignal,
-): Promise<void> {
-  const thoughts = await together(members, (member, index) =>
-    member.think(async (text) => {
-      emit({ type: "thinking", member: names[index]!, text });
+): Promise<Failed[]> {
+  const { results, failed } = await settled(members, indices, async (member, index) => ({
+    member: nameOf(index),
+    thought: await member.think(async (text) => {
+      emit({ type: "thinking", member: nameOf(index), text });
       await nextTask(); // lets a stop in
       return !signal.aborted;
     }),
-  );
-  for (const [index, { text, tokens }] of thoughts.entries())
-    if (tokens > 0) emit({ type: "thought", member: names[index]!, text, tokens });
+  }));
+  for (const { member, thought } of results)
+    if (thought.tokens > 0)
+      emit({ type: "thought", member, text: thought.text, tokens: thought.tokens });
+  return failed;
 }
 
 function countersSince(members: Member[], counted: Counters[], index: number): RoundCounters {

@@ -24,6 +24,8 @@ interface Open {
   members: readonly Member[];
   /** Candidates verified since the last keep. */
   verified: number;
+  /** The move under way. */
+  move: Promise<unknown> | undefined;
   /** Releases the engine. */
   end: () => void;
 }
@@ -66,7 +68,7 @@ export class Conversations {
             ),
           );
           signal.throwIfAborted();
-          this.#open.set(id, { members, verified: 0, end });
+          this.#open.set(id, { members, verified: 0, move: undefined, end });
           return begun.map(({ prefix }) => prefix);
         };
         read().then(resolve, (error: unknown) => (end(), reject(error)));
@@ -81,13 +83,12 @@ export class Conversations {
     drafters: readonly number[],
     maxTokens: number,
   ): Promise<Draft[]> {
-    const { members } = this.#of(conversation);
+    const open = this.#of(conversation);
+    const { members } = open;
     if (new Set(drafters).size < drafters.length)
       throw new BadSettings("A member is to draft twice. Name each member once.");
-    const drafts = await together(
-      drafters.map((place) => members[place] ?? none(place)),
-      (member) => member.draft(maxTokens),
-    );
+    const asked = drafters.map((place) => members[place] ?? none(place));
+    const drafts = await alone(open, () => together(asked, (member) => member.draft(maxTokens)));
     return drafts.map((draft) => draft ?? { text: "", ended: false, tokens: 0 });
   }
 
@@ -103,8 +104,10 @@ export class Conversations {
         `1 to ${mostCandidates} candidates can be verified at a time; ` +
           `there are ${candidates.length}.`,
       );
-    open.verified = 0;
-    const scores = await together(open.members, (member) => member.verify(candidates, settings));
+    const scores = await alone(open, () => {
+      open.verified = 0;
+      return together(open.members, (member) => member.verify(candidates, settings));
+    });
     open.verified = candidates.length;
     return scores;
   }
@@ -117,20 +120,39 @@ export class Conversations {
         `There is no candidate ${winner} to keep: ` +
           `${open.verified} were verified since the last one was kept.`,
       );
-    open.verified = 0;
-    await together(open.members, (member) => member.keep(winner));
+    await alone(open, () => {
+      open.verified = 0;
+      return together(open.members, (member) => member.keep(winner));
+    });
   }
 
-  /** Ends a conversation; it may have ended already. */
-  end(conversation: number): void {
-    this.#open.get(conversation)?.end();
+  /** Ends a conversation, after a move under way; it may have ended already. */
+  async end(conversation: number): Promise<void> {
+    const open = this.#open.get(conversation);
     this.#open.delete(conversation);
+    await open?.move?.catch(() => undefined);
+    open?.end();
   }
 
   #of(conversation: number): Open {
     const open = this.#open.get(conversation);
     if (open) return open;
     throw new BadSettings("This conversation is over. Begin another one.");
+  }
+}
+
+/** Makes a move; only one at a time, since a member can't make two. */
+async function alone<T>(open: Open, move: () => Promise<T>): Promise<T> {
+  if (open.move !== undefined)
+    throw new BadSettings(
+      "A draft, verification or keep of this conversation is under way. Wait for it first.",
+    );
+  const made = move();
+  open.move = made;
+  try {
+    return await made;
+  } finally {
+    open.move = undefined;
   }
 }
 

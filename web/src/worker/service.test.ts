@@ -247,6 +247,23 @@ test("members think before round one if allowed; it is told, no part of the answ
   }
 });
 
+test("a member that fails as it thinks leaves the answer to the others", async () => {
+  const error = new Error("not finite");
+  const failing: Script = { ...thinker, failure: { move: "think", call: 1, error } };
+  for (const cores of [1, 2]) {
+    const { conclave } = await open({ Ada: thinker, Bo: failing, Cy: talker }, cores);
+    const events = await collect(conclave.ask(hello, { thinking: "on" }));
+    const types = events.map(({ type }) => type).filter((type) => !type.endsWith("ing"));
+    assert.deepEqual(types, ["begin", "thought", "left", "round", "round", "end"]);
+    assert.deepEqual(
+      events.flatMap((event) => (event.type === "left" ? [event.member, event.error.message] : [])),
+      ["Bo", "not finite. Reload the engine to go on; the text so far is kept."],
+    );
+    const alone = await open({ Bo: failing }, cores);
+    await assert.rejects(collect(alone.conclave.ask(hello, { thinking: "on" })), /not finite/);
+  }
+});
+
 test("a stop while members think ends the answer before any round", async () => {
   for (const cores of [1, 2]) {
     const { conclave } = await open(

@@ -232,7 +232,7 @@ export class Service {
         await this.#computed(this.#conversations.keep(request.conversation, request.winner));
         return this.#around.post({ type: "done", id });
       case "end":
-        this.#conversations.end(request.conversation);
+        await this.#conversations.end(request.conversation);
         return this.#around.post({ type: "done", id });
       case "remove":
         await this.#inTurn(async () => this.#remove(request.name));
