@@ -9,6 +9,7 @@ use crate::error::ApiError;
 
 mod idle;
 mod objects;
+mod samplers;
 mod thoughts;
 
 pub(crate) use idle::is_empty;
@@ -247,6 +248,10 @@ impl Options {
                 (option.set)(&mut sampling, value);
             }
         }
+        let samplers = self.fields.get("samplers");
+        if samplers.is_some_and(samplers::leave_out_min_p) {
+            sampling.min_p = 0.0;
+        }
         Ok(sampling)
     }
 
@@ -480,6 +485,10 @@ mod tests {
         assert_eq!((top_k(json!(0)), top_k(json!(-1))), (0, 0));
         let min_p = common(json!({ "min_p": 0.05 })).unwrap().sampling.min_p;
         assert_eq!(min_p, 0.05);
+        let without = json!({ "min_p": 0.05, "samplers": ["top_k", "top_p", "temperature"] });
+        assert_eq!(common(without).unwrap().sampling.min_p, 0.0);
+        let with = json!({ "min_p": 0.05, "samplers": "dkpmt" });
+        assert_eq!(common(with).unwrap().sampling.min_p, 0.05);
         assert_eq!(common(json!({ "n": 2.0 })).unwrap().choices, 2);
         let stop = common(json!({ "stop": ["", "a"], "stream_options": {} }))
             .unwrap()

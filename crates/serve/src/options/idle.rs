@@ -3,6 +3,8 @@
 use conclave_model::SAMPLING_OPTIONS;
 use serde_json::{Map, Value, json};
 
+use super::samplers;
+
 /// Options without effect on an answer: billing, caching, priority, extra output, and parameters of
 /// disabled samplers.
 const HINTS: &str = "cache_prompt cache_salt chat_id client_metadata dry_allowed_length dry_base \
@@ -89,26 +91,12 @@ fn asks_for_nothing(name: &str, value: &Value) -> bool {
         || (*value == false || number == Some(0.0)) && among(OFF_AT_0)
         || (*value == false || number == Some(1.0)) && among(OFF_AT_1)
         || number == Some(-1.0) && among(OFF_AT_MINUS_1)
-        || name == "samplers" && has_all_samplers(value)
+        || name == "samplers" && samplers::are_ours(value)
         // All biases are zero.
         || name == "logit_bias"
             && value
                 .as_object()
                 .is_some_and(|biases| biases.values().all(|bias| bias.as_f64() == Some(0.0)))
-}
-
-/// Whether `samplers` lists those of a member, in its order. The others are off unless an option of
-/// their own, refused by its name, turns them on.
-fn has_all_samplers(value: &Value) -> bool {
-    if let Some(letters) = value.as_str() {
-        // The letters by which llama.cpp's page has them.
-        let mut listed = letters.chars();
-        return letters.chars().all(|one| "edkypmxtsa".contains(one))
-            && "kpt".chars().all(|ours| listed.any(|one| one == ours));
-    }
-    let mut listed = value.as_array().into_iter().flatten();
-    let ours = ["top_k", "top_p", "temperature"];
-    ours.into_iter().all(|ours| listed.any(|one| one == ours))
 }
 
 #[cfg(test)]
@@ -152,6 +140,7 @@ mod tests {
             json!({ "samplers": ["penalties", "dry", "top_k", "typ_p", "top_p", "min_p", "xtc",
                 "temperature"] }),
             json!({ "samplers": "edkypmxt" }),
+            json!({ "samplers": "kpt" }),
             json!({ "safe_mode": false, "deferred": false, "thinking_forced_open": false }),
             json!({ "reasoning_budget": -1, "session_id": "s-1", "chat_id": 5 }),
             json!({ "reasoning_budget": 0 }),
@@ -188,6 +177,7 @@ mod tests {
             ),
             (json!({ "samplers": ["top_k", "temperature"] }), "samplers"),
             (json!({ "samplers": "tkp" }), "samplers"),
+            (json!({ "samplers": "kmpt" }), "samplers"),
             (json!({ "samplers": "top_k" }), "samplers"),
             (json!({ "thinking_budget": 64 }), "thinking_budget"),
             (json!({ "reasoning_budget": 64 }), "reasoning_budget"),
