@@ -146,10 +146,6 @@ impl Answer {
         watch.left(members[member].name(), &left);
         self.left.push(left);
     }
-
-    fn has_left(&self, member: usize) -> bool {
-        self.left.iter().any(|left| left.member == member)
-    }
 }
 
 /// Reason why there is no answer.
@@ -215,6 +211,9 @@ pub async fn answer<M: TakePart>(
         timings: Timings::default(),
     };
     let mut unable = measure(members, ask).await?;
+    if !begin(members, ask, &mut unable, &mut said, watch).await? {
+        return Ok(said);
+    }
     let failed = unable.iter().map(|(&member, error)| {
         let kind = error.failure();
         Failed { member, kind }
@@ -226,9 +225,6 @@ pub async fn answer<M: TakePart>(
     while let Move::Leave { member, round } = first {
         said.leave(members, member, round, unable.remove(&member), watch);
         first = rounds.next(Event::Next)?;
-    }
-    if !begin(members, ask, &mut said, watch).await? {
-        return Ok(said);
     }
     let begun = Instant::now();
     drive(members, &mut rounds, first, ask.settings, &mut said, watch).await?;
@@ -293,17 +289,18 @@ fn decisive<M: TakePart>(members: &[M], unable: &BTreeMap<usize, MoveError>) -> 
     most.or(unable.first_key_value()).map(|(&index, _)| index)
 }
 
-/// Lets all remaining members read the conversation and think, until `watch` stops them; returns
-/// whether they finished.
+/// Lets all members that are able read the conversation and think, until `watch` stops them;
+/// returns whether they finished. One that fails as it thinks is unable, unless no other drafts.
 async fn begin<M: TakePart>(
     members: &mut [M],
     ask: &Ask<'_>,
+    unable: &mut BTreeMap<usize, MoveError>,
     said: &mut Answer,
     watch: &mut impl Watch,
 ) -> Result<bool, AnswerError> {
     let started = Instant::now();
     for (index, member) in members.iter_mut().enumerate() {
-        if said.has_left(index) {
+        if unable.contains_key(&index) {
             continue;
         }
         let stream = index as u64;
@@ -335,8 +332,9 @@ async fn begin<M: TakePart>(
     if let Question::Text(_) = ask.question {
         return Ok(true);
     }
+    let drafts: Vec<bool> = members.iter().map(TakePart::drafts).collect();
     for (index, member) in members.iter_mut().enumerate() {
-        if said.has_left(index) {
+        if unable.contains_key(&index) {
             said.thoughts.push(Thought::default());
             continue;
         }
@@ -345,7 +343,15 @@ async fn begin<M: TakePart>(
             watch.thinking(&name, text);
             watch.go_on()
         };
-        let thought = member.think_while(go_on).await.map_err(named(&name))?;
+        let thought = member.think_while(go_on).await;
+        let is_other = |other: usize| other != index && !unable.contains_key(&other);
+        let thought = match thought {
+            Err(error) if (0..drafts.len()).any(|other| drafts[other] && is_other(other)) => {
+                unable.insert(index, error);
+                Thought::default()
+            }
+            thought => thought.map_err(named(&name))?,
+        };
         let stopped = thought.stopped;
         said.thoughts.push(thought);
         if stopped {

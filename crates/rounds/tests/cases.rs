@@ -16,7 +16,7 @@ use conclave_member::{Begun, Draft, MemberError, Message, Thought, VerifiedScore
 use conclave_model::{ModelError, Sampling, Threads};
 use conclave_remote::RemoteError;
 use conclave_rounds::{
-    AnswerError, Ask, FormOf, Left, MoveError, Question, Round, TakePart, Watch, answer,
+    Answer, AnswerError, Ask, FormOf, Left, MoveError, Question, Round, TakePart, Watch, answer,
 };
 
 use cases::{Case, Script};
@@ -131,6 +131,8 @@ impl TakePart for Scripted<'_> {
         &mut self,
         _go_on: impl AsyncFnMut(&str) -> bool,
     ) -> Result<Thought, MoveError> {
+        let fails = self.script().fails.contains_key("think 1");
+        fails.then(|| self.call("think", "")).transpose()?;
         Ok(Thought::default())
     }
 
@@ -240,11 +242,14 @@ fn sorted(calls: &[String]) -> Vec<String> {
     calls
 }
 
-/// Plays a case by members with these threads each.
-fn play(case: &Case, threads: Threads, meeting: Option<&Meeting>) {
-    let name = &case.name;
+/// Lets members with these threads each answer as a case has it.
+fn run(
+    case: &Case,
+    threads: Threads,
+    meeting: Option<&Meeting>,
+) -> (Result<Answer, AnswerError>, Stage) {
     let settings = case.settings();
-    let stage = Mutex::default();
+    let stage = Mutex::<Stage>::default();
     let scripted = |index| Scripted {
         index,
         case,
@@ -264,7 +269,14 @@ fn play(case: &Case, threads: Threads, meeting: Option<&Meeting>) {
         form: None,
     };
     let said = pollster::block_on(answer(&mut members, &ask, &mut Heard(&stage)));
-    let stage = stage.lock().unwrap();
+    drop(members);
+    (said, stage.into_inner().unwrap())
+}
+
+/// Plays a case by members with these threads each.
+fn play(case: &Case, threads: Threads, meeting: Option<&Meeting>) {
+    let name = &case.name;
+    let (said, stage) = run(case, threads, meeting);
     match threads {
         Threads::ONE => assert_eq!(stage.calls, case.calls, "{name}"),
         _ => assert_eq!(sorted(&stage.calls), sorted(&case.calls), "{name}"),
@@ -309,4 +321,24 @@ fn members_with_threads_draft_at_the_same_time() {
     let all = cases();
     let case = all.iter().find(both_draft).unwrap();
     play(case, Threads::new(2), Some(&Meeting::default()));
+}
+
+#[test]
+fn a_member_that_fails_as_it_thinks_leaves_the_answer_to_the_others() {
+    let mut cases = cases().into_iter();
+    let is_plain = |case: &Case| {
+        case.members.len() == 2 && case.members.iter().all(|member| member.fails.is_empty())
+    };
+    let mut case = cases.find(is_plain).unwrap();
+    let fails = |case: &mut Case, index: usize| {
+        let fails = &mut case.members[index].fails;
+        fails.insert("think 1".to_owned(), Failure::ContextFull);
+    };
+    fails(&mut case, 1);
+    let (said, stage) = run(&case, Threads::ONE, None);
+    assert_eq!(stage.told[0], "1 leaves in round 1");
+    assert!(!said.unwrap().text.is_empty());
+    fails(&mut case, 0);
+    let (said, _) = run(&case, Threads::ONE, None);
+    assert!(matches!(said, Err(AnswerError::Of { member, .. }) if member == "1"));
 }
