@@ -147,8 +147,12 @@ impl TakePart for AnyMember {
         its!(self, member => TakePart::judge_text(&mut **member, text, judged).await)
     }
 
-    async fn chosen(&mut self, most: usize) -> Result<Vec<ChosenToken>, MoveError> {
-        its!(self, member => TakePart::chosen(&mut **member, most).await)
+    async fn chosen(
+        &mut self,
+        most: usize,
+        go_on: impl FnMut() -> bool,
+    ) -> Result<Option<Vec<ChosenToken>>, MoveError> {
+        its!(self, member => TakePart::chosen(&mut **member, most, go_on).await)
     }
 
     fn tokens_before(&self, segment: &str, end: usize, first: bool) -> Option<usize> {

@@ -175,11 +175,16 @@ pub trait TakePart: Send {
         Err(MoveError::Unknown("judge a bare text"))
     }
 
-    /// Log-probabilities of its tokens of the present answer, with `most` alternatives each.
+    /// Log-probabilities of its tokens of the present answer, with `most` alternatives each; before
+    /// each token `go_on` returns whether to continue, and `None` is returned if it ended this.
     ///
     /// # Errors
     /// Those of running the model; [`MoveError::Unknown`] for a member without log-probabilities.
-    async fn chosen(&mut self, _most: usize) -> Result<Vec<ChosenToken>, MoveError> {
+    async fn chosen(
+        &mut self,
+        _most: usize,
+        _go_on: impl FnMut() -> bool,
+    ) -> Result<Option<Vec<ChosenToken>>, MoveError> {
         Err(MoveError::Unknown(
             "tell the log-probabilities of an answer",
         ))
@@ -335,8 +340,12 @@ impl TakePart for Member {
         Ok(self.judge_text(text, judged).await?)
     }
 
-    async fn chosen(&mut self, most: usize) -> Result<Vec<ChosenToken>, MoveError> {
-        Ok(self.chosen(most).await?)
+    async fn chosen(
+        &mut self,
+        most: usize,
+        go_on: impl FnMut() -> bool,
+    ) -> Result<Option<Vec<ChosenToken>>, MoveError> {
+        Ok(self.chosen(most, go_on).await?)
     }
 
     fn tokens_before(&self, segment: &str, end: usize, first: bool) -> Option<usize> {

@@ -419,7 +419,9 @@ impl<M: TakePart> Run<'_, M> {
     /// was shown.
     async fn chosen(&mut self, most: usize, shown: &str) -> Result<Vec<ChosenToken>, ApiError> {
         let member = self.asked().start;
-        let mut tokens = self.members[member].chosen(most).await?;
+        let (job, ending) = (self.job, self.ending);
+        let told = self.members[member].chosen(most, || goes_on(job, ending));
+        let mut tokens = told.await?.ok_or_else(ApiError::closing)?;
         let mut bytes = 0;
         tokens.retain(|token| {
             let begins = bytes < shown.len();
@@ -552,8 +554,13 @@ impl<M: TakePart> Run<'_, M> {
     }
 
     fn goes_on(&self) -> bool {
-        !self.job.events.is_closed() && !self.ending.load(Ordering::Relaxed)
+        goes_on(self.job, self.ending)
     }
+}
+
+/// Returns whether the client is still connected and the server not about to end.
+fn goes_on(job: &Job, ending: &AtomicBool) -> bool {
+    job.is_wanted() && !ending.load(Ordering::Relaxed)
 }
 
 /// Returns the seed of one of several answers. Seeds lie far apart, since requests without a seed

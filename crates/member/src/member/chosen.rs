@@ -17,39 +17,54 @@ pub struct ChosenToken {
 impl Member {
     /// Log-probabilities of the tokens kept for the present answer, each with `most` alternatives.
     /// They are those of the model's whole distribution, without sampling settings or constraint.
-    /// Runs the answer again, one token after another.
+    /// The bytes of all tokens joined are the answer: the white space before it in this member's
+    /// template is no part of its first token, nor of that token's alternatives, and a token of
+    /// nothing else is left out.
+    ///
+    /// Runs the answer again, one token after another. Before each, `go_on` returns whether to
+    /// continue; `None` if it ended this.
     ///
     /// # Errors
     /// The backend's.
-    pub async fn chosen(&mut self, most: usize) -> Result<Vec<ChosenToken>, MemberError> {
+    pub async fn chosen(
+        &mut self,
+        most: usize,
+        mut go_on: impl FnMut() -> bool,
+    ) -> Result<Option<Vec<ChosenToken>>, MemberError> {
         let ids = self.session.prefix().to_vec();
         let begin = self.answer_at.unwrap_or(ids.len());
         if begin == ids.len() {
-            return Ok(Vec::new());
+            return Ok(Some(Vec::new()));
         }
+        // A given beginning has its white space in the prompt.
+        let mut lead = match self.begun.is_empty() {
+            true => self.lead.clone().into_bytes(),
+            false => Vec::new(),
+        };
         self.session.prefill(&ids[..begin]).await?;
         let mut chosen = Vec::with_capacity(ids.len() - begin);
         for &id in &ids[begin..] {
-            let logprobs = normalised(&self.session.next_logits().await?);
-            let mut order: Vec<u32> = (0..logprobs.len() as u32).collect();
-            let better = |a: &u32, b: &u32| logprobs[*b as usize].total_cmp(&logprobs[*a as usize]);
-            let most = most.min(order.len());
-            if most > 0 {
-                order.select_nth_unstable_by(most - 1, better);
+            if !go_on() {
+                return Ok(None);
             }
-            order.truncate(most);
-            order.sort_by(better);
-            let likeliest = order
-                .iter()
-                .map(|&id| (self.bytes(id), logprobs[id as usize]));
-            chosen.push(ChosenToken {
-                bytes: self.bytes(id),
-                logprob: logprobs[id as usize],
-                likeliest: likeliest.collect(),
-            });
+            let bytes = self.bytes(id);
+            if !lead.is_empty() && lead.starts_with(&bytes) {
+                lead.drain(..bytes.len());
+            } else {
+                let logprobs = normalised(&self.session.next_logits().await?);
+                let likeliest = likeliest(&logprobs, most).into_iter();
+                let likeliest =
+                    likeliest.map(|id| (without(&lead, self.bytes(id)), logprobs[id as usize]));
+                chosen.push(ChosenToken {
+                    likeliest: likeliest.collect(),
+                    bytes: without(&lead, bytes),
+                    logprob: logprobs[id as usize],
+                });
+                lead.clear();
+            }
             self.session.go_on(&[id]).await?;
         }
-        Ok(chosen)
+        Ok(Some(chosen))
     }
 
     /// The bytes of a token; a control token's are those of its name.
@@ -61,6 +76,27 @@ impl Member {
         }
         bytes
     }
+}
+
+/// A token's bytes without the white space that leads an answer; a token of nothing else keeps it.
+fn without(lead: &[u8], bytes: Vec<u8>) -> Vec<u8> {
+    match bytes.strip_prefix(lead) {
+        Some(rest) if !rest.is_empty() => rest.to_vec(),
+        _ => bytes,
+    }
+}
+
+/// The `most` likeliest tokens, the likeliest first.
+fn likeliest(logprobs: &[f64], most: usize) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..logprobs.len() as u32).collect();
+    let better = |a: &u32, b: &u32| logprobs[*b as usize].total_cmp(&logprobs[*a as usize]);
+    let most = most.min(order.len());
+    if most > 0 {
+        order.select_nth_unstable_by(most - 1, better);
+    }
+    order.truncate(most);
+    order.sort_by(better);
+    order
 }
 
 /// ln p of each token by its logit.

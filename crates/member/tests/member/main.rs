@@ -1,6 +1,7 @@
 //! A member alone: its turns, drafts, thoughts and constraints.
 
 mod bundled;
+mod chosen;
 mod constrained;
 mod conversations;
 mod loads;

@@ -1,6 +1,9 @@
 //! Log-probabilities of a chat's answer: of each token, with the likeliest at its place.
 
-use crate::stage::{NAMES, SUM, Stage, asked, text_of};
+use crate::speaker::Speaker;
+use crate::stage::{NAMES, SUM, Stage, asked, config, text_of};
+use conclave_ensemble::Settings;
+use conclave_rounds::AnyMember;
 use serde_json::{Value, json};
 
 const CHAT: &str = "/v1/chat/completions";
@@ -28,7 +31,7 @@ fn each_token_of_an_answer_has_its_probability_and_the_likeliest() {
         let content = choice["message"]["content"].as_str().unwrap();
         let told = tokens(choice);
         let joined: String = told.iter().map(|(text, _)| text.as_str()).collect();
-        assert_eq!(joined.trim_start(), content, "{name}");
+        assert_eq!(joined, content, "{name}");
         for (token, one) in told
             .iter()
             .zip(choice["logprobs"]["content"].as_array().unwrap())
@@ -84,6 +87,31 @@ fn each_token_of_an_answer_has_its_probability_and_the_likeliest() {
         let again = stage.chat(SUM, json!({ "model": name, "max_tokens": 24 }));
         assert_eq!(again["choices"][0]["message"]["content"], content);
     }
+}
+
+/// A base model's answers follow `Answer:` and a space.
+#[test]
+fn the_tokens_of_an_answer_after_white_space_are_its_text() {
+    let speaker = Speaker {
+        words: &["<|end|>", " Yes", " it", " is", "\n\n", "Question"],
+        says: &[&[":", " Yes", " it", " is", ".", "\n\n", "Question", ":"]],
+        template: None,
+        context: 2048,
+        broken: None,
+        beyond: 0,
+        letters_beyond: 0,
+    };
+    let stage = Stage::with_members(config(), Settings::default(), move || {
+        vec![AnyMember::from(speaker.load(2048).unwrap())]
+    });
+    let options = json!({ "model": "speaker", "logprobs": true, "top_logprobs": 1 });
+    let choice = &stage.chat("Is it so?", options)["choices"][0];
+    assert_eq!(choice["message"]["content"], "Yes it is.");
+    let told = tokens(choice);
+    let texts: Vec<&str> = told.iter().map(|(text, _)| text.as_str()).collect();
+    assert_eq!(texts, ["Yes", " it", " is", "."]);
+    let first = &choice["logprobs"]["content"][0];
+    assert_eq!(first["top_logprobs"][0]["token"], "Yes", "{first}");
 }
 
 #[test]

@@ -206,6 +206,29 @@ fn a_client_that_goes_away_frees_the_members_within_a_segment() {
 }
 
 #[test]
+fn a_client_that_goes_away_is_told_no_more_probabilities() {
+    let (stage, gate, passed) = slow(config(), 20);
+    stage.chat(SUM, json!({ "model": "Ada" }));
+    let drafts = passed.swap(0, Ordering::SeqCst);
+    let options = json!({ "model": "Ada", "logprobs": true });
+    stage.chat(SUM, options.clone());
+    let tokens = passed.swap(0, Ordering::SeqCst) - drafts;
+    assert!(tokens >= 10, "{tokens}");
+
+    // It hangs up after the first token.
+    gate.shut_behind(drafts + 1);
+    let stream = Streaming::begin(&agent(), &stage.url(CHAT), &asked(SUM, options));
+    stage.until("the answer is drafted", |_| {
+        passed.load(Ordering::SeqCst) > drafts
+    });
+    drop(stream);
+    gate.open();
+    stage.until("the member is free", |(busy, _)| !busy);
+    let told = passed.load(Ordering::SeqCst) - drafts;
+    assert!(told <= tokens / 2, "{told} of {tokens}");
+}
+
+#[test]
 fn a_request_that_breaks_down_does_so_alone() {
     let (stage, _gate, _) = slow(config(), 0);
     let before = stage.chat(SUM, json!({}));

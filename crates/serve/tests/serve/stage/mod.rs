@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use conclave_ensemble::{Candidate, Settings};
 use conclave_member::{
-    Begun, Draft, Judged, JudgedToken, Member, Message, Thinking, Thought, VerifiedScore,
+    Begun, ChosenToken, Draft, Judged, JudgedToken, Member, Message, Thinking, Thought,
+    VerifiedScore,
 };
 use conclave_model::{Cpu, LoadOptions, Sampling};
 use conclave_remote::RemoteError;
@@ -360,7 +361,8 @@ impl Way {
     }
 }
 
-/// A real member that is slow, waits at a gate, fails on one word, and counts its drafts.
+/// A real member that is slow, waits at a gate, fails on one word, and counts its drafts, and
+/// tokens whose log-probabilities it returns.
 pub struct Moody {
     member: Member,
     pause: Duration,
@@ -451,6 +453,21 @@ impl TakePart for Moody {
         judged: &mut Judged,
     ) -> Result<Vec<JudgedToken>, MoveError> {
         TakePart::judge_text(&mut self.member, text, judged).await
+    }
+
+    async fn chosen(
+        &mut self,
+        most: usize,
+        mut go_on: impl FnMut() -> bool,
+    ) -> Result<Option<Vec<ChosenToken>>, MoveError> {
+        let (way, drafts, pause) = (&self.way, &self.drafts, self.pause);
+        let each = || {
+            way.pass();
+            drafts.fetch_add(1, Ordering::SeqCst);
+            std::thread::sleep(pause);
+            go_on()
+        };
+        TakePart::chosen(&mut self.member, most, each).await
     }
 
     async fn think_while(
