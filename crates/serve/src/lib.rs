@@ -44,4 +44,4 @@ mod tools;
 mod turns;
 mod work;
 
-pub use server::{Config, Ensemble, ServeError, Server, name_apart};
+pub use server::{Config, Ensemble, ServeError, Server, name_apart, name_apart_from};

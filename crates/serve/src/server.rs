@@ -248,17 +248,22 @@ impl Server {
 /// earlier member's gets a number. Returns the names. [`Server::run`] does it, too: before, it is
 /// for callers that tell the names.
 pub fn name_apart<M: TakePart>(members: &mut [M]) -> Vec<String> {
-    let names = distinct(members.iter().map(TakePart::name)).split_off(1);
+    name_apart_from(&[ENSEMBLE], members)
+}
+
+/// Does the same where other names are `taken`: outside of a server, the ensemble has none.
+pub fn name_apart_from<M: TakePart>(taken: &[&str], members: &mut [M]) -> Vec<String> {
+    let names = distinct(taken, members.iter().map(TakePart::name)).split_off(taken.len());
     for (member, name) in members.iter_mut().zip(&names) {
         member.set_name(name);
     }
     names
 }
 
-/// Returns the names of the ensemble and its members, numbered where they repeat: members on two
+/// Returns the names `taken` and those of the members, numbered where they repeat: members on two
 /// servers may share a name.
-fn distinct<'a>(members: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let mut names = vec![ENSEMBLE.to_owned()];
+fn distinct<'a>(taken: &[&str], members: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut names: Vec<String> = taken.iter().map(|&name| name.to_owned()).collect();
     for name in members {
         let numbered = (2..).map(|number| format!("{name}-{number}"));
         let mut all = std::iter::once(name.to_owned()).chain(numbered);
@@ -397,7 +402,10 @@ mod tests {
 
     #[test]
     fn no_two_are_asked_by_one_name() {
-        let names = distinct(["Quill", "conclave", "Quill", "Quill-2", "Quill"].into_iter());
+        let names = distinct(
+            &[ENSEMBLE],
+            ["Quill", "conclave", "Quill", "Quill-2", "Quill"].into_iter(),
+        );
         let wanted = [
             "conclave",
             "Quill",

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use conclave_ensemble::Settings;
 use conclave_member::Message;
-use conclave_remote::Remote;
 use conclave_rounds::{
     Answer, AnyMember, Ask, Left, Limits, Question, Round, TakePart, Watch, answer, leave_out,
 };
+use conclave_serve::name_apart_from;
 use serde_json::json;
 
 use crate::args;
@@ -19,26 +19,29 @@ use crate::failure::Failure;
 use crate::form::Form;
 use crate::members;
 use crate::print;
-use crate::progress::{Reading, tell_late, tell_left, tell_remote};
+use crate::progress::{Reading, say, tell_late, tell_left, tell_remote};
 
 pub async fn run(chat: &args::Chat, device: &Device, json: bool) -> Result<(), Failure> {
-    let tell = |member: &Remote| {
-        if !json {
-            tell_remote(member);
-        }
-    };
     let settings = chat.method.settings(Settings::default());
     // Fails before gigabytes are read.
     args::check(&settings)?;
-    let mut members = members::load_any(&chat.members, device, tell)?;
+    let mut members = members::load_any(&chat.members, device)?;
+    // A member may have the ensemble's name: it may be one, on a server.
+    let names = name_apart_from(&[], &mut members);
     if let Some(name) = &chat.member {
-        let known: Vec<_> = members.iter().map(|m| m.name().to_owned()).collect();
-        members.retain(|m| m.name().eq_ignore_ascii_case(name));
-        if members.is_empty() {
+        let alike = |one: &String| one.eq_ignore_ascii_case(name);
+        let exact = names.iter().position(|one| one == name);
+        let Some(place) = exact.or_else(|| names.iter().position(alike)) else {
             return Err(Failure::Usage(format!(
                 "no member is called `{name}`; there are {}",
-                known.join(", ")
+                names.join(", ")
             )));
+        };
+        members = vec![members.swap_remove(place)];
+    }
+    for member in &members {
+        if let (AnyMember::Remote(member), false) = (member, json) {
+            tell_remote(member);
         }
     }
     let form = match &chat.json_schema {
@@ -89,7 +92,7 @@ fn save(chat: &args::Chat, run: &serde_json::Value) -> Result<(), Failure> {
     }
 }
 
-/// Asks question after question until the input ends.
+/// Asks the questions of standard input.
 fn converse(
     chat: &args::Chat,
     members: &mut [AnyMember],
@@ -97,43 +100,75 @@ fn converse(
     form: Option<&Form>,
     device: &str,
 ) -> Result<(), Failure> {
-    let mut input = std::io::stdin().lock();
     let prompts = std::io::stdin().is_terminal();
     if prompts {
         let names: Vec<_> = members.iter().map(TakePart::name).collect();
         eprintln!("{} on {device}. An empty line ends.", names.join(", "));
     }
-    let mut messages = opening(chat);
+    let turn = |messages: &mut Vec<Message>| {
+        make_room(members, settings, messages);
+        let said = pollster::block_on(ask(chat, members, settings, form, messages, false))?;
+        let run = record(chat, members, settings, messages, device, &said);
+        messages.push(Message::new("assistant", &said.text));
+        save(chat, &run)
+    };
+    each_question(&mut std::io::stdin().lock(), prompts, opening(chat), turn)
+}
+
+/// Takes question after question of a conversation that begins with `messages`, until the input
+/// ends. `turn` gets the conversation with the question, may leave out its oldest turns, and adds
+/// the answer. With `prompts`, for a person, an empty line ends too, and a failure is shown and
+/// costs no more than its question. Without, empty lines are skipped, and the first failure ends.
+fn each_question(
+    input: &mut impl BufRead,
+    prompts: bool,
+    mut messages: Vec<Message>,
+    mut turn: impl FnMut(&mut Vec<Message>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     loop {
         if prompts {
             eprint!("> ");
         }
-        let question = match read_line(&mut input)? {
+        let question = match read_line(input)? {
+            None => return Ok(()),
             Some(question) if !question.is_empty() => question,
-            _ => return Ok(()),
+            Some(_) if prompts => return Ok(()),
+            Some(_) => continue,
         };
+        let before = messages.clone();
         messages.push(Message::new("user", &question));
-        let most = settings.max_rounds.saturating_mul(settings.segment_tokens);
-        let old = pollster::block_on(leave_out(members, &messages, most));
-        if !old.is_empty() {
-            let questions = messages[old.clone()].iter();
-            let questions = questions.filter(|one| one.role == "user").count();
-            eprintln!(
-                "(there is no room for all that was said before: the oldest {}left out)",
-                match questions {
-                    1 => "question is ".to_owned(),
-                    more => format!("{more} questions are "),
-                }
-            );
-            messages.drain(old);
+        let Err(failure) = turn(&mut messages) else {
+            continue;
+        };
+        // Nobody would see another answer.
+        if !prompts || matches!(failure, Failure::Output(_)) {
+            return Err(failure);
         }
-        let said = pollster::block_on(ask(chat, members, settings, form, &messages, false))?;
-        save(
-            chat,
-            &record(chat, members, settings, &messages, device, &said),
-        )?;
-        messages.push(Message::new("assistant", &said.text));
+        say(&format!("conclave: {failure}"));
+        // An answer that only could not be recorded stays.
+        if messages.last().is_some_and(|last| last.role == "user") {
+            messages = before;
+        }
     }
+}
+
+/// Leaves out the oldest turns, if the members have no room for all.
+fn make_room(members: &[AnyMember], settings: &Settings, messages: &mut Vec<Message>) {
+    let most = settings.max_rounds.saturating_mul(settings.segment_tokens);
+    let old = pollster::block_on(leave_out(members, messages, most));
+    if old.is_empty() {
+        return;
+    }
+    let questions = messages[old.clone()].iter();
+    let questions = questions.filter(|one| one.role == "user").count();
+    eprintln!(
+        "(there is no room for all that was said before: the oldest {}left out)",
+        match questions {
+            1 => "question is ".to_owned(),
+            more => format!("{more} questions are "),
+        }
+    );
+    messages.drain(old);
 }
 
 async fn ask(
@@ -307,6 +342,7 @@ fn record(
         "counters": members.iter().map(counters).collect::<Vec<_>>(),
         "servers": members.iter().map(server).collect::<Vec<_>>(),
         "settings": settings,
+        "sampling": chat.drawing.sampling(),
         "thinking": chat.members.thinking,
         "thoughts": answer.thoughts,
         "left": answer.left,
@@ -348,6 +384,56 @@ fn read_line(input: &mut impl BufRead) -> Result<Option<String>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Asks the questions of `input`: `b` leaves out all turns before it and fails, `c` can't be
+    /// recorded, `e` can't be printed. Returns the conversation with each question, and the
+    /// outcome.
+    fn asked(prompts: bool, input: &str) -> (Vec<String>, Result<(), Failure>) {
+        let mut asked = Vec::new();
+        let opening = vec![Message::new("system", "s")];
+        let turn = |messages: &mut Vec<Message>| {
+            let said = messages.iter().map(|message| message.content.as_str());
+            asked.push(said.collect::<Vec<_>>().join(" "));
+            let question = messages.last().unwrap().content.clone();
+            if question == "b" {
+                messages.drain(1..messages.len() - 1);
+                return Err(Failure::Usage("it is cold".to_owned()));
+            }
+            messages.push(Message::new("assistant", &question.to_uppercase()));
+            match question.as_str() {
+                "c" => Err(Failure::Usage("the disk is full".to_owned())),
+                "e" => Err(Failure::Output(std::io::ErrorKind::BrokenPipe.into())),
+                _ => Ok(()),
+            }
+        };
+        let outcome = each_question(&mut input.as_bytes(), prompts, opening, turn);
+        (asked, outcome)
+    }
+
+    #[test]
+    fn a_failure_costs_a_person_no_more_than_its_question() {
+        let (conversations, outcome) = asked(true, "a\nb\nc\nd\n\nnever\n");
+        assert!(outcome.is_ok());
+        assert_eq!(
+            conversations,
+            ["s a", "s a A b", "s a A c", "s a A c C d"],
+            "the turns before it stay, and an answer that could not be recorded"
+        );
+        // Without standard output no answer is seen.
+        let (conversations, outcome) = asked(true, "e\na\n");
+        assert!(matches!(outcome, Err(Failure::Output(_))));
+        assert_eq!(conversations, ["s e"]);
+    }
+
+    #[test]
+    fn a_pipe_ends_at_its_end_or_the_first_failure() {
+        let (conversations, outcome) = asked(false, "\na\n\n  \nd");
+        assert!(outcome.is_ok());
+        assert_eq!(conversations, ["s a", "s a A d"]);
+        let (conversations, outcome) = asked(false, "a\nb\nd\n");
+        assert_eq!(outcome.unwrap_err().to_string(), "it is cold");
+        assert_eq!(conversations, ["s a", "s a A b"]);
+    }
 
     #[test]
     fn a_terminal_is_shown_no_commands() {

@@ -53,12 +53,7 @@ pub fn load(members: &Members, backend: &dyn Backend) -> Result<Vec<Member>, Fai
 }
 
 /// Loads the members, connects to those behind servers, and autotunes a GPU's kernels for them.
-/// Calls `tell` with each remote member.
-pub fn load_any(
-    members: &Members,
-    device: &Device,
-    mut tell: impl FnMut(&Remote),
-) -> Result<Vec<AnyMember>, Failure> {
+pub fn load_any(members: &Members, device: &Device) -> Result<Vec<AnyMember>, Failure> {
     // Fails before gigabytes are read if a server refuses, or none can be reached.
     let templates = Templates::read(members)?;
     if let (Some(path), true) = (&members.keys, members.remote.is_empty()) {
@@ -72,10 +67,7 @@ pub fn load_any(
     for (place, text) in &members.remote {
         let link = Link::read(text, members, templates.of_servers.as_deref())?;
         match link.connect() {
-            Ok(member) => {
-                tell(&member);
-                remote.push((*place, member));
-            }
+            Ok(member) => remote.push((*place, member)),
             Err(error) => away.push((*place, link, error)),
         }
     }

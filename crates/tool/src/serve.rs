@@ -49,7 +49,7 @@ pub fn run(serve: &args::Serve, device: &Device, json: bool) -> Result<(), Failu
         waiting: serve.waiting,
     })?;
     log_requests();
-    let mut members = members::load_any(&serve.members, device, |_| ())?;
+    let mut members = members::load_any(&serve.members, device)?;
     let names = name_apart(&mut members);
     for member in &members {
         if let AnyMember::Remote(member) = member {

@@ -33,8 +33,9 @@ pub const HELP: &str = "Examples:\n  \
     \"content\": \"Hello!\"}, {\"role\": \"user\", \"content\": \"Who am I?\"}], \
     \"answer\": \"Ann\"}\n\
     \"not\" lists what a right answer doesn't hold; \"id\" names the question in the record.\n\n\
-    Code runs in a process of its own in an empty folder, for 10 s, with 1 GB of memory, without\n\
-    a network or child processes. That stops accidents, not attacks: it can read your files.";
+    Code runs in a process of its own in an empty folder, for 10 s, without a network or child\n\
+    processes, and on Linux with 1 GB of memory. That stops accidents, not attacks: it can read\n\
+    your files.";
 
 #[derive(Debug, Args)]
 pub struct Eval {

@@ -1,7 +1,7 @@
 //! `--record`: a line of JSON for the run's settings, then one per question as it is answered, so
 //! that `--resume` can continue an interrupted run and `--report` can repeat the report.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -93,19 +93,23 @@ fn whole_lines(bytes: &[u8]) -> &[u8] {
     &bytes[..last.map_or(0, |last| last + 1)]
 }
 
-/// Parses the settings and outcomes of a record; `None` if it is empty.
+/// Parses the settings and outcomes of a record; `None` if it is empty. A question that has changed
+/// is asked again on `--resume`: its last line counts.
 fn read(path: &Path, bytes: &[u8]) -> Result<Option<(Value, Vec<Outcome>)>, Failure> {
-    let failed = |source| Failure::Json {
-        path: path.to_owned(),
-        source,
+    let failed = |line: usize, error: &serde_json::Error, advice: &str| {
+        let (path, reason) = (path.display(), reason(error));
+        Failure::Usage(format!("{path}, line {line}: {reason}; {advice}"))
     };
-    let mut lines = bytes
-        .split(|&byte| byte == b'\n')
-        .filter(|line| !line.is_empty());
-    let Some(head) = lines.next() else {
+    let lines = bytes.split(|&byte| byte == b'\n').zip(1..);
+    let mut lines = lines.filter(|(line, _)| !line.trim_ascii().is_empty());
+    let Some((head, line)) = lines.next() else {
         return Ok(None);
     };
-    let head: Value = serde_json::from_slice(head).map_err(failed)?;
+    let head: Value = serde_json::from_slice(head).map_err(|error| {
+        let advice = "it should be the members and rules of a run, as --record writes them; record \
+            the run again";
+        failed(line, &error, advice)
+    })?;
     if !head["members"].is_array() || !head["rules"].is_array() {
         return Err(Failure::Usage(format!(
             "{} does not begin with the members and rules of a run: it is no \
@@ -113,8 +117,31 @@ fn read(path: &Path, bytes: &[u8]) -> Result<Option<(Value, Vec<Outcome>)>, Fail
             path.display()
         )));
     }
-    let outcomes = lines.map(|line| serde_json::from_slice(line).map_err(failed));
-    Ok(Some((head, outcomes.collect::<Result<_, _>>()?)))
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    let mut places = HashMap::new();
+    for (text, line) in lines {
+        let outcome: Outcome = serde_json::from_slice(text).map_err(|error| {
+            let advice = "delete the line, and --resume asks its question again";
+            failed(line, &error, advice)
+        })?;
+        let question = (outcome.group.clone(), outcome.id.clone());
+        let place = *places.entry(question).or_insert(outcomes.len());
+        match outcomes.get_mut(place) {
+            Some(earlier) => *earlier = outcome,
+            None => outcomes.push(outcome),
+        }
+    }
+    Ok(Some((head, outcomes)))
+}
+
+/// The error of a line's JSON, without the line number 1 that it has for every line.
+fn reason(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    match text.strip_suffix(&place) {
+        Some(reason) => format!("{reason} at column {}", error.column()),
+        None => text,
+    }
 }
 
 /// Records of one run, such as of several task files.
@@ -127,7 +154,7 @@ pub struct Recorded {
 ///
 /// # Errors
 /// A file that can't be read or is not a record, records of different members or settings, or a
-/// duplicate question.
+/// question in two of them.
 pub fn read_all(paths: &[PathBuf]) -> Result<Recorded, Failure> {
     let mut all: Option<Recorded> = None;
     let mut known = HashSet::new();
@@ -142,8 +169,8 @@ pub fn read_all(paths: &[PathBuf]) -> Result<Recorded, Failure> {
         for outcome in &outcomes {
             if !known.insert((outcome.group.clone(), outcome.id.clone())) {
                 return Err(Failure::Usage(format!(
-                    "{}: the question {} of {} is in an earlier record, or twice in \
-                     this one; report on one of them",
+                    "{}: the question {} of {} is in an earlier record, too; report on one of \
+                     them",
                     path.display(),
                     outcome.id,
                     outcome.group

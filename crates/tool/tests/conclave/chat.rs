@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::{failure_of, json_of, run, written};
+use crate::{failure_of, json_of, member, run, written};
 
 /// A question that Ada knows.
 const SUM: [&str; 3] = ["chat", "What is 12 + 30?", "--greedy"];
@@ -16,6 +16,8 @@ fn the_bundled_members_answer_and_the_record_replays() {
     let args = ["chat", "What is 12 + 30?", "--record", &file, "--seed", "3"];
     let answer = json_of(&args);
     assert_eq!(answer["members"].as_array().unwrap().len(), 3);
+    let recorded: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(recorded["sampling"]["seed"], 3);
     let rounds = answer["rounds"].as_array().unwrap();
     let joined: String = rounds
         .iter()
@@ -39,6 +41,20 @@ fn the_bundled_members_answer_and_the_record_replays() {
     }
     let alone = json_of(&["chat", "What is 12 + 30?", "--member", "quill"]);
     assert_eq!(alone["members"], json!(["Quill"]));
+}
+
+#[test]
+fn one_of_two_members_of_the_same_name_is_asked() {
+    let two = format!("{0},{0}", member());
+    let asked = |name: &str| {
+        let of_two = ["--members", &two, "--member", name];
+        json_of(&[&SUM[..], &of_two].concat())["members"].clone()
+    };
+    assert_eq!(asked("ADA"), json!(["ada"]));
+    assert_eq!(asked("ada-2"), json!(["ada-2"]));
+    let of_two = ["--members", &two, "--member", "Bo", "--device", "cpu"];
+    let said = failure_of(&[&SUM[..], &of_two].concat());
+    assert!(said.contains("there are ada, ada-2"), "{said}");
 }
 
 /// A leader, whichever member it is, drafts alone if it is never doubted, and never if it always
@@ -179,11 +195,11 @@ fn the_strongest_member_answers_alone_while_it_is_sure() {
     );
 }
 
-/// A conversation from a pipe: one answer per line, and the last one's run in the record, with all
-/// turns before it, since a rule may compare candidates with these.
+/// A conversation from a pipe: one answer per line that is not blank, and the last one's run in the
+/// record, with all turns before it, since a rule may compare candidates with these.
 #[test]
 fn a_conversation_is_recorded_too() {
-    let questions = written("questions.txt", "What is 12 + 30?\nWhat is 5 + 6?\n");
+    let questions = written("questions.txt", "What is 12 + 30?\n\n  \nWhat is 5 + 6?\n");
     let record = written("conversation.json", "");
     let output = Command::new(env!("CARGO_BIN_EXE_conclave"))
         .args(["--device", "cpu", "chat", "--record", &record, "--exit"])

@@ -92,6 +92,58 @@ fn a_report_is_made_again_from_records() {
 }
 
 #[test]
+fn a_changed_question_counts_as_it_was_asked_last() {
+    let tasks = written("changes.jsonl", QUESTIONS);
+    let record = free("changes-record.jsonl");
+    json_of(&["--tasks", &tasks, "--record", &record]);
+    // The second of three questions, so that order matters.
+    written("changes.jsonl", &QUESTIONS.replace("58 - 23", "58 - 24"));
+    let wanted = json_of(&["--tasks", &tasks, "--record", &record, "--resume"]);
+    assert_eq!(lines(&record).len(), 5, "it was asked again");
+    assert_eq!(lines(&record)[4]["question"], "What is 58 - 24?");
+    let found = json_of(&["--report", &record]);
+    assert_eq!(found["figures"], wanted["figures"]);
+    // In two records it is still refused.
+    let said = failure_of(&["--report", &record, &record]);
+    assert!(said.contains("in an earlier record"), "{said}");
+}
+
+#[test]
+fn a_damaged_line_is_named_and_can_be_deleted() {
+    let tasks = written("damaged.jsonl", QUESTIONS);
+    let record = free("damaged-record.jsonl");
+    let wanted = json_of(&["--tasks", &tasks, "--record", &record]);
+    let whole = std::fs::read_to_string(&record).unwrap();
+    let lines: Vec<&str> = whole.lines().collect();
+    // The third line of the file, a blank one included.
+    let damaged = [lines[0], "", &lines[1][..99], lines[2], lines[3], ""];
+    std::fs::write(&record, damaged.join("\n")).unwrap();
+    for args in [
+        &["--report", &record][..],
+        &["--tasks", &tasks, "--record", &record, "--resume"],
+    ] {
+        let said = failure_of(args);
+        assert!(said.contains("-record.jsonl, line 3: "), "{said}");
+        assert!(!said.contains("line 1"), "{said}");
+        assert!(said.contains("delete the line, and --resume"), "{said}");
+    }
+    let rest = [lines[0], lines[2], lines[3], ""];
+    std::fs::write(&record, rest.join("\n")).unwrap();
+    let found = json_of(&["--tasks", &tasks, "--record", &record, "--resume"]);
+    let name = "Ada alone, greedy";
+    assert_eq!(way(&found, name)["right"], way(&wanted, name)["right"]);
+    assert_eq!(answers(&record).len(), 3);
+
+    std::fs::write(&record, format!("{}\n{}\n", &lines[0][..99], lines[1])).unwrap();
+    let said = failure_of(&["--report", &record]);
+    assert!(
+        said.contains("line 1: ") && said.contains("again"),
+        "{said}"
+    );
+    assert!(!said.contains("delete the line"), "{said}");
+}
+
+#[test]
 fn rounds_are_recorded_in_full() {
     let tasks = written("rounds.jsonl", QUESTIONS);
     let record = free("rounds-record.jsonl");
