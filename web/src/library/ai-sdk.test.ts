@@ -55,6 +55,12 @@ test("generateText gets the answer, its usage and who wrote what", async () => {
   });
 });
 
+test("a negative seed is one of the members', as in OpenAI's interface", async () => {
+  const { conclave, members } = await open({ Ada: talker });
+  await generateText({ model: conclaveModel(conclave), prompt: "hello", seed: -1 });
+  assert.equal(members.get("Ada")?.sampling?.seed, 2 ** 53 - 1);
+});
+
 test("streamText gets a delta a segment, with its votes, and its end", async () => {
   const { conclave } = await open({ Ada: talker, Bo: talker });
   const result = streamText({ model: conclaveModel(conclave), prompt: "hello" });

@@ -36,7 +36,7 @@ import {
   type EndEvent,
   type Message,
 } from "./conclave.ts";
-import { answerFields, checked, checkedOptions, ensemble, notText } from "./options.ts";
+import { answerFields, checked, checkedOptions, ensemble, notText, seedOf } from "./options.ts";
 
 export type { SegmentVote } from "./answer.ts";
 
@@ -241,7 +241,10 @@ function optionsOf(call: LanguageModelV4CallOptions): AskOptions {
         ? { type: "json_schema" as const, schema: responseFormat.schema }
         : { type: "json_object" as const },
     }),
-    sampling: definedFields({ temperature, topP, topK, seed }),
+    sampling: {
+      ...definedFields({ temperature, topP, topK }),
+      ...(seed !== undefined && { seed: seedOf(seed) }),
+    },
     ...(reasoning !== "provider-default" && { thinking: reasoning === "none" ? "off" : "on" }),
     // `ask` checks the rule.
     ...(own as AskOptions),

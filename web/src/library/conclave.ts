@@ -41,6 +41,7 @@ import {
   type MemberSource,
   type Plan,
   type Progress,
+  type Reply,
   type Request,
   type Stored,
   type Usage,
@@ -66,6 +67,7 @@ import {
   opened,
   unexpected,
   workerAt,
+  type AboutModels,
   type Answer,
   type Unnumbered,
 } from "./engine-requests.ts";
@@ -94,7 +96,8 @@ export * from "./reexports.ts";
 export class Conclave {
   /**
    * Resolves once the engine is open. Rejects with NoGpu, Download, Engine. `plan`, `models`,
-   * `deleteModel` and `latestCommit` need no engine and work in any case until `close`.
+   * `deleteModel`, `deletePrompts` and `latestCommit` need no engine and work in any case until
+   * `close`.
    */
   readonly ready: Promise<this>;
   readonly #options: OpenOptions;
@@ -107,6 +110,8 @@ export class Conclave {
     { source: MemberSource; options: AddOptions; builtIn: BuiltIn | undefined }
   >();
   #wire: Wire;
+  /** Connections to workers that answer about stored models in place of a failed one. */
+  readonly #spares = new Set<Wire>();
   /** The last reopening of a failed engine, under way or complete. */
   #reopening: Promise<ConclaveError | undefined> | undefined;
   #closed = false;
@@ -300,16 +305,12 @@ export class Conclave {
    */
   async plan(ref: string, signal?: AbortSignal): Promise<Plan> {
     checked("ref", ref, text);
-    const reply = await this.#wire.request({ type: "plan", id: this.#wire.id(), ref }, signal);
-    if (reply.type !== "planned") throw unexpected(reply, "plan");
-    return reply.plan;
+    return (await this.#aboutModels({ type: "plan", ref }, "planned", signal)).plan;
   }
 
   /** Models stored on this machine, complete and partial, and the free space. Makes no request. */
   async models(): Promise<Stored> {
-    const reply = await this.#wire.request({ type: "models", id: this.#wire.id() });
-    if (reply.type !== "models") throw unexpected(reply, "models");
-    return reply.stored;
+    return (await this.#aboutModels({ type: "models" }, "models")).stored;
   }
 
   /**
@@ -318,12 +319,12 @@ export class Conclave {
    */
   async deleteModel(ref: string): Promise<void> {
     checked("ref", ref, text);
-    await this.#wire.request({ type: "deleteModel", id: this.#wire.id(), ref });
+    await this.#aboutModels({ type: "deleteModel", ref }, "done");
   }
 
   /** Deletes the kept system prompts of all models. */
   async deletePrompts(): Promise<void> {
-    await this.#wire.request({ type: "deletePrompts", id: this.#wire.id() });
+    await this.#aboutModels({ type: "deletePrompts" }, "done");
   }
 
   /**
@@ -333,12 +334,44 @@ export class Conclave {
    */
   async latestCommit(ref: string, signal?: AbortSignal): Promise<string | null> {
     checked("ref", ref, text);
-    const reply = await this.#wire.request(
-      { type: "latestCommit", id: this.#wire.id(), ref },
-      signal,
-    );
-    if (reply.type !== "latestCommit") throw unexpected(reply, "latestCommit");
-    return reply.commit;
+    return (await this.#aboutModels({ type: "latestCommit", ref }, "latestCommit", signal)).commit;
+  }
+
+  /**
+   * Makes a request that needs no engine. If the worker has failed, another one answers: without
+   * members, since one that can't be loaded again may be the reason for deleting a model.
+   */
+  async #aboutModels<T extends Reply["type"]>(
+    request: AboutModels,
+    expected: T,
+    signal?: AbortSignal,
+  ): Promise<Answer<T>> {
+    const ask = async (wire: Wire): Promise<Answer<T>> => {
+      const reply = await wire.request({ ...request, id: wire.id() }, signal);
+      if (reply.type !== expected) throw unexpected(reply, request.type);
+      return reply as Answer<T>;
+    };
+    const wire = this.#wire;
+    try {
+      return await ask(wire);
+    } catch (error) {
+      if (!wire.broken || this.#closed || !this.#startPort) throw error;
+    }
+    const spare = this.#wireTo(this.#startPort());
+    this.#spares.add(spare);
+    try {
+      // Names the hub; the engine need not open.
+      opened(spare, this.#reopenOptions).catch(() => undefined);
+      return await ask(spare);
+    } finally {
+      spare.close();
+      this.#spares.delete(spare);
+    }
+  }
+
+  /** Options of another worker: the signal was for the first. */
+  get #reopenOptions(): OpenOptions {
+    return definedFields({ ...this.#options, signal: undefined });
   }
 
   /**
@@ -436,8 +469,7 @@ export class Conclave {
     this.#wire.close(error);
     try {
       this.#wire = this.#wireTo(startPort());
-      const options = definedFields({ ...this.#options, signal: undefined });
-      this.#opened = await opened(this.#wire, options);
+      this.#opened = await opened(this.#wire, this.#reopenOptions);
       for (const [name, { source, options, builtIn: last }] of [...this.#sources]) {
         last?.close();
         const { about, usage, builtIn } = await added(this.#wire, source, options);
@@ -539,7 +571,7 @@ export class Conclave {
   /** Ends the worker and frees all memory; requests under way fail. */
   close(): void {
     this.#closed = true;
-    this.#wire.close();
+    for (const wire of [this.#wire, ...this.#spares]) wire.close();
     for (const { builtIn } of this.#sources.values()) builtIn?.close();
   }
 }

@@ -33,6 +33,10 @@ export const isHandheld = (): boolean =>
 export type Unnumbered<T extends Request["type"]> = T extends T
   ? Omit<Extract<Request, { type: T }>, "id">
   : never;
+/** A request about stored models, which needs no engine. */
+export type AboutModels = Unnumbered<
+  "plan" | "models" | "deleteModel" | "deletePrompts" | "latestCommit"
+>;
 export type Answer<T extends Reply["type"]> = Extract<Reply, { type: T }>;
 
 export function workerAt(address: string): Port {

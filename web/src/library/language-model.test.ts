@@ -248,8 +248,8 @@ test("too long a conversation loses old questions, no initial prompt, and says s
   session.addEventListener("contextoverflow", ({ type }) => overflows.push(type));
   session.onquotaoverflow = ({ type }) => overflows.push(type);
   await session.prompt("a".repeat(10));
-  await session.prompt("b".repeat(10));
-  assert.deepEqual(overflows, []);
+  await session.prompt("b".repeat(6));
+  assert.deepEqual(overflows, [], "a quarter of the context is still free");
   await session.prompt("c".repeat(10));
   assert.deepEqual(overflows, ["contextoverflow", "quotaoverflow"]);
   assert.deepEqual(
@@ -272,6 +272,49 @@ test("too long a conversation loses old questions, no initial prompt, and says s
     model.create({ initialPrompts: [{ role: "system", content: "s".repeat(65) }] }),
     { name: "QuotaExceededError" },
   );
+});
+
+test("old questions also leave for the sake of an answer, but not for what is added", async () => {
+  const { model, stages } = made({ ...talker, tokens });
+  const session = await model.create();
+  let overflows = 0;
+  session.oncontextoverflow = () => void overflows++;
+  const asked = (): (string | undefined)[] | undefined =>
+    stages[0]?.members.get("Ada")?.messages.map(({ content }) => content[0]);
+  await session.prompt("a".repeat(10));
+  await session.append([
+    { role: "user", content: "b".repeat(20) },
+    { role: "assistant", content: "B".repeat(10) },
+  ]);
+  assert.deepEqual([session.contextUsage, overflows], [52, 0], "more than three quarters of 64");
+  await session.prompt("c");
+  assert.deepEqual([asked(), overflows], [["b", "B", "c"], 1]);
+  // 60 would fit with what is there, but leave no room to answer.
+  await session.prompt("d".repeat(22));
+  assert.deepEqual([asked(), overflows], [["c", " ", "d"], 2]);
+  await session.prompt("e".repeat(60));
+  assert.deepEqual([asked(), overflows], [["e"], 3], "there is nothing more to leave out");
+});
+
+test("a listener of the download that aborts at its end makes no session", {
+  timeout,
+}, async () => {
+  const { load, stages } = made();
+  const model = createLanguageModel({
+    load: (options) => load({ ...options, onShare: () => undefined }),
+  });
+  const controller = new AbortController();
+  await assert.rejects(
+    model.create({
+      signal: controller.signal,
+      monitor: (monitor) =>
+        monitor.addEventListener("downloadprogress", ({ loaded }) => {
+          if (loaded === 1) controller.abort();
+        }),
+    }),
+    { name: "AbortError" },
+  );
+  await until(() => ended(stages[0]!));
 });
 
 test("the download is told from 0 to 1, to all who wait", async () => {

@@ -192,8 +192,10 @@ export function createLanguageModel(options: LanguageModelOptions = {}): Conclav
       try {
         ensemble.follow(downloads);
         const conclave = await unlessAborted(ensemble.conclave, signal);
-        const usage = await unlessAborted(usageOf(conclave, initial), signal);
+        const { usage } = await unlessAborted(fillOf(conclave, initial), signal);
         if (ensemble.share < 1) reportProgress(downloads, 1);
+        // A listener may have aborted.
+        signal.throwIfAborted();
         const session = new LanguageModelSession(
           { ensemble, conclave, sampling },
           { messages: initial, initial: initial.length, usage },
@@ -288,16 +290,26 @@ interface State {
 const windowOf = ({ members }: Conclave): number =>
   Math.min(...members.map(({ context }) => context));
 
-/** Tokens of the context window that a conversation uses, by the fullest member. */
-async function usageOf(conclave: Conclave, messages: readonly Message[]): Promise<number> {
-  if (messages.length === 0) return 0;
+/** How full a conversation makes the members' contexts. */
+interface Fill {
+  /** Tokens of the context window, by the fullest member. */
+  usage: number;
+  /** Whether an answer has a quarter of each context. */
+  roomy: boolean;
+}
+
+async function fillOf(conclave: Conclave, messages: readonly Message[]): Promise<Fill> {
+  if (messages.length === 0) return { usage: 0, roomy: true };
   // Chat templates only know conversations that end with a question.
   const asked: readonly Message[] =
     messages.at(-1)?.role === "user" ? messages : [...messages, { role: "user", content: "" }];
   const measured = await conclave.measure(joined(asked));
-  return Math.ceil(
-    Math.max(...measured.map(({ tokens, room }) => tokens / room)) * windowOf(conclave),
-  );
+  const fullest = Math.max(...measured.map(({ tokens, room }) => tokens / room));
+  return {
+    usage: Math.ceil(fullest * windowOf(conclave)),
+    // A server that reports no context has a room of 0.
+    roomy: measured.every(({ tokens, room }) => room === 0 || tokens + room / 4 <= room),
+  };
 }
 
 /**
@@ -387,7 +399,7 @@ class LanguageModelSession extends EventTarget {
   /** Adds to the conversation without an answer. The members read it with the next question. */
   append(input: PromptInput, options: Pick<PromptOptions, "signal"> = {}): Promise<undefined> {
     return this.#inTurn("append", options, signalFields, async (signal) => {
-      const kept = await this.#fitting(messagesOf(input, this.#state.messages.length > 0));
+      const kept = await this.#fitting(messagesOf(input, this.#state.messages.length > 0), "added");
       signal.throwIfAborted();
       this.#state = { ...this.#state, ...kept };
       return undefined;
@@ -402,12 +414,13 @@ class LanguageModelSession extends EventTarget {
     options = known("measureContextUsage", options, promptFields) as PromptOptions;
     formatOf(options);
     this.#refuseDestroyed();
-    return unlessAborted(
-      usageOf(this.#shared.conclave, messagesOf(input, false)),
-      this.#until(options),
-    ).catch((error: unknown) => {
-      throw exceptionOf(error);
-    });
+    const measuring = fillOf(this.#shared.conclave, messagesOf(input, false));
+    const { usage } = await unlessAborted(measuring, this.#until(options)).catch(
+      (error: unknown) => {
+        throw exceptionOf(error);
+      },
+    );
+    return usage;
   }
 
   /** Older name of `measureContextUsage`. */
@@ -442,7 +455,7 @@ class LanguageModelSession extends EventTarget {
       const added = messagesOf(input, this.#state.messages.length > 0);
       if (added.at(-1)?.role !== "user")
         throw unsupported("An ensemble answers the user. Let the last message be the user's.");
-      const { messages, usage } = await this.#fitting(added);
+      const { messages, usage } = await this.#fitting(added, "asked");
       signal.throwIfAborted();
       const { conclave, sampling } = this.#shared;
       let sent = "";
@@ -499,21 +512,27 @@ class LanguageModelSession extends EventTarget {
 
   /**
    * The conversation with `added`. If it is too long, the oldest questions and their answers are
-   * dropped; if dropping them is not enough, none are.
+   * dropped; if dropping them is not enough, none are. If it is `asked`, they are also dropped
+   * until the answer has room, as by `overflow: "drop-oldest"` of `Conclave.ask`.
    */
-  async #fitting(added: Message[]): Promise<Pick<State, "messages" | "usage">> {
+  async #fitting(
+    added: Message[],
+    purpose: "added" | "asked",
+  ): Promise<Pick<State, "messages" | "usage">> {
     const { initial } = this.#state;
     for (let before = this.#state.messages; ; ) {
       const messages = [...before, ...added];
-      try {
-        const usage = await usageOf(this.#shared.conclave, messages);
+      const last = before.length === initial;
+      const fill = await fillOf(this.#shared.conclave, messages).catch((error: unknown) => {
+        if (last || typed(error).kind !== "ContextFull") throw error;
+        return undefined;
+      });
+      if (fill && (last || fill.roomy || purpose === "added")) {
         if (before.length < this.#state.messages.length) this.#overflow(before);
-        return { messages, usage };
-      } catch (error) {
-        if (typed(error).kind !== "ContextFull" || before.length === initial) throw error;
-        const next = before.findIndex(({ role }, index) => index > initial && role === "user");
-        before = before.toSpliced(initial, (next < 0 ? before.length : next) - initial);
+        return { messages, usage: fill.usage };
       }
+      const next = before.findIndex(({ role }, index) => index > initial && role === "user");
+      before = before.toSpliced(initial, (next < 0 ? before.length : next) - initial);
     }
   }
 

@@ -3,8 +3,13 @@ import { defaultSampling } from "../protocol/generated-settings.ts";
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type OpenAI from "openai";
-import { open, talker, segments } from "../testing/staged.ts";
-import { createChatCompletions, type ChatParams } from "./openai.ts";
+import { endless, open, talker, segments } from "../testing/staged.ts";
+import {
+  createChatCompletions,
+  type ChatCompletion,
+  type ChatParams,
+  type ChatStream,
+} from "./openai.ts";
 
 const messages: OpenAI.ChatCompletionMessageParam[] & ChatParams["messages"] = [
   { role: "user", content: "hello" },
@@ -22,6 +27,12 @@ type Streamed = (params: {
   model: string;
   stream: true;
 }) => Promise<AsyncIterable<OpenAI.ChatCompletionChunk>>;
+
+/** Compiles: whether an answer is streamed may be known only when it is asked for. */
+export const either = (
+  client: ReturnType<typeof createChatCompletions>,
+  stream: boolean,
+): Promise<ChatCompletion | ChatStream> => client.chat.completions.create({ messages, stream });
 
 test("an answer is as the client's types say, with who wrote what beside it", async () => {
   const { conclave, members } = await open({ Ada: talker, Bo: talker });
@@ -143,6 +154,52 @@ test("a stream is stopped by its controller, and read once", async () => {
   });
 });
 
+test("an abort of the caller's signal ends a stream under way without an error", async () => {
+  const { conclave } = await open({ Ada: endless });
+  const { create } = createChatCompletions(conclave).chat.completions;
+  const controller = new AbortController();
+  const texts: (string | undefined)[] = [];
+  const { signal } = controller;
+  for await (const { choices } of await create({ messages, stream: true }, { signal })) {
+    texts.push(choices[0]?.delta.content);
+    if (texts.length === 3) controller.abort();
+  }
+  assert.deepEqual(texts, ["", "la ", "la "]);
+});
+
+test("a stream that can't begin is refused by create, in place of its first chunk", async () => {
+  const { conclave } = await open({ Ada: talker });
+  const { create } = createChatCompletions(conclave).chat.completions;
+  const stream = true as const;
+  await assert.rejects(create({ messages, stream }, { signal: AbortSignal.abort() }), {
+    name: "AbortError",
+  });
+  await assert.rejects(create({ messages: [{ role: "tool" as "user", content: "7" }], stream }), {
+    name: "Settings",
+    message: /role/,
+  });
+  await assert.rejects(create({ messages: [], stream }), {
+    name: "Settings",
+    message: /nothing to answer/,
+  });
+});
+
+test("an unread stream is stopped by its controller or signal, others by a break too", async () => {
+  const { conclave, journal } = await open({ Ada: endless });
+  const { create } = createChatCompletions(conclave).chat.completions;
+  const caller = new AbortController();
+  const { controller } = await create({ messages, stream: true });
+  controller.abort();
+  const unread = await create({ messages, stream: true }, { signal: caller.signal });
+  caller.abort();
+  for await (const { choices } of unread) assert.fail(JSON.stringify(choices));
+  for await (const { choices } of await create({ messages, stream: true }))
+    if (choices[0]?.delta.content === "") break;
+  await conclave.measure([{ role: "user", content: "hello" }]); // Runs after the answers.
+  const drafts = journal.filter((entry) => entry.startsWith("Ada draft")).length;
+  assert.ok(drafts < 10, `${drafts} drafts`);
+});
+
 test("limits end an answer as the client names them", async () => {
   for (const [params, content, finish] of [
     [{ max_tokens: 5 }, "Hello", "length"],
@@ -203,6 +260,14 @@ test("what can't be honoured is refused by its name; who stops hears AbortError"
     ],
     [{ response_format: "json" }, /response_format must be an object/],
     [{ frequency_penalty: 0.5 }, /"frequency_penalty": 0\.5/],
+    [
+      { messages: [...messages, { role: "assistant", content: null, tool_calls: [{}] }] },
+      /no tools, and messages\[1\]\.tool_calls/,
+    ],
+    [
+      { messages: [{ role: "assistant", content: "x", function_call: {} }, ...messages] },
+      /messages\[0\]\.function_call/,
+    ],
   ] as const) {
     await assert.rejects(create({ messages, ...(params as object) }), {
       name: "Settings",
@@ -213,9 +278,10 @@ test("what can't be honoured is refused by its name; who stops hears AbortError"
     create({ messages: [{ role: "user", content: [{ type: "image_url" } as never] }] }),
     { name: "Settings", message: /text alone.*image_url/ },
   );
-  await create({ messages, frequency_penalty: 0, logit_bias: null } as ChatParams as ChatParams & {
-    stream?: false;
-  });
+  const idle: object = { frequency_penalty: 0, logit_bias: null, model: null };
+  const called = { role: "assistant", content: null, tool_calls: [] } as const;
+  const { model } = (await create({ messages: [called, ...messages], ...idle })) as ChatCompletion;
+  assert.equal(model, "conclave", "null means absent");
   await assert.rejects(create({ messages }, { signal: AbortSignal.abort() }), {
     name: "AbortError",
   });

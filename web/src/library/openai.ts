@@ -39,7 +39,7 @@ import {
   type Sampling,
   type StopReason,
 } from "./conclave.ts";
-import { checked, ensemble, notText, signal as signalCheck } from "./options.ts";
+import { checked, ensemble, notText, seedOf, signal as signalCheck } from "./options.ts";
 
 export type { FinishReason, SegmentVote } from "./answer.ts";
 export type { SamplingParams } from "../protocol/generated-settings.ts";
@@ -147,8 +147,8 @@ export interface ChatCompletionChunk {
 }
 
 /**
- * An answer as it is written, to be read once. `controller.abort()` stops it and ends the
- * iteration.
+ * An answer as it is written, to be read once. `controller.abort()`, or an abort of the request's
+ * signal, stops it and ends the iteration.
  */
 export interface ChatStream extends AsyncIterable<ChatCompletionChunk> {
   controller: AbortController;
@@ -163,6 +163,7 @@ export interface ChatCompletions {
         params: ChatParams & { stream?: false | null },
         options?: ChatOptions,
       ): Promise<ChatCompletion>;
+      create(params: ChatParams, options?: ChatOptions): Promise<ChatCompletion | ChatStream>;
     };
   };
 }
@@ -219,7 +220,8 @@ function stops(data: unknown, path: string): string | string[] {
 
 /**
  * Makes OpenAI's client interface over these members. `create` throws as `Conclave.ask` does, and
- * AbortError when its signal aborts.
+ * AbortError when its signal aborts. A stream is returned once the members begin to read: later
+ * errors are thrown by its iteration, and a later abort ends that.
  */
 export function createChatCompletions(conclave: Conclave): ChatCompletions {
   checked("The ensemble", conclave, ensemble);
@@ -234,11 +236,12 @@ export function createChatCompletions(conclave: Conclave): ChatCompletions {
       options,
       shape({ signal: orNone(signalCheck) }),
     );
-    const { model = "conclave", seed, stop, stream_options: streamOptions } = params;
+    const { model, seed, stop, stream_options: streamOptions } = params;
     const maxTokens = params.max_completion_tokens ?? params.max_tokens;
     const controller = new AbortController();
+    const stopping = signal ? AbortSignal.any([signal, controller.signal]) : controller.signal;
     const events = conclave.ask(params.messages.map(messageOf), {
-      signal: signal ? AbortSignal.any([signal, controller.signal]) : controller.signal,
+      signal: stopping,
       ...(maxTokens != null && { maxTokens }),
       ...(params.response_format && { responseFormat: formatOf(params.response_format) }),
       ...(stop != null && { stop: typeof stop === "string" ? [stop] : [...stop] }),
@@ -250,11 +253,15 @@ export function createChatCompletions(conclave: Conclave): ChatCompletions {
     const head = {
       id: `chatcmpl-${crypto.randomUUID()}`,
       created: Math.floor(Date.now() / 1000),
-      model,
+      model: model ?? "conclave",
     };
     if (!params.stream) return completed(events, head, signal);
+    // Also ends a stream that is never read.
+    stopping.addEventListener("abort", () => void events.return());
+    const first = await events.next();
+    signal?.throwIfAborted();
     return streamOf(
-      chunks(events, head, streamOptions?.include_usage ?? false, signal),
+      chunks(restOf(first, events), head, streamOptions?.include_usage ?? false),
       controller,
     );
   }
@@ -311,11 +318,23 @@ function streamOf(
   };
 }
 
+/** The events again, of which the first was taken. */
+async function* restOf(
+  first: IteratorResult<ConclaveEvent, void>,
+  events: AsyncGenerator<ConclaveEvent, void>,
+): AsyncGenerator<ConclaveEvent, void> {
+  try {
+    if (!first.done) yield first.value;
+    yield* events;
+  } finally {
+    await events.return();
+  }
+}
+
 async function* chunks(
   events: AsyncIterable<ConclaveEvent>,
   head: Head,
   withUsage: boolean,
-  signal: AbortSignal | null | undefined,
 ): AsyncGenerator<ChatCompletionChunk> {
   const object = "chat.completion.chunk" as const;
   const usage = withUsage ? { usage: null } : {};
@@ -340,12 +359,9 @@ async function* chunks(
       yield { ...chunk({ content: event.text }), conclave: voteOf(event, members) };
     }
     if (event.type !== "end") continue;
-    // As in OpenAI's client, aborting the caller's signal throws, and aborting the stream's
-    // controller just ends the iteration.
-    if (event.stop === "stopped") {
-      signal?.throwIfAborted();
-      return;
-    }
+    // As in OpenAI's client, an abort just ends the iteration: of the request's signal, or of the
+    // stream's controller.
+    if (event.stop === "stopped") return;
     // Text withheld because it could begin a stop text.
     const rest = event.text.slice(sent.length);
     if (rest !== "") yield chunk({ content: rest });
@@ -353,11 +369,6 @@ async function* chunks(
     if (withUsage) yield { ...head, object, choices: [], usage: usageOf(event.usage) };
   }
 }
-
-/**
- * The client's seeds may be negative, the members' start at 0: negative ones count back from 2^53.
- */
-const seedOf = (seed: number): number => (seed < 0 ? seed + 2 ** 53 : seed);
 
 function refuseForeign(params: ChatParams): void {
   checked("The parameters of create", params, object);
@@ -388,7 +399,14 @@ function messageOf(message: ChatMessage, index: number): Message {
   const content = checked(`messages[${index}].content`, message.content, contents);
   const parts: readonly ChatTextPart[] =
     typeof content === "string" ? [{ type: "text", text: content }] : (content ?? []);
-  // A message that called a tool may have no content.
+  for (const name of ["tool_calls", "function_call"] as const) {
+    const called = (message as object as Record<string, unknown>)[name] ?? [];
+    if (!Array.isArray(called) || called.length > 0)
+      throw new BadSettings(
+        `The members call no tools, and messages[${index}].${name} are calls. Leave them out.`,
+      );
+  }
+  // In the client's types an assistant's may be absent.
   if ((content ?? undefined) === undefined && role !== "assistant")
     throw new BadSettings(
       `messages[${index}].content must be a string or a list; it is missing. Say what it says.`,

@@ -61,6 +61,12 @@ export const notText = (type: string): BadSettings =>
       `${JSON.stringify(type)}. Leave it out.`,
   );
 
+/**
+ * The members' seed for one of another client, which may be negative: members' seeds start at 0, so
+ * that negative ones count back from 2^53.
+ */
+export const seedOf = (seed: number): number => (seed < 0 ? seed + 2 ** 53 : seed);
+
 /** An object with an ensemble's methods. */
 export const ensemble: Check<object> = (data, path) => {
   if (typeof (data as { ask?: unknown } | null | undefined)?.ask !== "function")

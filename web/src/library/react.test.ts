@@ -230,6 +230,25 @@ test("a stop while members load ends that, and the question is to be asked again
   await unmount();
 });
 
+test("a loading ended by the caller's own signal is no failure of the engine", async () => {
+  const reasons = [new DOMException("It took too long.", "TimeoutError"), "my own"];
+  for (const reason of [...reasons, undefined]) {
+    const controller = new AbortController();
+    const { hook, unmount } = await mounted({
+      signal: controller.signal,
+      surroundings: { building: new Promise(() => {}) },
+    });
+    await inAct(async () => {
+      const answered = hook().ask("hello");
+      await new Promise((done) => setTimeout(done, 20));
+      controller.abort(reason);
+      assert.equal(await answered, "");
+    });
+    assert.deepEqual([hook().status, hook().messages, hook().error], ["idle", [], undefined]);
+    await unmount();
+  }
+});
+
 test("the guide's component stops what it loads", async () => {
   const guide = readFileSync(`${process.env["CONCLAVE_WEB"] ?? "./"}../docs/embedding.md`, "utf8");
   const [, code = ""] = /^import \{ useConclave \}.*?$(.*?)^```$/ms.exec(guide) ?? [];

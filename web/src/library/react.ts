@@ -32,7 +32,7 @@ import { callback, checked, checkedOptions, questionFields, stillAnswering } fro
 export type { SegmentVote } from "./answer.ts";
 export { ConclaveChat, type ConclaveChatAttributes, type ConclaveChatProps } from "./react-chat.ts";
 
-/** Options for loading the members; read when they load. */
+/** Options for loading the members; read when they load. An abort of `signal` is no `error`. */
 export interface UseConclaveOptions extends LoadOptions {
   /** Replaces `Conclave.load`. Its result is closed when the component unmounts. */
   load?: (options: LoadOptions) => Promise<Conclave>;
@@ -117,6 +117,8 @@ class Chat {
   #state = idle;
   readonly #listeners = new Set<() => void>();
   #loading: Loading | undefined;
+  /** The caller's signal of the last loading. */
+  #signal: AbortSignal | undefined;
   #answering: AbortController | undefined;
   /** Whether the component is unmounted. Strict mode mounts it again. */
   #closed = false;
@@ -256,6 +258,7 @@ class Chat {
       () => isCurrent() && this.#unload(),
     );
     this.#loading = loading;
+    this.#signal = options.signal;
     this.#set({ error: undefined });
     return loading;
   }
@@ -268,7 +271,8 @@ class Chat {
   }
 
   #fail(thrown: unknown): void {
-    if (isAbort(thrown)) return;
+    // A timeout's reason is a TimeoutError, and the caller's own may be anything.
+    if (isAbort(thrown) || (this.#signal?.aborted && thrown === this.#signal.reason)) return;
     const error = typed(thrown);
     if (isFatal(error)) this.#unload();
     this.#set({ error });

@@ -288,6 +288,52 @@ test("a worker that dies while nobody asks is replaced by whatever is asked next
   );
 });
 
+test("a worker that died answers about stored models all the same, without members", async () => {
+  const { conclave, stages, fail } = await open();
+  fail();
+  assert.deepEqual((await conclave.models()).models, []);
+  await conclave.deleteModel("hf:owner/repo/model.gguf");
+  await conclave.deletePrompts();
+  assert.equal(await conclave.latestCommit("https://host.example/model.gguf"), null);
+  await assert.rejects(conclave.plan("no reference"), { name: "Reference" });
+  assert.deepEqual([conclave.failed, stages.length], [true, 6]);
+  for (const { journal, members } of stages.slice(1))
+    assert.deepEqual([journal, members.size], [["terminate"], 0], "each only for its request");
+  await conclave.measure(hello);
+  await conclave.models();
+  assert.deepEqual([conclave.failed, stages.length], [false, 7], "the engine's own answers again");
+
+  // A worker that dies meanwhile, and one that is closed.
+  const asked = conclave.models();
+  fail();
+  assert.deepEqual((await asked).models, []);
+  const signal = AbortSignal.abort();
+  await assert.rejects(conclave.plan("hf:owner/repo/model.gguf", signal), { name: "AbortError" });
+  const last = conclave.models();
+  const { length } = stages;
+  for (let turn = 0; turn < 20 && stages.length === length; turn++) await Promise.resolve();
+  conclave.close();
+  await assert.rejects(last, { message: "The engine was closed. Load another." });
+});
+
+test("where a member can't be loaded again, models can be deleted to make room", async () => {
+  const stages: Stage[] = [];
+  let script: Script = endless;
+  const conclave = await Conclave.open({ backend: "cpu" }, () => {
+    const made = stage({ Ada: script });
+    stages.push(made);
+    return made.port;
+  });
+  await conclave.add({ name: "Ada", files: [file], core: "fused" });
+  script = { ...endless, noPlan: true };
+  stages[0]!.port.onerror?.({ message: "unreachable" } as ErrorEvent);
+  await assert.rejects(conclave.measure(hello), { name: "NoPlan" });
+  assert.deepEqual((await conclave.models()).models, []);
+  await conclave.deleteModel("hf:owner/repo/model.gguf");
+  script = endless;
+  assert.equal((await conclave.measure(hello)).length, 1);
+});
+
 test("what the caller throws, or hands over broken, opens nothing anew", async () => {
   const { conclave, stages } = await open();
   const events = conclave.ask(hello);
