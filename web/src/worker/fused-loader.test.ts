@@ -1,4 +1,4 @@
-/** What is loaded on the CPU is judged by its bytes as it is to be loaded, in any thread. */
+/** Loads into the fused engine count what a model takes once it is loaded. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { FusedEngine, Loader, ModuleMember } from "../protocol/engine.ts";
