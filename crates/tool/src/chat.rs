@@ -399,7 +399,7 @@ mod tests {
                 messages.drain(1..messages.len() - 1);
                 return Err(Failure::Usage("it is cold".to_owned()));
             }
-            messages.push(Message::new("assistant", &question.to_uppercase()));
+            messages.push(Message::new("assistant", question.to_uppercase()));
             match question.as_str() {
                 "c" => Err(Failure::Usage("the disk is full".to_owned())),
                 "e" => Err(Failure::Output(std::io::ErrorKind::BrokenPipe.into())),
