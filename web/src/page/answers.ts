@@ -123,6 +123,7 @@ export class Answers {
           exchange.begin(session.take(exchange, event));
           noteDropped(exchange, event);
           members.weigh(slots, event.weights);
+          if (exchange.rounds.length === 0) this.#draw(exchange);
         } else if (event.type === "thinking") follow(exchange, () => exchange.thinking(event));
         else if (event.type === "thought") exchange.thought(session.take(exchange, event));
         else if (event.type === "draft") {
@@ -140,7 +141,6 @@ export class Answers {
           risk.leave();
           const round = session.take(exchange, event);
           follow(exchange, () => exchange.add(round));
-          // From the first round on: a question that fails before keeps the last answer's chart.
           this.#showVotes();
         }
       }
