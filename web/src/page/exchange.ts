@@ -407,7 +407,7 @@ export class Exchange {
   /** Opens the first round, or closes the open one. */
   #toggleRounds(): void {
     this.inspect(this.#open ?? this.rounds[0]?.round ?? 1);
-    this.#inspectorHost.scrollIntoView({ block: "nearest" });
+    this.#inspectorHost.firstElementChild?.scrollIntoView({ block: "nearest" });
   }
 
   #settle(): void {

@@ -149,7 +149,9 @@ function candidates(round: RoundEvent, { voices }: InspectorContext): HTMLElemen
         ? el("strong", { class: "mark" }, "taken")
         : round.writers.includes(j)
           ? el("span", { class: "mark same" }, "the same")
-          : "",
+          : total === 0
+            ? el("span", { class: "mark same" }, "set aside")
+            : "",
     );
   });
   return el("ol", { class: "candidates", "aria-label": "Candidates" }, ...items);
@@ -208,7 +210,13 @@ function matrix(round: RoundEvent, { names, voices, settings }: InspectorContext
     ),
     el("td", {}),
   );
-  const divided = level ? ", each member's shares divided by its largest" : "";
+  const divided = level
+    ? ", each member's shares divided by its largest, as a part of all candidates' sums"
+    : "";
+  const cleared = round.totals.some((total) => total === 0)
+    ? " A candidate is set aside if the other members prefer its drafter's first draft, " +
+      "or the strongest member's where that goes on."
+    : "";
   return el(
     "div",
     // It scrolls sideways on narrow screens, by keyboard, too.
@@ -220,7 +228,7 @@ function matrix(round: RoundEvent, { names, voices, settings }: InspectorContext
         "caption",
         {},
         `Share each candidate got from each member; below it the ${raw.name}. ` +
-          `The total is the weighted sum${divided}.`,
+          `The total is the weighted sum${divided}.${cleared}`,
       ),
       el("thead", {}, head),
       el("tbody", {}, ...rows),
