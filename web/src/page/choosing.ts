@@ -266,6 +266,7 @@ export class Choosing {
   /** Adds the models among picked or dropped files. */
   addPicked(picked: PickedFile[]): void {
     const { models, complaints } = sortPicked(picked);
+    if (models.length > 0) this.#context.notices.clear("lost");
     for (const { name: fileName, files, handles } of models) {
       const name = readableName(fileName);
       const sizes = files.map((file) => ({ name: file.name, bytes: file.size }));

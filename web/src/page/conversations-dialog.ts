@@ -152,6 +152,7 @@ export class ConversationsDialog {
       });
     const open = button(name, () => void this.#open(id), {
       class: "quiet conversation-title",
+      dir: "auto",
       "data-action": "Open",
       ...(isOpen ? { "aria-current": "true" } : {}),
     });
