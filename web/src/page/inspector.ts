@@ -211,7 +211,7 @@ function matrix(round: RoundEvent, { names, voices, settings }: InspectorContext
     el("td", {}),
   );
   const divided = level
-    ? ", each member's shares divided by its largest, as a part of all candidates' sums"
+    ? ", each member's shares divided by its largest, as a share of all candidates' sums"
     : "";
   const cleared = round.totals.some((total) => total === 0)
     ? " A candidate is set aside if the other members prefer its drafter's first draft, " +
