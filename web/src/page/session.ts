@@ -108,7 +108,7 @@ export class Session {
     this.#events = events;
     this.keeper = new Keeper(
       // One after the other, since each looks for what is shown already.
-      (change) => void (this.#changing = this.#changing.then(() => this.#heard(change))),
+      (change) => void this.#inTurn(() => this.#heard(change)),
       (message) => events.onFailure(message),
     );
     addEventListener("pagehide", () => {
@@ -439,7 +439,11 @@ export class Session {
   /** Shows what becomes of a turn that another tab answers, also if that tab dies. */
   async #follow({ conversation, id }: KeptTurn): Promise<void> {
     await whenNotAnswered(id);
-    this.#changing = this.#changing.then(() => this.#changed({ conversation, turn: id }));
+    await this.#inTurn(() => this.#changed({ conversation, turn: id }));
+  }
+
+  #inTurn(task: () => Promise<void>): Promise<void> {
+    return (this.#changing = this.#changing.then(task));
   }
 
   /**
@@ -448,7 +452,7 @@ export class Session {
    */
   async isCurrent(exchange: Exchange): Promise<boolean> {
     const { conversation, id } = this.#turns.get(exchange)!;
-    await (this.#changing = this.#changing.then(() => this.#changed({ conversation, turn: id })));
+    await this.#inTurn(() => this.#changed({ conversation, turn: id }));
     return this.exchanges.includes(exchange);
   }
 
@@ -471,6 +475,8 @@ export class Session {
       return this.#events.onShown();
     }
     if (known && this.#underWay.has(known)) return;
+    // It is shown anew once it has ended there, not at each of its rounds.
+    if (known?.stop === "elsewhere" && (await isBeingAnswered(id))) return;
     const turn = (await this.keeper.turns(conversation)).find((each) => each.id === id);
     if (!turn || conversation !== this.#id || this.#deleting.has(id)) return;
     const stop = (await breakOf(turn)) ?? stopOf(turn);
@@ -478,9 +484,7 @@ export class Session {
     if (conversation !== this.#id || this.#byTurn(id) !== known) return;
     if (known) {
       const isShown = known.stop === stop && known.text === turn.answer;
-      // Another tab's answer is shown anew once that has ended.
-      if (isShown || this.#underWay.has(known) || (stop === known.stop && stop === "elsewhere"))
-        return;
+      if (isShown || this.#underWay.has(known)) return;
       this.#hide(known);
     }
     await this.#restore(turn);
