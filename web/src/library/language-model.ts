@@ -19,6 +19,7 @@ import { chooseBackend, type Gpu } from "../protocol/backend.ts";
 import { openShelfToRead } from "../store/shelf.ts";
 import { isStored } from "../store/store.ts";
 import { optional, type Fields } from "../protocol/check.ts";
+import { forAnswer } from "../protocol/engine.ts";
 import {
   Conclave,
   ConclaveError,
@@ -308,7 +309,7 @@ async function fillOf(conclave: Conclave, messages: readonly Message[]): Promise
   return {
     usage: Math.ceil(fullest * windowOf(conclave)),
     // A server that reports no context has a room of 0.
-    roomy: measured.every(({ tokens, room }) => room === 0 || tokens + room / 4 <= room),
+    roomy: measured.every(({ tokens, room }) => room === 0 || tokens + room * forAnswer <= room),
   };
 }
 

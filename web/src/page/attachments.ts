@@ -2,6 +2,7 @@
  * A text file or PDF beside the question: chosen, read, and cut to the room that the members have.
  */
 import type { Conclave } from "../library/conclave.ts";
+import { forAnswer } from "../protocol/engine.ts";
 import { typed } from "../protocol/errors.ts";
 import { messagesOf, type Asking, type Attachment } from "../kept/records.ts";
 import { button, byId, el } from "./dom.ts";
@@ -12,8 +13,6 @@ import { isPdf, pdfText } from "./pdf-file.ts";
 
 /** A longer file's end is left out at once: no member has room for so much. */
 const mostBytes = 300_000;
-/** Share of a member's context that is left for the answer. */
-export const forAnswer = 1 / 4;
 
 interface AttachmentEvents {
   onChange: () => void;

@@ -5,9 +5,9 @@
 import type { Draft } from "../kept/database.ts";
 import { messagesOf, type Attachment } from "../kept/records.ts";
 import type { Conclave } from "../library/conclave.ts";
-import type { Thinking } from "../protocol/engine.ts";
+import { forAnswer, type Thinking } from "../protocol/engine.ts";
 import { askedOf, beyond, type Answering, type Answers } from "./answers.ts";
-import { Attachments, fitted, forAnswer } from "./attachments.ts";
+import { Attachments, fitted } from "./attachments.ts";
 import { byId } from "./dom.ts";
 import { conversationOf, type Exchange } from "./exchange.ts";
 import { plural } from "./figures.ts";

@@ -33,6 +33,9 @@ export type * from "./generated.ts";
 /** Maximum number of members. */
 export const mostMembers = 8;
 
+/** Share of a member's context that is left for the answer. */
+export const forAnswer = 1 / 4;
+
 /** Backend of the members: WGSL kernels on the GPU, or wasm SIMD on the CPU. */
 export type Backend = "webgpu" | "cpu";
 

@@ -10,7 +10,7 @@ import type {
   Settings,
   Thinking,
 } from "../protocol/engine.ts";
-import { defaultRule } from "../protocol/engine.ts";
+import { defaultRule, forAnswer } from "../protocol/engine.ts";
 import {
   BadSettings,
   ConclaveError,
@@ -277,7 +277,9 @@ async function fitting(
     } else {
       const roomy = members.every((member, index) => {
         const { context } = member.about(); // 0 if a server reports none
-        return context === 0 || lengths[index]! + Math.min(maxTokens, context / 4) <= context;
+        return (
+          context === 0 || lengths[index]! + Math.min(maxTokens, context * forAnswer) <= context
+        );
       });
       if (last || roomy) return kept;
     }
