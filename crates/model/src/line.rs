@@ -4,6 +4,9 @@
 //! candidates go on in the next, whose states replace those before. KV rows are contiguous while
 //! there are any, then begin again at the prefix.
 //!
+//! One candidate, the trunk, has the rows right after the prefix. Another that begins as the trunk
+//! does is a branch of it: the shared tokens run once, as a longer prefix of the branch.
+//!
 //! In a model with recurrent states each candidate begins from the prefix's state and ends in a
 //! slot of its own; the draft's state serves a candidate that begins with all that the draft ran.
 
@@ -23,10 +26,20 @@ pub struct Candidate {
     pub tokens: Vec<u32>,
     /// Number of its first tokens that the draft had run.
     pub drafted: usize,
-    /// The KV row of its first token; `None` where a later portion wrote over its rows.
+    /// Number of its first tokens that are the trunk's, fewer than it has; 0 for the trunk.
+    pub shared: usize,
+    /// The KV row of its first token that is not shared; `None` where a later portion wrote over
+    /// its rows.
     pub row: Option<usize>,
     /// Slot of the recurrent state after the whole candidate, in a recurrent model.
     state: Option<usize>,
+}
+
+impl Candidate {
+    /// Index of its first token that runs.
+    fn begin(&self) -> usize {
+        self.drafted + self.shared
+    }
 }
 
 /// Some tokens of a candidate that run in one portion.
@@ -68,6 +81,8 @@ pub struct Line {
     pub which: Vec<usize>,
     /// The portions they run in, in order.
     pub portions: Vec<Portion>,
+    /// Index of the candidate whose rows follow the prefix.
+    pub trunk: usize,
     /// Slots of the recurrent states of the prefix and of the draft.
     begin: [Option<usize>; 2],
 }
@@ -77,6 +92,9 @@ impl Line {
     /// Equal candidates run once. One candidate runs only the tokens that it does not share with
     /// the beginning of the last draft: the candidate, or the first of several, that shares most of
     /// the tokens that the draft `ran`. With recurrent `states` it must share all of these tokens.
+    /// That candidate is the trunk; without one, the candidate that shares most with the others is.
+    /// The others run only the tokens that they do not share with the trunk, in models without
+    /// recurrent states, as long as all fit into one portion.
     pub fn up(
         candidates: &[Vec<u32>],
         ran: &[u32],
@@ -93,18 +111,15 @@ impl Line {
                 different.push(candidate);
             }
         }
-        let shared = |tokens: &&Vec<u32>| {
-            let same = |(a, b): &(&u32, &u32)| a == b;
-            let count = tokens.iter().zip(ran).take_while(same).count();
-            match states {
-                Some(_) if count < ran.len() => 0,
-                _ => count,
-            }
+        let of_draft = |tokens: &&Vec<u32>| match alike(tokens, ran) {
+            count if states.is_some() && count < ran.len() => 0,
+            count => count,
         };
         // The draft's rows serve one candidate.
-        let shared: Vec<usize> = different.iter().map(shared).collect();
-        let most = shared.iter().copied().max().unwrap_or_default();
-        let own = shared.iter().position(|&count| count == most && most > 0);
+        let of_draft: Vec<usize> = different.iter().map(of_draft).collect();
+        let most = of_draft.iter().copied().max().unwrap_or_default();
+        let own = of_draft.iter().position(|&count| count == most && most > 0);
+        let trunk = own.unwrap_or_else(|| most_shared(&different));
         let mut free = states.into_iter().flat_map(States::free);
         let draft = states.and_then(States::draft);
         let lined = |(index, tokens): (usize, &&Vec<u32>)| {
@@ -112,6 +127,7 @@ impl Line {
             Candidate {
                 tokens: (*tokens).clone(),
                 drafted,
+                shared: 0,
                 row: None,
                 state: match drafted == tokens.len() {
                     true => draft,
@@ -123,22 +139,41 @@ impl Line {
             candidates: different.iter().enumerate().map(lined).collect(),
             which,
             portions: Vec::new(),
+            trunk,
             begin: [states.and_then(States::prefix), draft],
         };
-        // The draft's own first: it goes on where the draft's rows are.
-        let others = (0..different.len()).filter(|&index| Some(index) != own);
+        // The draft's own goes on where the draft's rows are.
+        let others = (0..different.len()).filter(|&index| index != trunk);
+        let first = (!different.is_empty()).then_some(trunk);
         let mut row = prefix;
-        for index in own.into_iter().chain(others) {
-            let count = line.candidates[index].tokens.len();
+        for index in first.into_iter().chain(others) {
+            if states.is_none() && index != trunk {
+                line.candidates[index].shared = line.shared_with_trunk(index);
+            }
+            let candidate = &line.candidates[index];
+            let count = candidate.tokens.len() - candidate.shared;
             if row + count > rows_of(context) && row > prefix {
                 line.candidates.iter_mut().for_each(|one| one.row = None);
                 line.begin_portion();
+                line.candidates[index].shared = 0;
                 row = prefix;
             }
             line.append(index, prefix, row);
-            row += count;
+            let candidate = &line.candidates[index];
+            row += candidate.tokens.len() - candidate.shared;
         }
         line
+    }
+
+    /// Number of first tokens that a candidate takes from the trunk; 0 once their states may be
+    /// gone.
+    fn shared_with_trunk(&self, index: usize) -> usize {
+        let [tokens, trunk] = [index, self.trunk].map(|one| &self.candidates[one].tokens);
+        let shared = begins_as(tokens, trunk);
+        match &self.portions[..] {
+            [only] if only.pass.len() + tokens.len() - shared <= PORTION => shared,
+            _ => 0,
+        }
     }
 
     fn begin_portion(&mut self) -> &mut Portion {
@@ -154,7 +189,8 @@ impl Line {
     fn append(&mut self, index: usize, prefix: usize, row: usize) {
         let candidate = &mut self.candidates[index];
         candidate.row = Some(row);
-        let (count, mut done) = (candidate.tokens.len(), candidate.drafted);
+        let (count, shared) = (candidate.tokens.len(), candidate.shared);
+        let mut done = candidate.begin();
         loop {
             let room = match self.portions.last() {
                 Some(portion) if portion.pass.len() < PORTION => PORTION - portion.pass.len(),
@@ -169,9 +205,12 @@ impl Line {
                 return;
             };
             let offset = portion.pass.len();
-            portion
-                .pass
-                .append(prefix, row, done, &candidate.tokens[tokens.clone()]);
+            portion.pass.append(
+                prefix + shared,
+                row,
+                done - shared,
+                &candidate.tokens[tokens.clone()],
+            );
             if let Some(to) = candidate.state.filter(|_| !tokens.is_empty()) {
                 let from = match tokens.start {
                     0 => self.begin[0],
@@ -194,14 +233,14 @@ impl Line {
     }
 
     /// The tokens that are judged once portion `number` has run: each by the state of the one
-    /// before it.
+    /// before it. Shared tokens are judged as the trunk's.
     pub fn judged(&self, number: usize) -> impl Iterator<Item = Judged> {
         let pieces = self.portions[number].pieces.iter();
         pieces.flat_map(|piece| {
             let of = &self.candidates[piece.candidate];
             // The states of the prefix and the draft are there from the first of its portions on.
-            let first = match piece.tokens.start == of.drafted {
-                true => 0,
+            let first = match piece.tokens.start == of.begin() {
+                true => of.shared,
                 false => piece.tokens.start + 1,
             };
             let end = of.tokens.len().min(piece.tokens.end + 1);
@@ -210,7 +249,11 @@ impl Line {
                 slot: match index.checked_sub(piece.tokens.start + 1) {
                     Some(later) => PASS + piece.offset + later,
                     None if index == 0 => PREFIX,
-                    None => DRAFT + index - 1,
+                    // The trunk's tokens are the first of the first portion.
+                    None => match index.checked_sub(self.candidates[self.trunk].drafted + 1) {
+                        Some(run) => PASS + run,
+                        None => DRAFT + index - 1,
+                    },
                 },
                 target: of.tokens[index],
             })
@@ -222,6 +265,9 @@ impl Line {
     pub fn slot_after(&self, candidate: usize, count: usize) -> Option<usize> {
         if count <= self.candidates[candidate].drafted {
             return Some(DRAFT + count - 1);
+        }
+        if count <= self.candidates[candidate].shared {
+            return self.slot_after(self.trunk, count);
         }
         let mut pieces = self.portions.last()?.pieces.iter();
         let holds =
@@ -252,4 +298,29 @@ impl Line {
         let lengths = self.portions.iter().map(|portion| portion.pass.length());
         lengths.max().unwrap_or_default()
     }
+}
+
+/// Number of tokens with which both begin.
+fn alike(a: &[u32], b: &[u32]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+/// Number of tokens that a branch may take from a trunk: fewer than it has, so that it has a row of
+/// its own.
+fn begins_as(branch: &[u32], trunk: &[u32]) -> usize {
+    alike(branch, trunk).min(branch.len().saturating_sub(1))
+}
+
+/// Index of the candidate, or the first of several, with which the others share most; 0 if none
+/// share anything.
+fn most_shared(candidates: &[&Vec<u32>]) -> usize {
+    let others = |index: usize| (0..candidates.len()).filter(move |&other| other != index);
+    let shared = |index: usize| -> usize {
+        let branches = others(index).map(|other| begins_as(candidates[other], candidates[index]));
+        branches.sum()
+    };
+    let most = (0..candidates.len())
+        .rev()
+        .max_by_key(|&index| shared(index));
+    most.unwrap_or_default()
 }

@@ -272,8 +272,9 @@ impl Session {
 
     /// Scores all candidates in line after the prefix: in one pass, or in portions if they have
     /// more than 512 tokens. Equal candidates run once. The candidate that shares most with the
-    /// last draft runs only the tokens after the shared ones. A raw logit takes one row of the
-    /// output matrix, a log-probability (`logprobs`) the whole matrix.
+    /// last draft runs only the tokens after the shared ones, and the others only those after the
+    /// ones that they share with it. A raw logit takes one row of the output matrix, a
+    /// log-probability (`logprobs`) the whole matrix.
     ///
     /// # Errors
     /// [`ModelError::Order`] for an empty candidate or before a prompt;
@@ -317,7 +318,11 @@ impl Session {
                 judged[one.candidate].push(score);
             }
         }
-        let scores: Vec<Score> = judged.iter().map(|tokens| Score::mean(tokens)).collect();
+        let all = line.candidates.iter().zip(&judged).map(|(one, own)| {
+            let shared = &judged[line.trunk][..one.shared];
+            Score::mean(&[shared, own].concat())
+        });
+        let scores: Vec<Score> = all.collect();
         // The log-probability too: another token's broken logit shows only there.
         let broken = |s: &Score| {
             !s.mean_logit.is_finite() || s.mean_logprob.is_some_and(|mean| !mean.is_finite())
@@ -365,6 +370,7 @@ impl Session {
         let state = line.state_after(index, count);
         let candidate = line.candidates.swap_remove(index);
         let (row, mut tokens) = (candidate.row, candidate.tokens);
+        let shared = candidate.shared;
         tokens.truncate(count);
         let there = match (row, slot) {
             // Its rows are of no use without its state.
@@ -376,8 +382,9 @@ impl Session {
             (Some(_), None) => count - 1,
             (None, _) => 0,
         };
-        if let Some(row) = row.filter(|_| there > 0) {
-            self.model.move_rows(row, self.prefix.len(), there)?;
+        if let Some(row) = row.filter(|_| there > shared) {
+            let to = self.prefix.len() + shared;
+            self.model.move_rows(row, to, there - shared)?;
         }
         self.forget_drafts();
         self.accept(&tokens[..there], state.filter(|_| there == count));

@@ -27,6 +27,26 @@ fn between(random: &mut ChaCha8Rng, least: usize, most: usize) -> usize {
     least + random.next_u32() as usize % (most - least + 1)
 }
 
+/// Tokens that a pass over these candidates runs: equal ones once, and those that the others share
+/// with one of them once, but never all of a candidate.
+fn in_line(candidates: &[Vec<u32>]) -> usize {
+    let mut apart = candidates.to_vec();
+    apart.sort();
+    apart.dedup();
+    let shared = |branch: &[u32], trunk: &[u32]| {
+        let last = branch.len() - 1;
+        (0..last)
+            .take_while(|&i| trunk.get(i) == Some(&branch[i]))
+            .count()
+    };
+    let saved = |trunk: &Vec<u32>| -> usize {
+        let branches = apart.iter().filter(|branch| *branch != trunk);
+        branches.map(|branch| shared(branch, trunk)).sum()
+    };
+    let all: usize = apart.iter().map(Vec::len).sum();
+    all - apart.iter().map(saved).max().unwrap_or(0)
+}
+
 fn assert_close(found: &Score, wanted: &Score, what: &str) {
     let [found, wanted] = [found, wanted].map(|score| {
         [
@@ -78,11 +98,7 @@ fn one_pass_in_line_equals_a_pass_for_each_candidate() {
             let before = session.counters();
             let together = pollster::block_on(session.verify(&candidates, true)).unwrap();
             let run = session.counters().verify_tokens - before.verify_tokens;
-            // Equal ones, as those of one token may be, run once.
-            let mut apart: Vec<&Vec<u32>> = candidates.iter().collect();
-            apart.sort();
-            apart.dedup();
-            assert_eq!(run, apart.into_iter().map(Vec::len).sum::<usize>());
+            assert_eq!(run, in_line(&candidates), "{what}");
             for (found, candidate) in together.iter().zip(&candidates) {
                 let alone = session.verify(std::slice::from_ref(candidate), true);
                 let alone = pollster::block_on(alone).unwrap();
@@ -178,7 +194,11 @@ fn more_than_512_tokens_in_line_are_scored_and_kept_all_the_same() {
         let mut random = ChaCha8Rng::seed_from_u64(16);
         let files = with_context(model, context);
         let prompt = ids(&mut random, prefix);
-        let candidates: Vec<Vec<u32>> = lengths.iter().map(|&n| ids(&mut random, n)).collect();
+        let mut candidates: Vec<Vec<u32>> = lengths.iter().map(|&n| ids(&mut random, n)).collect();
+        // Nothing is shared, so that all tokens run.
+        (0..)
+            .zip(&mut candidates)
+            .for_each(|(first, one)| one[0] = first);
         let mut plain = session_of(files.clone(), reference.as_ref(), context);
         let wanted: Vec<Score> = candidates
             .iter()
@@ -269,7 +289,10 @@ fn kept_rows_are_what_a_fresh_prefill_computes() {
                 candidates[0].truncate(between(&mut random, 1, SEGMENT));
                 for _ in 0..2 {
                     let length = between(&mut random, 1, SEGMENT);
-                    candidates.push(ids(&mut random, length));
+                    let mut other = ids(&mut random, length);
+                    // It shares nothing with the draft.
+                    other[0] = (candidates[0][0] + 1) % VOCABULARY;
+                    candidates.push(other);
                 }
                 pollster::block_on(long.verify(&candidates, true)).unwrap();
                 let winner = round % 3;
@@ -325,8 +348,9 @@ fn drafts_and_equal_candidates_run_once() {
                     vec![own.clone(), own.clone(), foreign.clone(), foreign.clone()],
                     5,
                 ),
-                // Only the first seven rows of the draft are left, and serve one candidate.
-                (vec![draft.tokens.clone(), own.clone()], 3 + 7),
+                // Only the first seven rows of the draft are left. A candidate runs its last
+                // token even if the other has it too.
+                (vec![draft.tokens.clone(), own.clone()], 3 + 1),
                 (vec![own.clone()], 0),
                 (vec![torn.clone(), foreign.clone()], 3 + 5),
                 (vec![own.clone()], 3),
@@ -352,6 +376,82 @@ fn drafts_and_equal_candidates_run_once() {
             for (found, wanted) in found.iter().zip(&wanted) {
                 assert_close(found, wanted, "after the kept draft");
             }
+        }
+    }
+}
+
+/// Candidates that begin as another does run only what follows, with the same scores, and whichever
+/// wins, in whole or cut within the shared tokens, the text goes on as a fresh one does.
+#[test]
+fn shared_beginnings_run_once() {
+    let mut random = ChaCha8Rng::seed_from_u64(17);
+    for (backend_name, backend) in backends() {
+        for (model, prefix) in [
+            ("llama-gguf", 1),
+            ("gemma2-gguf", 70),
+            ("gemma3-layers-hf", 61),
+            ("lfm2-gguf", 30),
+            ("gemma4-gguf", 90),
+            ("lfm2_moe-hf", 45),
+        ] {
+            let what = format!("{model} on {backend_name} after {prefix}");
+            let mut session = session(model, backend.as_ref(), 256);
+            let mut fresh = self::session(model, backend.as_ref(), 256);
+            let prompt = ids(&mut random, prefix);
+            let trunk = ids(&mut random, 12);
+            let branch = |random: &mut ChaCha8Rng, shared: usize, own: usize| {
+                let mut tokens = trunk[..shared].to_vec();
+                tokens.push((trunk[shared] + 1) % VOCABULARY);
+                tokens.extend(ids(random, own));
+                tokens
+            };
+            let candidates = [
+                branch(&mut random, 9, 3),
+                branch(&mut random, 0, 4),
+                trunk.clone(),
+                branch(&mut random, 5, 0),
+                trunk[..4].to_vec(),
+            ];
+            let runs = 4 + 5 + 12 + 1 + 1;
+            for winner in 0..candidates.len() {
+                let length = candidates[winner].len();
+                for kept in [1, length.div_ceil(2), length] {
+                    pollster::block_on(session.prefill(&prompt)).unwrap();
+                    let before = session.counters().verify_tokens;
+                    let found = pollster::block_on(session.verify(&candidates, true)).unwrap();
+                    assert_eq!(session.counters().verify_tokens - before, runs, "{what}");
+                    pollster::block_on(fresh.prefill(&prompt)).unwrap();
+                    for (found, candidate) in found.iter().zip(&candidates) {
+                        let alone = fresh.verify(std::slice::from_ref(candidate), true);
+                        let alone = pollster::block_on(alone).unwrap();
+                        assert_close(found, &alone[0], &what);
+                    }
+                    pollster::block_on(session.keep(winner, kept)).unwrap();
+                    assert_eq!(session.counters().verify_tokens - before, runs, "{what}");
+                    let whole = [prompt.as_slice(), &candidates[winner][..kept]].concat();
+                    assert_eq!(session.prefix(), whole);
+                    pollster::block_on(fresh.prefill(&whole)).unwrap();
+                    let error = relative_error(&next(&mut session), &next(&mut fresh));
+                    assert!(error < 1e-4, "{what}, {kept} of {winner}: {error:e}");
+                }
+            }
+            // A draft is the trunk of what begins as it does.
+            let mut sampler = Sampler::new(Sampling::default(), 2);
+            let drafted = pollster::block_on(session.draft(10, &mut sampler, &[])).unwrap();
+            let mut other = drafted.tokens[..6].to_vec();
+            other.push((drafted.tokens[6] + 1) % VOCABULARY);
+            let candidates = [other, drafted.tokens];
+            let before = session.counters().verify_tokens;
+            let found = pollster::block_on(session.verify(&candidates, true)).unwrap();
+            assert_eq!(session.counters().verify_tokens - before, 2, "{what}");
+            let wanted = pollster::block_on(fresh.verify(&candidates, true)).unwrap();
+            for (found, wanted) in found.iter().zip(&wanted) {
+                assert_close(found, wanted, &what);
+            }
+            pollster::block_on(session.keep(0, 7)).unwrap();
+            pollster::block_on(fresh.keep(0, 7)).unwrap();
+            let error = relative_error(&next(&mut session), &next(&mut fresh));
+            assert!(error < 1e-4, "{what}, after the draft: {error:e}");
         }
     }
 }
