@@ -54,6 +54,14 @@ export interface AddOptions {
   signal?: AbortSignal;
 }
 
+/** Options for keeping picked files. */
+export interface KeepOptions {
+  /** Called with the progress of the copy. */
+  onProgress?: (progress: Progress) => void;
+  /** Aborts the copy; nothing of it is kept. */
+  signal?: AbortSignal;
+}
+
 /** Options for starting an engine and loading its members. */
 export interface LoadOptions extends OpenOptions, Omit<AddOptions, "replace"> {
   /** The members, or the address of a list of them; the bundled members by default. */

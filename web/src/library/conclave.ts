@@ -47,6 +47,7 @@ import {
   type Usage,
 } from "../protocol/messages.ts";
 import type { Port } from "../protocol/start-worker.ts";
+import { copyReference } from "../store/copy-reference.ts";
 import { unlessAborted } from "../protocol/unless-aborted.ts";
 import { answerOf, isEngineLost, unlessStopped, WrittenAnswer } from "./answering.ts";
 import type { BuiltIn } from "./built-in.ts";
@@ -54,6 +55,7 @@ import type {
   AddOptions,
   AskOptions,
   BeginOptions,
+  KeepOptions,
   LoadOptions,
   MeasureOptions,
   OpenOptions,
@@ -61,6 +63,7 @@ import type {
 import { Conversation } from "./conversation.ts";
 import {
   added,
+  askToPersist,
   listed,
   located,
   locatedSource,
@@ -77,10 +80,12 @@ import {
   beginFields,
   checked,
   checkedOptions,
+  keepFields,
   loadFields,
   measureFields,
   messages as messageList,
   openFields,
+  pickedList,
 } from "./options.ts";
 import { places } from "./places.ts";
 import { schemaOf } from "./response-format.ts";
@@ -96,8 +101,8 @@ export * from "./reexports.ts";
 export class Conclave {
   /**
    * Resolves once the engine is open. Rejects with NoGpu, Download, Engine. `plan`, `models`,
-   * `deleteModel`, `deletePrompts` and `latestCommit` need no engine and work in any case until
-   * `close`.
+   * `keepFiles`, `deleteModel`, `deletePrompts` and `latestCommit` need no engine and work in any
+   * case until `close`.
    */
   readonly ready: Promise<this>;
   readonly #options: OpenOptions;
@@ -314,6 +319,19 @@ export class Conclave {
   }
 
   /**
+   * Copies picked files of one model, all or nothing, for later visits: returns the `ref` by which
+   * members load from the copy. `name`: how it is listed. Throws Storage, ModelFile.
+   */
+  async keepFiles(name: string, files: File[], options: KeepOptions = {}): Promise<string> {
+    checked("name", name, text);
+    const { signal, onProgress } = checkedOptions("keepFiles", options, keepFields) as KeepOptions;
+    const ref = await copyReference(checked("files", files, pickedList));
+    askToPersist();
+    await this.#aboutModels({ type: "keepFiles", ref, name, files }, "done", signal, onProgress);
+    return ref;
+  }
+
+  /**
    * Deletes a stored model, complete or partial, and its kept system prompts; members loaded from
    * it stay. Throws Storage while a tab downloads or loads it.
    */
@@ -345,9 +363,10 @@ export class Conclave {
     request: AboutModels,
     expected: T,
     signal?: AbortSignal,
+    onProgress?: (progress: Progress) => void,
   ): Promise<Answer<T>> {
     const ask = async (wire: Wire): Promise<Answer<T>> => {
-      const reply = await wire.request({ ...request, id: wire.id() }, signal);
+      const reply = await wire.request({ ...request, id: wire.id() }, signal, onProgress);
       if (reply.type !== expected) throw unexpected(reply, request.type);
       return reply as Answer<T>;
     };

@@ -35,7 +35,7 @@ export type Unnumbered<T extends Request["type"]> = T extends T
   : never;
 /** A request about stored models, which needs no engine. */
 export type AboutModels = Unnumbered<
-  "plan" | "models" | "deleteModel" | "deletePrompts" | "latestCommit"
+  "plan" | "models" | "keepFiles" | "deleteModel" | "deletePrompts" | "latestCommit"
 >;
 export type Answer<T extends Reply["type"]> = Extract<Reply, { type: T }>;
 
@@ -119,7 +119,7 @@ export function unexpected(reply: Reply, request: string): ConclaveError {
  * Asks the browser to persist storage, which only a page can do. The download continues whatever
  * the answer, and some browsers ask the visitor.
  */
-function askToPersist(): void {
+export function askToPersist(): void {
   const { storage } = globalThis.navigator ?? {};
   const kept = storage?.persisted?.().catch(() => false) ?? Promise.resolve(false);
   // Some ask the visitor each time.

@@ -119,6 +119,12 @@ test("the library names the option that is of a wrong type", async () => {
     [conclave.remove(any(null)), "name must be a string; it was null."],
     [conclave.plan(any(undefined)), "ref must be a string; it was missing."],
     [conclave.deleteModel(any({})), "ref must be a string; it was an object."],
+    [conclave.keepFiles(any(null), []), "name must be a string; it was null."],
+    [conclave.keepFiles("Bo", any([{}])), "files[0] must be a File; it was an object."],
+    [
+      conclave.keepFiles("Bo", [], any({ onProgress: 1 })),
+      "keepFiles.onProgress must be a function; it was 1.",
+    ],
     [conclave.latestCommit(any(7)), "ref must be a string; it was 7."],
     [conclave.measure(any(null)), "messages must be a list; it was null."],
     [

@@ -132,6 +132,17 @@ export const openFields = {
   signal: optional(signal),
 };
 
+/** Picked files: their copy is found again by their dates. */
+export const pickedList = list<File>((data, path) => {
+  if (!(data instanceof File)) throw fault(path, "a File", data);
+  return data;
+});
+
+export const keepFields = {
+  onProgress: optional(callback<(progress: never) => void>()),
+  signal: optional(signal),
+};
+
 export const addFields = {
   contextTokens: optional(contextTokens),
   replace: optional(text),

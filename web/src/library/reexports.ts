@@ -4,6 +4,7 @@ export {
   type AddOptions,
   type AskOptions,
   type BeginOptions,
+  type KeepOptions,
   type LoadOptions,
   type MeasureOptions,
   type OpenOptions,

@@ -16,10 +16,12 @@ import { definedFields } from "../protocol/defined-fields.ts";
 import { mostMembers } from "../protocol/engine.ts";
 import { loadedBytes } from "../protocol/loaded-bytes.ts";
 import type { MemberSource } from "../protocol/messages.ts";
+import { isCopy } from "../store/copy-reference.ts";
 import { memoryOf, readCatalogue, type Ensemble } from "./catalogue.ts";
 import { ownTitle, toysTitle } from "./ensembles-list.ts";
 import type { KeyedMember } from "./ensemble-key.ts";
 import { sentence } from "./figures.ts";
+import { FileCopies } from "./file-copies.ts";
 import { badge, verdict } from "./fit.ts";
 import { total } from "./member-facts.ts";
 import type { Slot } from "./members-panel.ts";
@@ -69,10 +71,19 @@ export class Choosing {
   #isSettled = false;
   /** Servers' keys that the visitor wants kept in this browser. */
   readonly #keptKeys = new Set<string>();
+  readonly #copies: FileCopies;
 
   constructor(context: ChoosingContext) {
     this.#context = context;
-    const { roster, library, starting, hub } = context;
+    const { roster, library, starting, hub, notices } = context;
+    this.#copies = new FileCopies({
+      notices,
+      starting,
+      onKept: () => {
+        this.keep();
+        void this.dialog.refresh();
+      },
+    });
     this.dialog = new ModelsDialog(hub === undefined ? "huggingface.co" : new URL(hub).host, {
       library,
       starting,
@@ -123,7 +134,7 @@ export class Choosing {
       lost.push(member.name);
       return [];
     });
-    if (lost.length > 0) this.#tellLost(lost);
+    if (lost.length > 0) this.#tellLost(lost, "which a page may not open by itself after a reload");
     if (seats.some(({ byDefault }) => !byDefault))
       return this.#context.roster.replaceAll(last.title, seats);
     this.#standIn = lost.length > 0;
@@ -131,14 +142,13 @@ export class Choosing {
   }
 
   /** Tells which members of the last visit only the visitor can find again. */
-  #tellLost(names: string[]): void {
+  #tellLost(names: string[], why: string): void {
     const were = names.length === 1 ? "was a picked file" : "were picked files";
     const them = names.length === 1 ? "it" : "them";
     this.#context.notices.show(
       "lost",
       "hint",
-      `${sentence(names)} ${were}, which a page may not open by itself after a reload. ` +
-        `Choose ${them} again.`,
+      `${sentence(names)} ${were}, ${why}. Choose ${them} again.`,
       [{ label: "Choose files", run: () => void this.dialog.open("add") }],
     );
   }
@@ -197,7 +207,13 @@ export class Choosing {
     );
     if (missing.length === 0) return;
     const { title } = roster;
-    const seats = roster.slots.map(
+    const isGone = ({ source: { ref } }: Slot): boolean =>
+      ref !== undefined && isCopy(ref) && missing.includes(ref);
+    const gone = roster.slots.filter(isGone).map(({ source }) => source.name);
+    const copies = gone.length === 1 ? "copy is" : "copies are";
+    if (gone.length > 0) this.#tellLost(gone, `whose ${copies} no longer in this browser`);
+    const here = roster.slots.filter((slot) => !isGone(slot));
+    const seats = here.map(
       ({ source, entry, model, handles, byDefault }): Seat => ({
         source,
         entry,
@@ -206,9 +222,13 @@ export class Choosing {
         byDefault,
       }),
     );
+    const toFetch = missing.filter((ref) => !isCopy(ref)).length;
+    if (toFetch === 0 && seats.some(({ byDefault }) => !byDefault))
+      return roster.replaceAll(title, seats);
     this.#standIn = true;
     await this.#seatToys(true);
-    const lacking = missing.length === 1 ? "one model is" : `${missing.length} models are`;
+    if (toFetch === 0) return;
+    const lacking = toFetch === 1 ? "one model is" : `${toFetch} models are`;
     notices.show(
       "incomplete",
       "hint",
@@ -234,6 +254,7 @@ export class Choosing {
    */
   keep(): void {
     const { title, slots, contextTokens, replacing } = this.#context.roster;
+    this.#copies.heed(slots);
     if (slots.length === 0 || replacing) return;
     if (this.#standIn && slots.every(({ entry }) => entry)) return;
     this.#standIn = false;
@@ -241,13 +262,14 @@ export class Choosing {
     if (slots.some(({ state }) => state === "held") && slots.some(({ byDefault }) => byDefault))
       return;
     if (title === toysTitle) return remember(undefined);
-    // A file without a handle can't be found again.
-    const isLost = ({ source: { ref, remote, builtIn }, handles }: Slot): boolean =>
-      (ref ?? remote ?? builtIn ?? handles) === undefined;
+    // A file without a handle or a copy can't be found again.
+    const isLost = ({ source: { ref, remote, builtIn }, handles, copy }: Slot): boolean =>
+      (ref ?? remote ?? builtIn ?? handles ?? copy) === undefined;
     const members = slots.flatMap((slot): RememberedMember[] => {
-      const { source, entry, byDefault, state } = slot;
+      const { source, entry, byDefault, state, copy } = slot;
       if (entry) return [{ name: source.name, toy: byDefault ? "default" : "chosen" }];
-      if (!isLost(slot)) return [this.#kept(source)];
+      if (!isLost(slot))
+        return [this.#kept(copy === undefined ? source : { ...source, ref: copy })];
       return state === "failed" ? [] : [{ name: source.name, lost: true }];
     });
     remember({ title, contextTokens, members });
@@ -256,6 +278,13 @@ export class Choosing {
         handles ? [[name, handles]] : [],
     );
     this.#context.handles.remember(new Map(picked));
+  }
+
+  /** Deletes what is kept of the choice, with the copies of picked files. */
+  async forget(): Promise<void> {
+    remember(undefined);
+    rememberRoom(undefined);
+    await this.#copies.forget();
   }
 
   /** A member as it is remembered, without a key that is not to be kept. */

@@ -9,7 +9,7 @@ import {
 } from "../library/conclave.ts";
 import { readFragment, type Linked } from "../kept/link.ts";
 import { markStorage, Risks } from "../kept/risks.ts";
-import { livingTabs, tabName } from "../kept/this-tab.ts";
+import { livingTabs, tabName, whileSeen } from "../kept/this-tab.ts";
 import * as address from "./address.ts";
 import { Advice } from "./advice.ts";
 import { Answers } from "./answers.ts";
@@ -34,7 +34,6 @@ import { hasOtherTab } from "./other-tabs.ts";
 import { Remedies } from "./remedies.ts";
 import { OwnSettings } from "./own-settings.ts";
 import { isOfModel } from "./picked.ts";
-import { remember, rememberRoom } from "./remembered.ts";
 import { drafts, Roster } from "./roster.ts";
 import { Session } from "./session.ts";
 import { SettingsForm } from "./settings-form.ts";
@@ -263,7 +262,7 @@ class Page {
       "change",
       () => void this.#session.keeper.setValue("settings", this.#settings.values),
     );
-    addEventListener("pagehide", () => this.#risks.leaveAll()); // It closes by itself.
+    whileSeen((seen) => void (this.#risks.seen = seen));
     addEventListener("hashchange", () => this.#openLink(readFragment(location.hash)));
     this.#stopButton.addEventListener("click", ({ detail }) => {
       // It takes the place of “Ask”, so that the second click of a double click comes here.
@@ -272,7 +271,7 @@ class Page {
     document.addEventListener("keydown", (event) => {
       if (event.key !== "Escape" || event.isComposing) return;
       // Escape closes an open dialog instead.
-      if (!document.querySelector("dialog[open]")) this.#answers.stop();
+      if (!document.querySelector("dialog[open]")) this.#answers.escape();
     });
     this.#newButton.addEventListener("click", () => this.#newConversation());
     if (address.debug) Object.defineProperty(window, "conclave", { get: () => this.#conclave });
@@ -506,11 +505,10 @@ class Page {
 
   /** Deletes what is kept besides conversations. */
   async #forget(): Promise<void> {
-    remember(undefined);
-    rememberRoom(undefined);
     this.#own.forget();
     this.#firstWords?.forget();
     this.#risks.forget();
+    await this.#choosing.forget();
     await this.#conclave?.deletePrompts().catch(() => undefined); // Reported in the list of models.
   }
 
@@ -571,6 +569,7 @@ class Page {
     this.#showWhyNot();
     this.#composer.foretell();
     this.#masthead.show(this.#roster);
+    this.#answers.heed();
     this.#advice.heed((name) => this.#slot(name)?.takesPart);
     if (this.#conclave) this.#showWhere(this.#conclave);
     byId("memory", HTMLElement).textContent = loading

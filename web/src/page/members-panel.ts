@@ -25,6 +25,8 @@ export interface Slot extends Known {
   contextTokens?: number;
   /** Handles of its picked files, where the browser gives them. */
   handles?: FileSystemFileHandle[] | undefined;
+  /** Reference of the copy of its picked files in this browser. */
+  copy?: string | undefined;
   /** Aborts its download. */
   loading?: AbortController | undefined;
 }

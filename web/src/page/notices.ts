@@ -18,28 +18,46 @@ export class Notices {
 
   /**
    * Shows a notice, replacing one with the same `key`. Errors interrupt a screen reader, hints
-   * wait.
+   * wait. `onDismiss`: called when it is dismissed; null if it can't be.
    */
   show(
     key: string,
     tone: "error" | "warning" | "hint",
     text: string,
     actions: Action[] = [],
+    onDismiss?: (() => void) | null,
   ): void {
     this.clear(key);
     const buttons = actions.map(({ label, run }) => button(label, () => this.#close(notice, run)));
-    const close = button("Dismiss", () => this.#close(notice), { class: "quiet" });
+    const close = button("Dismiss", () => this.#close(notice, onDismiss ?? undefined), {
+      class: "quiet",
+    });
     const notice: HTMLElement = el(
       "div",
       { class: `notice ${tone}`, role: tone === "error" ? "alert" : "status", "data-key": key },
       el("p", {}, text),
-      el("p", { class: "actions" }, ...buttons, close),
+      el("p", { class: "actions" }, ...buttons, onDismiss === null ? "" : close),
     );
     this.#host.append(notice);
   }
 
+  /** Shows how far a notice's task is, from 0 to 1. */
+  progress(key: string, share: number, label: string): void {
+    const notice = this.#find(key);
+    let bar = notice?.querySelector("progress");
+    if (notice && !bar) {
+      bar = el("progress", { max: 1, "aria-label": label });
+      notice.lastElementChild?.before(bar);
+    }
+    if (bar) bar.value = share;
+  }
+
   clear(key: string): void {
-    this.#host.querySelector(`[data-key="${CSS.escape(key)}"]`)?.remove();
+    this.#find(key)?.remove();
+  }
+
+  #find(key: string): Element | null {
+    return this.#host.querySelector(`[data-key="${CSS.escape(key)}"]`);
   }
 
   /**

@@ -30,9 +30,9 @@ const remembered = shape({
   contextTokens,
   /**
    * None of `ref`, `remote`, `builtIn` and `toy`: picked files, whose handles are kept under the
-   * member's name; `lost`: there are none, so that only the visitor can choose them again. `key`:
-   * only if the visitor wants it kept. `toy`: a bundled one, which leaves for the visitor's own
-   * unless it was chosen.
+   * member's name (a copy of such files has a `ref`); `lost`: there are none, so that only the
+   * visitor can choose them again. `key`: only if the visitor wants it kept. `toy`: a bundled one,
+   * which leaves for the visitor's own unless it was chosen.
    */
   members: list(member),
 });

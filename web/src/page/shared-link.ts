@@ -1,5 +1,6 @@
 /** Links with a question and an ensemble: makes them, and offers what one names. */
 import { fragmentOf, readFragment, type Linked } from "../kept/link.ts";
+import { isCopy } from "../store/copy-reference.ts";
 import type { Choosing } from "./choosing.ts";
 import { sentence } from "./figures.ts";
 import type { Notices } from "./notices.ts";
@@ -13,7 +14,11 @@ export interface QuestionLink {
 
 /** A link to a question with the present ensemble; undefined without one, or if it is too long. */
 export function linkTo(question: string, { title, slots }: Roster): QuestionLink | undefined {
-  const members = slots.map(({ source: { name, ref } }) => ({ name, ref }));
+  const members = slots.map(({ source: { name, ref } }) => ({
+    name,
+    // A copy is in this browser alone.
+    ref: ref !== undefined && isCopy(ref) ? undefined : ref,
+  }));
   const fragment = question === "" ? undefined : fragmentOf(question, title, members);
   if (fragment === undefined) return undefined;
   const models = readFragment(fragment)?.ensemble !== undefined;

@@ -3,6 +3,7 @@
  * deletion.
  */
 import type { StoredModel } from "../library/conclave.ts";
+import { isCopy } from "../store/copy-reference.ts";
 import { button, el } from "./dom.ts";
 import { bytes, plural } from "./figures.ts";
 
@@ -106,9 +107,11 @@ function updates(
 }
 
 function row(model: StoredModel, onDelete: StoredContext["onDelete"]): HTMLElement {
-  const { ref, stored, complete } = model;
+  const { ref, stored, complete, from } = model;
   const [, path = ref, revision] = /^(?:hf:)?(.*?)(?:@([^@/]+))?$/.exec(ref) ?? [];
-  const name = path.slice(path.lastIndexOf("/") + 1) || path;
+  const isCopied = isCopy(ref);
+  const name = isCopied ? from : path.slice(path.lastIndexOf("/") + 1) || path;
+  const place = isCopied ? "copied from your files" : path.slice(0, -name.length - 1);
   const size = complete
     ? bytes(stored)
     : `${bytes(stored)} of ${model.bytes > 0 ? bytes(model.bytes) : "?"}, not complete`;
@@ -137,11 +140,7 @@ function row(model: StoredModel, onDelete: StoredContext["onDelete"]): HTMLEleme
       "span",
       { class: "stored-name" },
       name,
-      el(
-        "small",
-        {},
-        [path.slice(0, -name.length - 1), revision, size].filter(Boolean).join(" · "),
-      ),
+      el("small", {}, [place, revision, size].filter(Boolean).join(" · ")),
     ),
     actions,
   );

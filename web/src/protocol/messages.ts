@@ -144,8 +144,9 @@ export const memberSource: typeof source = (data, path) => {
 const progress = shape({
   /**
    * waiting: another tab downloads or deletes the same model; checking: stored files are looked up
-   * and checked; downloading; verifying: the whole is checked; core: the open core is fetched, for
-   * the first member that needs it; loading: the member goes to the engine.
+   * and checked; downloading, or copying picked files; verifying: the whole is checked; core: the
+   * open core is fetched, for the first member that needs it; loading: the member goes to the
+   * engine.
    */
   phase: oneOf("waiting", "checking", "downloading", "verifying", "core", "loading"),
   /** Bytes so far. */
@@ -185,6 +186,7 @@ const plan = shape({
 
 const storedModel = shape({
   ref: text,
+  /** Its host; of a copy of picked files, the name that they were given. */
   from: text,
   commit: nullable(text),
   files: list(fileSize),
@@ -291,6 +293,8 @@ const request = variant({
   end: shape({ id: number, conversation: number }),
   plan: shape({ id: number, ref: text }),
   models: shape({ id: number }),
+  /** Copies picked files into the store. */
+  keepFiles: shape({ id: number, ref: text, name: text, files: list(blob) }),
   deleteModel: shape({ id: number, ref: text }),
   deletePrompts: shape({ id: number }),
   latestCommit: shape({ id: number, ref: text }),

@@ -60,7 +60,7 @@ export async function complete(
  * Sets every file's final size, so that lack of space shows before the download. The browser's
  * estimate is no help: some report a round figure unrelated to the disk.
  */
-function reserve(files: OpenFile[]): void {
+export function reserve(files: OpenFile[]): void {
   const sizes = files.map(({ part }) => part.size());
   try {
     for (const { part, remote } of files)
@@ -72,7 +72,7 @@ function reserve(files: OpenFile[]): void {
 }
 
 /** An incomplete file. */
-class OpenFile {
+export class OpenFile {
   readonly index: number;
   readonly state: FileState;
   readonly part: OpenPart;

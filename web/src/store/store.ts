@@ -3,6 +3,8 @@
  * engine. Only complete and verified models are opened; from then on no request is made to their
  * host.
  */
+import { asModel, copyInto } from "./copy.ts";
+import { isCopy } from "./copy-reference.ts";
 import { complete } from "./download.ts";
 import { definedFields } from "../protocol/defined-fields.ts";
 import {
@@ -46,6 +48,8 @@ export interface OpenOptions {
   expected?: Pick<MemberSource, "bytes" | "sha256">;
 }
 
+type CopyOptions = Pick<OpenOptions, "signal" | "onProgress">;
+
 const defaults = {
   policy: usualRetry,
   stallMs: 20_000,
@@ -74,10 +78,10 @@ export class Store {
   /** Sizes of a download; asks the host for names and sizes, unless all is stored. */
   plan(ref: string, signal: AbortSignal): Promise<Plan> {
     return this.#typed(async () => {
-      const reference = parseReference(ref);
-      const key = this.#key(reference);
+      const name = nameOf(ref);
+      const key = this.#key(name);
       const state = await this.#state(key);
-      const model = state?.model ?? (await askHost(reference, this.#host(signal)));
+      const model = state?.model ?? (await askHost(ofHost(name), this.#host(signal)));
       const { free } = await this.#space();
       return {
         ref: model.ref,
@@ -98,8 +102,8 @@ export class Store {
       const models: Listed["models"] = [];
       for (const name of await this.#options.shelf.list()) {
         const state = await this.#state(name);
-        if (state) models.push(described(state, await this.#toReserve(name, state.model)));
-        else await this.#sweep(name);
+        if (isLeftover(state)) await this.#sweep(name);
+        else models.push(described(state, await this.#toReserve(name, state.model)));
       }
       models.sort((a, b) => (a.ref < b.ref ? -1 : 1));
       return { models, keeps: this.#options.shelf.persistent, ...(await this.#space()) };
@@ -116,9 +120,7 @@ export class Store {
         })),
       );
       // Also accepts the earlier spelling that a model was stored under.
-      const text = stored.some((model) => model.ref === ref)
-        ? ref
-        : referenceText(parseReference(ref));
+      const text = stored.some((model) => model.ref === ref) ? ref : textOf(nameOf(ref));
       for (const { name } of stored.filter((model) => model.ref === text)) {
         const release = await this.#options.locks.tryHold(lockName(name));
         if (!release)
@@ -137,16 +139,57 @@ export class Store {
   /** The commit that the reference's revision names now, from the hub; null for an address. */
   latestCommit(ref: string, signal: AbortSignal): Promise<string | null> {
     return this.#typed(async () => {
-      const reference = parseReference(ref);
-      return reference.kind === "url" ? null : latestCommit(reference, this.#host(signal));
+      const name = nameOf(ref);
+      return name.kind === "hub" ? latestCommit(name, this.#host(signal)) : null;
+    });
+  }
+
+  /**
+   * Keeps a copy of picked files under `ref`, all of them or nothing. Throws StorageFailure before
+   * the first byte if there is no room. `name`: how the copy is listed.
+   */
+  copy(ref: string, name: string, files: ModelFiles, options: CopyOptions): Promise<void> {
+    return this.#typed(async () => {
+      const { locks, shelf, chunkBytes } = this.#options;
+      const { signal, onProgress } = options;
+      if (!isCopy(ref)) throw new BadReference(`${JSON.stringify(ref)} is no name of a copy.`);
+      if (!shelf.persistent)
+        throw new StorageFailure(
+          "This browser offers the page no place to keep files. Choose them at each visit.",
+        );
+      const key = this.#key({ kind: "copy", ref });
+      const waiting = (): void => onProgress(unmeasured("waiting"));
+      const release = await locks.hold(lockName(key), "exclusive", signal, waiting);
+      try {
+        if ((await this.#state(key))?.complete) return; // Another tab was sooner.
+        const model = asModel(ref, name, files);
+        await shelf.remove(key);
+        await this.#makeRoom(model, totalOf(model));
+        let journal: Journal | undefined;
+        try {
+          const folder = await shelf.create(key);
+          journal = await Journal.begin(folder, model, chunkBytes);
+          const meter = new Meter(journal.state.bytes, onProgress);
+          await copyInto(folder, journal, files, { signal, meter });
+        } catch (error) {
+          journal?.close();
+          journal = undefined;
+          await shelf.remove(key);
+          throw isFull(error) ? await this.#full(key, model, 0, error) : error;
+        } finally {
+          journal?.close();
+        }
+      } finally {
+        release();
+      }
     });
   }
 
   /** A model's files, missing ones downloaded first. The caller closes them. */
   open(ref: string, options: OpenOptions): Promise<ModelFiles> {
     return this.#typed(async () => {
-      const reference = parseReference(ref);
-      const key = this.#key(reference);
+      const model = nameOf(ref);
+      const key = this.#key(model);
       const name = lockName(key);
       const { locks } = this.#options;
       const waiting = (): void => options.onProgress(unmeasured("waiting"));
@@ -159,6 +202,7 @@ export class Store {
         });
         if (files) return files;
         reading();
+        const reference = ofHost(model);
         const writing = await locks.hold(name, "exclusive", options.signal, waiting);
         try {
           await this.#download(reference, key, options);
@@ -166,9 +210,7 @@ export class Store {
           writing();
         }
       }
-      throw new StorageFailure(
-        `${referenceText(reference)} was deleted while it was opened. Load it again.`,
-      );
+      throw new StorageFailure(`${textOf(model)} was deleted while it was opened. Load it again.`);
     });
   }
 
@@ -272,7 +314,7 @@ export class Store {
     const { free } = await this.#space();
     if (this.#options.shelf.persistent && free !== null && needed > free) {
       throw new StorageFailure(
-        `${model.ref} needs ${amount(needed)} more on this machine, ` +
+        `${labelOf(model)} needs ${amount(needed)} more on this machine, ` +
           `and ${amount(free)} are free for this page. ` +
           "Delete stored models or free disk space, then try again.",
       );
@@ -294,7 +336,7 @@ export class Store {
         : `${amount(free)} are free for this page`;
     const kept = stored > 0 ? " What arrived is kept." : "";
     return new StorageFailure(
-      `${model.ref} needs ${amount(left)} more on this machine, ` +
+      `${labelOf(model)} needs ${amount(left)} more on this machine, ` +
         `and ${space}.${kept} ` +
         "Delete stored models or free disk space, then try again.",
       { cause },
@@ -329,19 +371,19 @@ export class Store {
     return folder && readState(folder);
   }
 
-  /** Deletes a folder without a journal, left by a download that ended before it began. */
+  /** Deletes a folder that is of no more use, unless a tab is just filling it. */
   async #sweep(key: string): Promise<void> {
     const release = await this.#options.locks.tryHold(lockName(key));
     if (!release) return;
     try {
-      if (!(await this.#state(key))) await this.#options.shelf.remove(key);
+      if (isLeftover(await this.#state(key))) await this.#options.shelf.remove(key);
     } finally {
       release();
     }
   }
 
-  #key(reference: Reference): string {
-    return keyOf(reference, this.#hub);
+  #key(name: Name): string {
+    return keyOf(name, this.#hub);
   }
 
   #host(signal: AbortSignal): HostOptions {
@@ -370,11 +412,32 @@ export class Store {
   }
 }
 
+/** A model's name in the store: its reference at a host, or that of a copy of picked files. */
+type Name = Reference | { kind: "copy"; ref: string };
+
+const nameOf = (ref: string): Name => (isCopy(ref) ? { kind: "copy", ref } : parseReference(ref));
+const textOf = (name: Name): string => (name.kind === "copy" ? name.ref : referenceText(name));
+
+/** The reference at a host, from which what is missing can be fetched. */
+function ofHost(name: Name): Reference {
+  if (name.kind !== "copy") return name;
+  throw new StorageFailure(
+    "The copy of the picked file is no longer in this browser. Choose the file again.",
+  );
+}
+
+/**
+ * Whether a folder is of no more use: without a journal, left by a download that ended before it
+ * began, or a copy that was cut off, whose file only the visitor can choose again.
+ */
+const isLeftover = (state: ModelState | undefined): state is undefined =>
+  !state || (isCopy(state.model.ref) && !state.complete);
+
 /** Name of a model's folder, safe in any file system. */
-function keyOf(reference: Reference, hub: string): string {
-  const prefix = reference.kind === "hub" ? `${hub} ` : "";
+function keyOf(name: Name, hub: string): string {
+  const prefix = name.kind === "hub" ? `${hub} ` : "";
   return new Sha256()
-    .update(new TextEncoder().encode(prefix + referenceText(reference)))
+    .update(new TextEncoder().encode(prefix + textOf(name)))
     .digest()
     .slice(0, 32);
 }
@@ -396,6 +459,8 @@ export async function isStored(
 const lockName = (key: string): string => `conclave-model ${key}`;
 const sizesOf = ({ files }: RemoteModel): Plan["files"] =>
   files.map(({ name, bytes }) => ({ name, bytes }));
+/** Name of a model in messages. */
+const labelOf = ({ ref, from }: RemoteModel): string => (isCopy(ref) ? from : ref);
 const totalOf = (model: RemoteModel): number =>
   model.files.reduce((sum, { bytes }) => sum + bytes, 0);
 

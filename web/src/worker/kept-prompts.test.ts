@@ -5,10 +5,12 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, mock, test } from "node:test";
 import { Conclave } from "../library/conclave.ts";
-import type { Message } from "../protocol/engine.ts";
+import type { Member, Message } from "../protocol/engine.ts";
+import type { Prompts } from "../store/prompts.ts";
 import { MemoryShelf } from "../store/shelf.ts";
 import type { Script } from "../testing/scripted.ts";
 import { collect, file, stage, talker, type Stage } from "../testing/staged.ts";
+import { KeptPrompts } from "./kept-prompts.ts";
 
 beforeEach(() => mock.timers.enable({ apis: ["setTimeout"] }));
 afterEach(() => mock.timers.reset());
@@ -42,6 +44,22 @@ async function visit(
 
 const moves = (journal: string[]): string[] =>
   journal.filter((entry) => /systemKey|giveSystem|takePrefix|has |begin/.test(entry));
+
+test("the prompt of a model that was copied is kept under the copy's reference", async () => {
+  const ref = `copy:${"0".repeat(64)}`;
+  const kept: (string | null)[] = [];
+  const prompts = new KeptPrompts({
+    keeps: async () => true,
+    get: async () => undefined,
+    put: async (_key: string, of: string | null) => void kept.push(of),
+  } as unknown as Prompts);
+  const bytes = Uint8Array.of(1);
+  const member = { systemKey: async () => bytes, giveSystem: async () => bytes };
+  prompts.add(member as unknown as Member, { ref });
+  await prompts.recall(member as unknown as Member, ask("Be brief."));
+  await prompts.keep();
+  assert.deepEqual(kept, [ref]);
+});
 
 test("a system prompt is kept after the first answer, for the next visit", async () => {
   for (const cores of [1, 2]) {

@@ -5,6 +5,7 @@
  */
 import type { Member, Message } from "../protocol/engine.ts";
 import type { Prompts } from "../store/prompts.ts";
+import { isCopy } from "../store/copy-reference.ts";
 import { parseReference, referenceText } from "../store/reference.ts";
 import { sha256 } from "../store/sha256.ts";
 
@@ -95,7 +96,7 @@ export class KeptPrompts {
 }
 
 /** A model's reference in its canonical spelling, as the store lists it. */
-const spelt = (ref: string): string => referenceText(parseReference(ref));
+const spelt = (ref: string): string => (isCopy(ref) ? ref : referenceText(parseReference(ref)));
 
 /**
  * A file's name: the SHA-256 of the model's identity and the prompt, with the file's own digest if

@@ -239,6 +239,7 @@ export class Service {
         return this.#around.post({ type: "removed", id, usage: this.#usage() });
       case "plan":
       case "models":
+      case "keepFiles":
       case "deleteModel":
       case "deletePrompts":
       case "latestCommit":

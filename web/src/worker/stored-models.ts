@@ -1,11 +1,12 @@
 /** Requests about the models of this machine: their plans, their list, their deletion. */
 import type { Reply, Request, Stored } from "../protocol/messages.ts";
+import { pickedFiles } from "../protocol/model-files.ts";
 import type { KeptPrompt, Prompts } from "../store/prompts.ts";
 import type { Listed, Store } from "../store/store.ts";
 
 type AboutModels = Extract<
   Request,
-  { type: "plan" | "models" | "deleteModel" | "deletePrompts" | "latestCommit" }
+  { type: "plan" | "models" | "keepFiles" | "deleteModel" | "deletePrompts" | "latestCommit" }
 >;
 
 /** Answers a request about the models of this machine, which needs no engine. */
@@ -25,6 +26,12 @@ export async function answerAboutModels(
         id,
         stored: withPrompts(await store.list(), await prompts.list()),
       });
+    case "keepFiles":
+      await store.copy(request.ref, request.name, pickedFiles(request.files, request.name), {
+        signal,
+        onProgress: (progress) => post({ type: "progress", id, progress }),
+      });
+      return post({ type: "done", id });
     case "deleteModel":
       await store.delete(request.ref);
       await prompts.deleteOf(request.ref);

@@ -68,6 +68,28 @@ inEach(
 );
 
 inEach(
+  "a picked file is copied when that is asked for, and there after a reload",
+  async (visit) => {
+    const { tab } = visit;
+    await visit.arrive();
+    await visit.models();
+    const input = "#models-dialog .add-files input:not([webkitdirectory])";
+    await tab.pick(input, `${dist}members/quill.gguf`);
+    await visit.alone();
+    await visit.offered();
+    await tab.picture(`${visit.browser} copy offered`);
+    await visit.press("Keep a copy");
+    await tab.says(".notice", "quill is kept in this browser");
+    await tab.reload();
+    await visit.state("ready");
+    assert.deepEqual(await visit.members(), ["quill"]);
+    assert.notEqual(await visit.answer(sum), "");
+    await visit.clean();
+  },
+  "Firefox",
+);
+
+inEach(
   "where the browser gives the page no place, a model stays in memory, and that is said",
   async (visit) => {
     const { tab } = visit;

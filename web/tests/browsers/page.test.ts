@@ -106,6 +106,10 @@ inEach("a model that is picked as a file joins, and answers alone", async (visit
     ),
     ["quill"],
   );
+  if (visit.browser === "Firefox") {
+    await visit.offered();
+    await visit.press("Dismiss");
+  }
   await visit.clean();
 });
 

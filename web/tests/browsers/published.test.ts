@@ -67,6 +67,10 @@ async function picked(visit: Visit): Promise<string> {
   await visit.alone();
   assert.deepEqual(await visit.members(), [name]);
   const answer = await answered(visit);
+  if (visit.browser === "Firefox") {
+    await visit.offered();
+    await visit.press("Dismiss");
+  }
   await visit.clean();
   return answer;
 }

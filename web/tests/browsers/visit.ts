@@ -141,6 +141,22 @@ export class Visit {
     await this.state("ready");
   }
 
+  /** Waits for the offer to copy a picked file, where the browser has a place for it. */
+  async offered(): Promise<void> {
+    await this.tab.says(".notice", "in this visit only");
+  }
+
+  /** Presses the button of a notice with this text. */
+  async press(text: string): Promise<void> {
+    await this.tab.until((text) => {
+      const found = [...document.querySelectorAll<HTMLElement>(".notice button")].find(
+        ({ textContent }) => textContent === text,
+      );
+      found?.click();
+      return found !== undefined;
+    }, text);
+  }
+
   /** Waits until the page's own files are kept for offline visits. */
   async offlineCopy(): Promise<void> {
     await this.tab.until(() => navigator.serviceWorker.controller !== null);
