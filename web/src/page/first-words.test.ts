@@ -8,6 +8,7 @@ import { roundOf, turnOf } from "../testing/kept-turn.ts";
 import { FirstWords, type Read } from "./first-words.ts";
 import type { Foretelling } from "./foretold.ts";
 
+const ignored = (): void => undefined;
 // Time passes only as a test says.
 mock.method(performance, "now", () => 0);
 
@@ -100,6 +101,26 @@ test("a question is foretold by the answer before it, without a word to a server
   const gone = engine(true);
   assert.equal(await firstWords.before(gone, first), "");
   assert.deepEqual(gone.measured, []);
+});
+
+test("a long question is foretold by short ones of an earlier visit, but not on a GPU", async () => {
+  for (const backend of ["cpu", "webgpu"] as const) {
+    let kept: unknown;
+    const earlier = new FirstWords((paces) => (kept = paces));
+    const here = { ...engine(), backend };
+    const short = question("x".repeat(40));
+    const telling = earlier.await(here, short, true);
+    const begin = turnOf("q", []).events[0] as BeginEvent;
+    const prefixes = [{ prefix: 40, run: 40 }, begin.prefixes[1]!];
+    telling.take({ type: "reading", member: "Ada", done: 40, total: 40 }, 400);
+    telling.take({ ...begin, members: ["Ada", "Far"], prefixes }, 400);
+    telling.take(roundOf("One", 1), 2400);
+    earlier.learn(here, short, telling, "One");
+    const later = new FirstWords(ignored);
+    later.restore(kept);
+    const told = await later.before(here, question("y".repeat(700)));
+    assert.equal(told, backend === "cpu" ? "First words in about 9 s." : "");
+  }
 });
 
 test("an answer that was under way when all was forgotten teaches nothing", async () => {

@@ -143,6 +143,34 @@ test("short prompts, continued answers and failures measure nothing", () => {
   assert.equal(stopped.measured, undefined, "while it was read");
 });
 
+test("short prompts, as most are, say how fast a member reads until a long one does", () => {
+  const answer = new Foretelling(undefined, both, 1000);
+  answer.take(reading("Quill", 32, 40), 1300);
+  answer.take(reading("Quill", 40, 40), 1400);
+  answer.take(begin([15, 40]), 1500);
+  answer.take(round("One"), 3500);
+  assert.deepEqual(answer.brief, { Quill: { tokens: 40, ms: 400 } }, "Ada's is too short even so");
+  const paces = new Paces();
+  const learn = (brief: Pace["brief"], read: Pace["read"] = {}): void =>
+    paces.learn("both", { read, first: 2000, ...(brief && { brief }) });
+  learn(answer.brief);
+  learn({ Quill: { tokens: 50, ms: 5000 } });
+  learn({ Ada: { tokens: 20, ms: 40 } });
+  const later = new Paces();
+  later.restore(structuredClone(paces.kept));
+  const time = (of: Paces): number | undefined => timeFor(of.get("both")!, { Ada: 9, Quill: 600 });
+  assert.equal(time(later), 8000, "what one waits for is no reading");
+  const next = new Foretelling(later.get("both"), both, 0);
+  next.expect({ Ada: 9, Quill: 600 }, 0);
+  assert.equal(next.sentence(0), "First words in about 8 s.");
+  learn(undefined, { Quill: { tokens: 300, ms: 1000 } });
+  assert.equal(time(paces), 4000);
+
+  const continued = new Foretelling(undefined, both, 0, false);
+  continued.take(begin([40, 40]), 160);
+  assert.deepEqual([continued.brief, new Foretelling(pace, both, 0).brief], [undefined, undefined]);
+});
+
 test("only what a member does not hold is read", () => {
   const say = (role: "user" | "assistant", content: string) => ({ role, content });
   const asked = [say("user", "12345678")];

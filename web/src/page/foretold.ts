@@ -34,6 +34,11 @@ const time = within(0, 1e9);
 const pace = shape({
   /** By name: tokens that a member ran of its prompts, and the time from first to last. */
   read: record(shape({ tokens: within(1, 1e9), ms: time })),
+  /**
+   * By name: the same of prompts too short for a speed, from the question to the last token; counts
+   * only for members of which nothing else is known.
+   */
+  brief: optional(record(shape({ tokens: within(1, 1e9), ms: time }))),
   /** From the last token read to the first words; unknown until an answer had some. */
   first: optional(time),
 });
@@ -58,13 +63,14 @@ export class Paces {
     return this.#paces.get(set);
   }
 
-  learn(set: string, { read, first }: Pace): void {
+  learn(set: string, { read, brief, first }: Pace): void {
     const before = this.#paces.get(set) ?? { read: {} };
     const now: Pace = { read: { ...before.read } };
     for (const [name, { tokens, ms }] of Object.entries(read)) {
       const old = before.read[name] ?? { tokens: 0, ms: 0 };
       now.read[name] = { tokens: old.tokens * decay + tokens, ms: old.ms * decay + ms };
     }
+    if (before.brief ?? brief) now.brief = fastest(before.brief, brief);
     const both = [before.first, first].filter((each) => each !== undefined);
     if (both.length > 0) now.first = both.reduce((sum, each) => sum + each) / both.length;
     this.#paces.delete(set);
@@ -89,6 +95,16 @@ export class Paces {
   forget(): void {
     this.#paces.clear();
   }
+}
+
+/** The faster readings by name: all else that was in their times, as waiting for a tab, slows. */
+function fastest(before: Pace["read"] = {}, further: Pace["read"] = {}): Pace["read"] {
+  const all = { ...before };
+  for (const [name, now] of Object.entries(further)) {
+    const old = all[name];
+    if (!old || now.ms * old.tokens < old.ms * now.tokens) all[name] = now;
+  }
+  return all;
 }
 
 /** A conversation in a member's cache. */
@@ -122,11 +138,15 @@ export type Runs = Readonly<Record<string, number>>;
  * Time until members of this pace have first words, after each has run its tokens of `runs`;
  * undefined if unknown.
  */
-export function timeFor({ read, first }: Pace, runs: Runs): number | undefined {
+export function timeFor(pace: Pace, runs: Runs): number | undefined {
+  const { first } = pace;
   if (first === undefined) return undefined;
-  const each = Object.entries(runs).map(([name, tokens]) => timeToRead(tokens, read[name]));
+  const each = Object.entries(runs).map(([name, tokens]) => timeToRead(tokens, speed(pace, name)));
   return each.some((ms) => ms === undefined) ? undefined : Math.max(0, ...each.map(Number)) + first;
 }
+
+const speed = ({ read, brief }: Pace, name: string): Pace["read"][string] | undefined =>
+  read[name] ?? brief?.[name];
 
 const timeToRead = (tokens: number, speed: Pace["read"][string] | undefined): number | undefined =>
   tokens === 0 ? 0 : speed && (tokens * speed.ms) / speed.tokens;
@@ -223,7 +243,7 @@ export class Foretelling {
     const rest = steps ? steps.total - steps.last.done : this.#runs[name];
     if (rest === undefined) return undefined;
     const since = now - (steps?.last.at ?? this.#start);
-    const whole = timeToRead(rest, observed(steps) ?? this.#pace?.read[name]);
+    const whole = timeToRead(rest, observed(steps) ?? (this.#pace && speed(this.#pace, name)));
     return whole === undefined ? undefined : Math.max(0, whole - since);
   }
 
@@ -249,10 +269,27 @@ export class Foretelling {
       // Measured from the end of the first step, since the answer may have waited before. If the
       // first step ran more than half of the tokens, the whole time is measured instead.
       if (span && span.tokens * 2 >= run && span.ms > 0) read[name] = span;
-      else if (run >= leastOfOneStep)
-        read[name] = { tokens: run, ms: (steps?.last.at ?? begun.at) - this.#start };
+      else if (run >= leastOfOneStep) read[name] = this.#whole(name, run, begun.at);
     }
     return { read, ...(this.#first !== undefined && { first: this.#first - begun.at }) };
+  }
+
+  /** Readings too short for `measured`, as most questions' are, from the question on. */
+  get brief(): Pace["brief"] {
+    const begun = this.#begun;
+    const { read } = this.measured ?? {};
+    if (!begun || !read) return undefined;
+    const all: Pace["read"] = {};
+    for (const [place, name] of begun.event.members.entries()) {
+      const run = begun.event.prefixes[place]?.run ?? 0;
+      if (!this.#readers.includes(name) || run < leastTokens || read[name]) continue;
+      all[name] = this.#whole(name, run, begun.at);
+    }
+    return Object.keys(all).length > 0 ? all : undefined;
+  }
+
+  #whole(name: string, tokens: number, begun: number): Pace["read"][string] {
+    return { tokens, ms: (this.#steps.get(name)?.last.at ?? begun) - this.#start };
   }
 
   /** Tokens and messages that each member holds after it, with this text as the answer. */

@@ -116,3 +116,25 @@ test("the time to first words is foretold before a question, and counts down whi
   await empty();
   await visitor.leaveClean();
 });
+
+test("after short questions the first one of the next visit is foretold", {
+  timeout: 300_000,
+}, async () => {
+  const visitor = await stand.arrive({ serviceWorkers: "block" });
+  const { page } = visitor;
+  await visitor.set("maxRounds", "1");
+  await visitor.answer("The goose went home. What is 2 + 3?");
+  // Too short a prompt for the speed of a step.
+  await page.reload();
+  await visitor.state("ready");
+  await page.locator("#new").click();
+  await page.locator("#question").fill(long("fox"));
+  const foretold = page.locator("#foretold");
+  await foretold.filter({ hasText: sentence }).waitFor();
+  const [before = 0] = secondsIn((await foretold.textContent()) ?? "");
+  await visitor.answer(long("fox"));
+  const facts = (await page.locator(".exchange .facts").textContent()) ?? "";
+  const taken = Number(/first segment after ([\d.]+) s/.exec(facts)?.[1]);
+  assert.ok(taken / before < 4 && before / taken < 4, `${before} s foretold: ${facts}`);
+  await visitor.leaveClean();
+});
