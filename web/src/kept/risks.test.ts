@@ -47,14 +47,55 @@ test("a tab that dies in a load names the member; it stays out until it is tried
   assert.equal(new Risks(storage, "fifth").heldBack(large), undefined);
 });
 
-test("what ends well, or closes by itself, leaves nothing", () => {
+test("what ends well, closes by itself or is hidden leaves nothing", () => {
   const storage = new Memory();
   const risks = new Risks(storage, "first");
   risks.enter("load", [atRisk(large, 1), atRisk(small, 1)]);
   risks.leave([atRisk(large, 1)]);
   assert.equal(storage.length, 1);
-  risks.leaveAll();
+  risks.seen = false;
   assert.equal(storage.length, 0);
+  risks.enter("round", [atRisk(small, 1)]);
+  assert.equal(storage.length, 0, "the browser may end a hidden tab");
+  risks.seen = true;
+  assert.deepEqual(
+    new Risks(storage, "second").collect(dead).map(({ name, phase }) => [name, phase]),
+    [["Small", "round"]],
+    "seen again, it is at risk",
+  );
+});
+
+test("a tab that dies in a later round is told of; only a second one leaves its member out", () => {
+  const storage = new Memory();
+  const day = 24 * 3600e3;
+  const die = (tab: string, at: number): [string, boolean][] => {
+    const risks = new Risks(storage, tab);
+    risks.enter("round", [atRisk(small, 1e8), atRisk(large, 2e9)]);
+    risks.enter("later", [atRisk(small, 1e8), atRisk(large, 2e9)]);
+    const next = new Risks(storage, `after ${tab}`);
+    const endings = next.collect(dead, at);
+    assert.equal(next.heldBack(small), undefined);
+    return endings.map((ending) => [
+      endedTab(ending, ending.name),
+      next.heldBack(large) !== undefined,
+    ]);
+  };
+  const told = "A tab with this page ended while Large answered, in a later round";
+  assert.deepEqual(die("first", day), [[told, false]]);
+  assert.deepEqual(die("second", 9 * day), [[told, false]], "long after the first");
+  assert.deepEqual(die("third", 12 * day), [[told, true]]);
+  new Risks(storage, "fourth").release(large);
+  assert.deepEqual(die("fifth", 13 * day), [[told, false]], "it was tried again");
+});
+
+test("later rounds write their mark once", () => {
+  const storage = new Memory();
+  let written = 0;
+  const set = storage.setItem;
+  storage.setItem = (key, value) => (written++, set(key, value));
+  const risks = new Risks(storage, "first");
+  for (let round = 0; round < 9; round++) risks.enter("later", [atRisk(large, 1)]);
+  assert.equal(written, 1);
 });
 
 test("of members that were asked the largest is at fault; a toy is not beside a model", () => {

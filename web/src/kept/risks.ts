@@ -1,15 +1,24 @@
 /**
  * Marks in storage for as long as a phase lasts that may end the tab: a member's load, the first
- * pass of a question, its first round. A mark that outlives its tab names the members at fault,
- * which later visits leave out until the visitor tries them again. Written synchronously: nothing
- * runs once the tab is dead. A mark names models, never what was asked.
+ * pass of a question, its first round, its later ones. A mark that outlives its tab names the
+ * members at fault, which later visits leave out until the visitor tries them again. Written
+ * synchronously: nothing runs once the tab is dead. A mark names models, never what was asked.
  */
-import { list, number, oneOf, optional, shape, text, type Checked } from "../protocol/check.ts";
+import {
+  flag,
+  list,
+  number,
+  oneOf,
+  optional,
+  shape,
+  text,
+  type Checked,
+} from "../protocol/check.ts";
 import { definedFields } from "../protocol/defined-fields.ts";
 import type { MemberSource } from "../protocol/messages.ts";
 
 /** Phases in which a tab can die of memory; `queued`: a load that may have begun. */
-export type Phase = "queued" | "load" | "read" | "round";
+export type Phase = "queued" | "load" | "read" | "round" | "later";
 
 const member = {
   key: text,
@@ -18,8 +27,14 @@ const member = {
   ref: optional(text),
   quantise: optional(oneOf("Q8_0", "Q4_0")),
 };
-const mark = shape({ ...member, phase: oneOf("queued", "load", "read", "round") });
-const ending = shape({ ...member, phase: oneOf("load", "read", "round"), at: number });
+const mark = shape({ ...member, phase: oneOf("queued", "load", "read", "round", "later") });
+const ending = shape({
+  ...member,
+  phase: oneOf("load", "read", "round", "later"),
+  at: number,
+  /** Set if the member is not held back for it, but would be if it happens again. */
+  once: optional(flag),
+});
 
 /** A member in a risky phase. `bytes`: its size, 0 if unknown. */
 export type AtRisk = Omit<Mark, "phase">;
@@ -37,6 +52,14 @@ const heldKey = "conclave held back";
  * one.
  */
 const harmlessBytes = 50e6;
+/**
+ * Time in ms within which a second end of a tab in a later round of an answer is held against its
+ * member. The first is only told: a member that has loaded, read and answered fits by itself, and
+ * what ended the tab may have been another program, a killed browser or a flat battery. If it was
+ * the conversation's growth, the next long answers end the tab as well, though perhaps not on the
+ * same day; answers that end well in between prove nothing, since they may be shorter.
+ */
+const againMs = 7 * 24 * 3600e3;
 
 /** Key of a member across visits. */
 export function keyOf({ ref, url, files, name }: MemberSource): string {
@@ -52,11 +75,9 @@ export function atRisk(source: MemberSource, bytes: number): AtRisk {
 
 /** Members at fault for the end of a tab with these marks. */
 export function atFault(marks: readonly Mark[]): Mark[] {
-  const asking = marks.filter(({ phase }) => phase === "read" || phase === "round");
   const loading = marks.filter(({ phase }) => phase === "load" || phase === "queued");
-  // All members had loaded, and none had answered a question since. The largest is at fault, since
-  // it needs the most memory.
-  if (loading.length === 0) return asking.toSorted((a, b) => b.bytes - a.bytes).slice(0, 1);
+  // All members had loaded and were asked. The largest is at fault, since it needs the most memory.
+  if (loading.length === 0) return marks.toSorted((a, b) => b.bytes - a.bytes).slice(0, 1);
   const begun = loading.filter(({ phase }) => phase === "load");
   const suspects = begun.length > 0 ? begun : loading;
   const large = suspects.filter(({ bytes }) => bytes >= harmlessBytes);
@@ -67,6 +88,10 @@ export class Risks {
   readonly #storage: MarkStorage | undefined;
   readonly #key: string;
   #marks: Mark[] = [];
+  /** Whether the page can be seen: only then a mark stands. */
+  #seen = true;
+  /** The marks as they were last written. */
+  #standing = "[]";
   #held: Ending[];
 
   /** `tab`: this tab's own name. */
@@ -88,7 +113,7 @@ export class Risks {
       if (!key.startsWith(prefix) || key === this.#key || isAlive(key.slice(prefix.length)))
         continue;
       for (const { phase, ...rest } of atFault(this.#read(key, list(mark)) ?? []))
-        found.push({ ...rest, phase: phase === "queued" ? "load" : phase, at: now });
+        found.push(this.#counted({ ...rest, phase: phase === "queued" ? "load" : phase, at: now }));
       storage.removeItem(key);
     }
     if (found.length > 0) {
@@ -101,7 +126,16 @@ export class Risks {
   /** The end of a tab for which a member was held back, if it was not tried again since. */
   heldBack(source: MemberSource): Ending | undefined {
     const key = keyOf(source);
-    return this.#held.find((each) => each.key === key);
+    return this.#held.find((each) => each.key === key && each.once !== true);
+  }
+
+  /** An ending as it counts: the first in a later round holds nothing back. */
+  #counted(ending: Ending): Ending {
+    const { key, phase, at } = ending;
+    const isRepeated = this.#held.some(
+      (each) => each.key === key && each.phase === "later" && at - each.at < againMs,
+    );
+    return phase !== "later" || isRepeated ? ending : { ...ending, once: true };
   }
 
   /** Releases a member that was held back, since the visitor wants to try it again. */
@@ -120,9 +154,13 @@ export class Risks {
     this.#set(this.#without(members));
   }
 
-  /** Removes all marks: the page closes by itself. */
-  leaveAll(): void {
-    this.#set([]);
+  /**
+   * Lets the marks stand only while the page can be seen. One that closes, or that the browser ends
+   * while it is hidden, has not died of its members.
+   */
+  set seen(seen: boolean) {
+    this.#seen = seen;
+    this.#set(this.#marks);
   }
 
   /** Deletes all that is stored here. */
@@ -136,7 +174,11 @@ export class Risks {
 
   #set(marks: Mark[]): void {
     this.#marks = marks;
-    this.#write(this.#key, marks);
+    const standing = this.#seen ? marks : [];
+    const written = JSON.stringify(standing);
+    if (written === this.#standing) return; // As at each later round.
+    this.#standing = written;
+    this.#write(this.#key, standing);
   }
 
   #hold(held: Ending[]): void {
@@ -169,11 +211,15 @@ const phases: Record<Ending["phase"], string> = {
   load: "was being loaded",
   read: "was reading the question",
   round: "was in the first round of an answer",
+  later: "answered, in a later round",
 };
 
 /** Sentence about a tab that a member ended. */
-export const endedTab = ({ phase }: Pick<Ending, "phase">, name = "it"): string =>
-  `A tab with this page ended while ${name} ${phases[phase]}`;
+export const endedTab = (
+  { phase }: Pick<Ending, "phase">,
+  name = "it",
+  tab = "A tab with this page",
+): string => `${tab} ended while ${name} ${phases[phase]}`;
 
 /** This browser's storage; undefined if it is off. */
 export function markStorage(): MarkStorage | undefined {

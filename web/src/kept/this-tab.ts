@@ -32,6 +32,18 @@ export async function livingTabs(): Promise<(tab: string) => boolean> {
   return (tab) => tab === tabName || held?.has(lockPrefix + tab) === true;
 }
 
+/**
+ * Tells whether the page can be seen, now and at each change. A page that closes can't, nor one
+ * that is hidden, which the browser may end at any moment without another event.
+ */
+export function whileSeen(tell: (seen: boolean) => void): void {
+  const look = (): void => tell(document.visibilityState === "visible");
+  document.addEventListener("visibilitychange", look);
+  addEventListener("pagehide", () => tell(false));
+  addEventListener("pageshow", look); // It may come back as it was left.
+  look();
+}
+
 const turnLock = (turn: string): string => `conclave turn ${turn}`;
 
 /** Holds the lock of a turn that this tab answers, unless another tab answers it as well. */

@@ -64,6 +64,12 @@ export class Answers {
     this.#context.onState();
   }
 
+  /** Stops an answer; without one, closes the open round. */
+  escape(): void {
+    if (this.#under) return this.stop();
+    this.#context.session.exchanges.find(({ open }) => open !== undefined)?.close();
+  }
+
   /** Runs a task during which nothing else is asked. */
   async #alone<T>(task: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const { roster, onState } = this.#context;
@@ -107,6 +113,7 @@ export class Answers {
     const read = { messages, members: slots, thinking: options.thinking };
     const telling = firstWords?.await(conclave, read, !options.accepted?.length);
     if (telling) exchange.foretell(telling, onNews);
+    let heard = false;
     try {
       risk.enter("read");
       for await (const event of conclave.ask(messages, {
@@ -138,7 +145,8 @@ export class Answers {
           const end = session.take(exchange, event);
           follow(exchange, () => exchange.end(end, remedies.afterEnd(event)));
         } else {
-          risk.leave();
+          heard = true;
+          risk.enter("later");
           const round = session.take(exchange, event);
           follow(exchange, () => exchange.add(round));
           this.#showVotes();
@@ -154,6 +162,8 @@ export class Answers {
     } finally {
       risk.leave();
       session.settle(exchange);
+      // An answer that ended before its first round leaves the chart and the cards as they were.
+      if (!heard) this.#showVotes();
       onNews("");
       if (telling) firstWords?.learn(conclave, read, telling, exchange.text);
     }
@@ -194,20 +204,37 @@ export class Answers {
     if (open.length > 0) scrollBy(0, top() - before);
   }
 
-  /**
-   * Shows the weights of the answer with an open round, otherwise of the latest, in the chart and
-   * on the members' cards.
-   */
+  /** Shows the weights of an answer in the chart and on the members' cards, or none in either. */
   #showVotes(): void {
-    const { members, session } = this.#context;
-    const voted = session.exchanges.filter(({ rounds }) => rounds.length > 0);
-    const shown =
+    const { chart, members } = this.#context;
+    const shown = this.#shown;
+    if (shown) {
+      this.#draw(shown);
+      return members.rounds(this.#slotsOf(shown), shown.rounds, shown.open);
+    }
+    this.#charted = undefined;
+    chart.hide();
+    members.rest();
+  }
+
+  /**
+   * Answer of the conversation whose weights are shown: the one with an open round, otherwise the
+   * latest. One of an earlier visit is past if a member that voted in it is not here any more.
+   */
+  get #shown(): Exchange | undefined {
+    const voted = this.#context.session.exchanges.filter(({ rounds }) => rounds.length > 0);
+    const last = voted.find((each) => each === this.#latest) ?? voted.at(-1);
+    return (
       voted.find(({ open }) => open !== undefined) ??
-      voted.find((each) => each === this.#latest) ??
-      voted.at(-1);
-    if (!shown) return;
-    this.#draw(shown);
-    members.rounds(this.#slotsOf(shown), shown.rounds, shown.open);
+      (last && (this.#seats.has(last) || this.#isOfPresent(last)) ? last : undefined)
+    );
+  }
+
+  #isOfPresent({ context, rounds }: Exchange): boolean {
+    const here = new Set(this.#context.roster.slots.map(({ source }) => source.name));
+    return context.members.every(
+      (name, place) => here.has(name) || !rounds.some(({ active }) => active.includes(place)),
+    );
   }
 
   #draw(exchange: Exchange): void {
@@ -236,17 +263,20 @@ export class Answers {
   /** Opens a round of the charted exchange. */
   inspect(round: number): void {
     this.#charted?.inspect(round, false);
+    this.#charted?.reveal();
   }
 
   /** Clears what was shown of the last exchanges, after others came onto the page. */
   changed(): void {
-    const { members, advice, session } = this.#context;
+    const { advice, session } = this.#context;
     if (this.#charted && session.exchanges.includes(this.#charted)) return;
-    this.#charted = undefined;
-    members.rest();
     advice.reset();
-    const last = session.exchanges.findLast(({ rounds }) => rounds.length > 0);
-    if (last) this.#draw(last);
+    this.#showVotes();
+  }
+
+  /** Shows weights of an earlier visit once their members are here, and no longer. */
+  heed(): void {
+    if (!this.#under && this.#shown !== this.#charted) this.#showVotes();
   }
 
   /** Updates the advice after another answer. */

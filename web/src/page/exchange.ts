@@ -43,6 +43,7 @@ export const stops: Record<string, string> = {
   stopped: "stopped by you",
   failed: "broken off by an error",
   closed: "broken off when the page closed",
+  crashed: "broken off when the tab ended",
   elsewhere: "being answered in another tab",
 };
 
@@ -55,7 +56,11 @@ const unfinished = new Set([
   "stopped",
   "failed",
   "closed",
+  "crashed",
 ]);
+
+/** Whether an answer ended with the page that gave it. */
+export const isBrokenOff = (stop: string): boolean => stop === "closed" || stop === "crashed";
 
 export interface ExchangeContext {
   question: string;
@@ -120,6 +125,8 @@ export class Exchange {
   /** An answer without rounds, of which only the text is known. */
   #plain = "";
   #open: number | undefined;
+  /** Whether the round was opened by the button below the answer, not by its segment. */
+  #byButton = false;
 
   constructor(context: ExchangeContext) {
     this.#context = context;
@@ -130,7 +137,12 @@ export class Exchange {
       onEdited: (text) => context.onEdited(this, text),
     });
     this.#answer = new AnswerView(context.voices, {
-      onRound: (round, toggle) => this.inspect(round, toggle),
+      onRound: (round, toggle) => {
+        this.inspect(round, toggle);
+        if (!toggle) return; // A step by arrow keeps the segment in view.
+        this.#byButton = false;
+        this.reveal();
+      },
     });
     this.#drafting = new Drafting(context.members, context.voices);
     this.#waiting.state = "Reading the question…";
@@ -162,6 +174,11 @@ export class Exchange {
       this.#inspectorHost,
       this.#aloneHost,
     );
+    this.root.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape" || event.isComposing || this.#open === undefined) return;
+      event.stopPropagation(); // It would also stop an answer.
+      this.close();
+    });
   }
 
   /** The accepted text so far. */
@@ -211,8 +228,7 @@ export class Exchange {
     const isHere = (name: string | undefined): boolean => name !== undefined && here.includes(name);
     this.#actions.enable({
       asking: can,
-      // Toys finish no answer of real models, nor these one of toys.
-      continue: hasToys(taking) === hasToys(members) || members.length === 0,
+      unable: unable(members, taking),
       alone: members.every(isHere),
       strongest: isHere(members[this.#strongest ?? members.length]),
     });
@@ -358,7 +374,7 @@ export class Exchange {
   }
 
   /** Shows that the answer does not go on by itself. */
-  breakOff(stop: "closed" | "elsewhere"): void {
+  breakOff(stop: "closed" | "crashed" | "elsewhere"): void {
     this.#stop = stop;
     this.#settle();
   }
@@ -387,10 +403,7 @@ export class Exchange {
         settings,
         rounds: this.rounds.length,
         onRound: (next) => this.inspect(next, false),
-        onClose: () => {
-          this.inspect(number);
-          this.#answer.focus(number);
-        },
+        onClose: () => this.close(),
       }),
     );
     if (control !== undefined) this.#focusControl(control);
@@ -404,10 +417,31 @@ export class Exchange {
     (find(name) ?? find("close"))?.focus({ preventScroll: true });
   }
 
+  /** Closes the open round. The focus returns to where it was opened, unless it is elsewhere. */
+  close(): void {
+    const round = this.#open;
+    if (round === undefined) return;
+    const focused = document.activeElement;
+    const isElsewhere = focused !== document.body && !this.root.contains(focused);
+    this.inspect(round);
+    if (isElsewhere || (this.#byButton && this.#actions.focusRounds())) return;
+    this.#answer.focus(round);
+  }
+
+  /** Scrolls the open round into view, clear of the question box. */
+  reveal(): void {
+    const isCalm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    this.#inspectorHost.firstElementChild?.scrollIntoView({
+      block: "nearest",
+      behavior: isCalm ? "instant" : "smooth",
+    });
+  }
+
   /** Opens the first round, or closes the open one. */
   #toggleRounds(): void {
+    this.#byButton = true;
     this.inspect(this.#open ?? this.rounds[0]?.round ?? 1);
-    this.#inspectorHost.firstElementChild?.scrollIntoView({ block: "nearest" });
+    this.reveal();
   }
 
   #settle(): void {
@@ -424,7 +458,7 @@ export class Exchange {
       rounds,
       compared: rounds && members.length > 1,
       strongest: members[this.#strongest ?? members.length],
-      unfinished: unfinished.has(this.#stop) && (rounds || this.#stop === "closed"),
+      unfinished: unfinished.has(this.#stop) && (rounds || isBrokenOff(this.#stop)),
       // A replay has one beginning.
       replayable: rounds && this.#earlier === 0 && continued !== true,
     });
@@ -479,6 +513,18 @@ export class Exchange {
       "application/json",
     );
   }
+}
+
+/**
+ * Text on why members that take part can't go on with an answer of `writers`; undefined if they
+ * can. Toys finish no answer of real models, nor these one of toys.
+ */
+function unable(writers: readonly string[], taking: readonly string[]): string | undefined {
+  if (taking.length === 0) return "No member is ready to go on with it.";
+  if (writers.length === 0 || hasToys(taking) === hasToys(writers)) return undefined;
+  return hasToys(writers)
+    ? "Toys wrote this, and real models can't go on with it."
+    : "Real models wrote this, and toys can't go on with it.";
 }
 
 /**

@@ -22,12 +22,12 @@ import {
 import { newId } from "../kept/new-id.ts";
 import { Latest } from "../kept/latest.ts";
 import { markStorage } from "../kept/risks.ts";
-import { answering, isBeingAnswered, whenNotAnswered } from "../kept/this-tab.ts";
-import { takeUnsaved, writeUnsaved } from "../kept/unsaved.ts";
+import { answering, isBeingAnswered, whenNotAnswered, whileSeen } from "../kept/this-tab.ts";
+import { isMarkedAnswered, markAnswered, takeUnsaved, writeUnsaved } from "../kept/unsaved.ts";
 import { optional, shape, text } from "../protocol/check.ts";
 import type { Adapter, Backend } from "../protocol/engine.ts";
 import { toRecord, type ConclaveError } from "../protocol/errors.ts";
-import { conversationOf, type Exchange } from "./exchange.ts";
+import { conversationOf, isBrokenOff, type Exchange } from "./exchange.ts";
 import { exchangeOf, Turning, type Asked, type Reactions } from "./turns.ts";
 
 interface SessionEvents extends Reactions {
@@ -100,6 +100,7 @@ export class Session {
   /** Former first question of the conversation, if it was just taken out of the conversation. */
   #firstBefore: string | undefined;
   #changing = Promise.resolve();
+  #seen = true;
   #id = newId();
   exchanges: Exchange[] = [];
 
@@ -117,6 +118,15 @@ export class Session {
       );
       if (!this.keeper.nothing) writeUnsaved(markStorage(), turns);
     });
+    whileSeen((seen) => {
+      this.#seen = seen;
+      for (const { turning } of this.#underWay.values()) this.#mark(turning.turn);
+    });
+  }
+
+  /** Marks a turn that this tab answers while the page can be seen, or removes its mark. */
+  #mark(turn: KeptTurn, answered = true): void {
+    markAnswered(markStorage(), turn, answered && this.#seen && !this.keeper.nothing);
   }
 
   /** Id of the conversation on the page, kept or not. */
@@ -241,7 +251,11 @@ export class Session {
     // Its lock is held all that time, so that no other tab takes it for broken off.
     const { held, release } = answering(turn.id);
     let dropped = false;
-    const drop = (): void => ((dropped = true), release());
+    const drop = (): void => {
+      dropped = true;
+      this.#mark(turn, false);
+      release();
+    };
     const others = this.#othersThan([turn]);
     const first = held
       .then(() => (dropped ? undefined : this.keeper.saveTurn(turn, others)))
@@ -253,10 +267,12 @@ export class Session {
       const { conversation, id } = turn;
       const saved = first.then(() => this.keeper.saveTurn(turn)).finally(release);
       this.#saved.set(exchange, saved);
+      this.#mark(turn, false);
       // It may have been left and shown again while it stopped.
       void saved.then(() => this.#changed({ conversation, turn: id }));
     };
     this.#underWay.set(exchange, { turning, save, end, drop, lost: false });
+    this.#mark(turn);
     this.#setLost(false); // Who asks on wants it kept.
     return turning;
   }
@@ -370,7 +386,7 @@ export class Session {
   /** The last answer, if it was broken off with the page. */
   get brokenOff(): Exchange | undefined {
     const last = this.exchanges.at(-1);
-    return last?.stop === "closed" ? last : undefined;
+    return last && isBrokenOff(last.stop) ? last : undefined;
   }
 
   /** Deletes a conversation; what it returns can be put back. */
@@ -526,9 +542,10 @@ export class Session {
 }
 
 /** How a turn was broken off, or goes on without this page; undefined if it is over. */
-async function breakOf(turn: KeptTurn): Promise<"closed" | "elsewhere" | undefined> {
+async function breakOf(turn: KeptTurn): Promise<"closed" | "crashed" | "elsewhere" | undefined> {
   if (isOver(turn)) return undefined;
-  return (await isBeingAnswered(turn.id)) ? "elsewhere" : "closed";
+  if (await isBeingAnswered(turn.id)) return "elsewhere";
+  return isMarkedAnswered(markStorage(), turn.id) ? "crashed" : "closed";
 }
 
 /** Reason of the end of a turn that is over, as its exchange has it. */

@@ -48,13 +48,14 @@ export class WeightsChart {
 
   constructor(host: HTMLElement, onRound: (round: number) => void) {
     host.append(this.#trust, this.#host, this.#steady, this.#hint);
-    for (const part of [this.#host, this.#steady, this.#hint]) part.hidden = true;
+    this.hide();
     this.#onRound = onRound;
     new ResizeObserver(() =>
       this.#plot?.setSize({ width: this.#host.clientWidth, height }),
     ).observe(this.#host);
     const redraw = (): void => this.#plot?.redraw(false);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+    for (const colours of ["(prefers-color-scheme: dark)", "(forced-colors: active)"])
+      matchMedia(colours).addEventListener("change", redraw);
     addEventListener("conclave-theme", redraw);
   }
 
@@ -78,6 +79,12 @@ export class WeightsChart {
     this.#show();
   }
 
+  /** Shows no answer's weights. */
+  hide(): void {
+    this.#trust.replaceChildren();
+    for (const part of [this.#host, this.#steady, this.#hint]) part.hidden = true;
+  }
+
   /** Steady weights are described in a sentence, since their chart would be a plain band. */
   #show(): void {
     const [, ...weights] = this.#rows;
@@ -89,7 +96,8 @@ export class WeightsChart {
     this.#steady.textContent = steady;
     if (drawn && this.#plot) this.#plot.setData(this.#drawn());
     if (drawn && !this.#plot) void this.#begin().catch(() => undefined); // The next round tries.
-    this.#describe();
+    // Before a round there is nothing to plot, and the label stays that of the last plot.
+    if (this.#rows[0]!.length > 1) this.#describe();
   }
 
   /** Loads uPlot, a script of its own, since few answers move weights, and draws what is shown. */

@@ -1,11 +1,9 @@
-/**
- * Conversations, the half-typed question, settings and members outlive a reload at any moment, and
- * a tab that dies names the model at fault.
- */
+/** Conversations, the half-typed question, settings and members outlive a reload at any moment. */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
-import { putBeforeWorker, putNothingBeforeWorker, runBeforeWorker } from "./before-worker.ts";
+import { putBeforeWorker, putNothingBeforeWorker } from "./before-worker.ts";
+import { idle, shown } from "./conversation-shown.ts";
 import { stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";
 
@@ -24,34 +22,6 @@ async function arrive(): Promise<Visitor> {
   await visitor.set("segmentTokens", "2");
   return visitor;
 }
-
-interface Shown {
-  questions: string[];
-  answers: string[];
-  draft: string;
-}
-
-const shown = ({ page }: Visitor): Promise<Shown> =>
-  page.evaluate(() => ({
-    questions: [...document.querySelectorAll(".exchange .question")].map(
-      (each) => each.textContent ?? "",
-    ),
-    answers: [...document.querySelectorAll(".exchange .answer")].map((answer) =>
-      [...answer.querySelectorAll(".segment")].map((each) => each.textContent).join(""),
-    ),
-    draft: document.querySelector<HTMLTextAreaElement>("#question")!.value,
-  }));
-
-const idle = async ({ page }: Visitor): Promise<void> => {
-  await page.waitForFunction(
-    () =>
-      document.body.dataset["state"] === "ready" &&
-      document.querySelector(".growing") === null &&
-      ![...document.querySelectorAll(".facts")].some((each) =>
-        each.textContent?.includes("broken off when"),
-      ),
-  );
-};
 
 test("a conversation outlives twenty reloads, at any moment of it, and loses nothing", async () => {
   const visitor = await arrive();
@@ -107,124 +77,12 @@ test("a conversation outlives twenty reloads, at any moment of it, and loses not
   await visitor.leaveClean();
 });
 
-/** Ends the visitor's tab as the browser does when it has no more memory; returns a new one. */
-async function crash(visitor: Visitor): Promise<Visitor> {
-  const { page } = visitor;
-  const address = page.url();
-  const session = await page.context().newCDPSession(page);
-  const crashed = page.waitForEvent("crash");
-  void session.send("Page.crash").catch(() => undefined);
-  await crashed;
-  // Its locks are released once the browser has noticed.
-  const next = await Visitor.arrive(
-    { newContext: async () => page.context() },
-    { address },
-    { loaded: false },
-  );
-  await page.close();
-  return next;
-}
-
 const closeDialog = ({ page }: Visitor): Promise<void> =>
   page.locator("#conversations-dialog").getByRole("button", { name: "Close" }).click();
 const titles = async ({ page }: Visitor): Promise<string[]> => {
   await page.locator(".conversations[aria-busy=false]").waitFor({ state: "attached" });
   return page.locator(".conversation-title").allTextContents();
 };
-
-test("a tab that dies while a member loads names it, and the page works without it", async () => {
-  // Quill's load begins, and never ends.
-  runBeforeWorker(
-    stand.site,
-    `let loading = "";
-     addEventListener("message", ({ data }) => { if (data.type === "load") loading = data.name; });
-     const post = postMessage.bind(globalThis);
-     globalThis.postMessage = (data, ...more) => {
-       post(data, ...more);
-       if (data.type === "loading" && loading === "Quill") for (;;);
-     };`,
-    "conclave member",
-  );
-  let visitor = await Visitor.arrive(stand.browser, stand.site, {
-    serviceWorkers: "block",
-    loaded: false,
-  });
-  await visitor.page.locator('.member[data-state="ready"]').nth(1).waitFor();
-  await visitor.page
-    .locator('.member[data-state="loading"] .loaded', { hasText: "starting" })
-    .waitFor();
-  visitor = await crash(visitor);
-  const { page } = visitor;
-  await visitor.state("ready");
-  const notice = page.locator(".notice.warning");
-  assert.match(
-    (await notice.textContent()) ?? "",
-    /A tab with this page ended while Quill was being loaded\. This visit starts without it\./,
-  );
-  const card = page.locator(".member", { hasText: "Quill" }).first();
-  assert.equal(await card.getAttribute("data-state"), "held");
-  assert.notEqual(await visitor.answer(sum), "", "the others answer");
-  assert.doesNotMatch((await page.locator(".legend").textContent()) ?? "", /Quill/);
-  // It stays out at the next visit, which need not be told again.
-  await page.reload();
-  await visitor.state("ready");
-  assert.equal(await card.getAttribute("data-state"), "held");
-  await putBeforeWorker(stand.site, "paced-worker.ts");
-  await page.reload();
-  await visitor.state("ready");
-  await card.getByRole("button", { name: "Try again with Quill" }).click();
-  await card.and(page.locator('[data-state="ready"]')).waitFor();
-  await page.reload();
-  await visitor.state("ready");
-  assert.equal(await page.locator('.member[data-state="ready"]').count(), 3);
-  await visitor.leaveClean();
-});
-
-test("a tab that dies over a question leaves out the largest member, asks nothing", async () => {
-  runBeforeWorker(
-    stand.site,
-    'addEventListener("message", ({ data }) => { if (data.type === "ask") for (;;); });',
-  );
-  let visitor = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block" });
-  await visitor.ask(sum);
-  await visitor.state("answering");
-  await putBeforeWorker(stand.site, "paced-worker.ts");
-  visitor = await crash(visitor);
-  const { page } = visitor;
-  await visitor.state("ready");
-  assert.match(
-    (await page.locator(".notice.warning").textContent()) ?? "",
-    /ended while (Ada|Quill|Juno) was reading the question\. This visit starts without it\./,
-  );
-  assert.equal(await page.locator('.member[data-state="held"]').count(), 1);
-  assert.deepEqual((await shown(visitor)).questions, [sum], "the question is there");
-  await page.waitForTimeout(500);
-  assert.equal(await page.locator(".segment").count(), 0);
-  await page.locator(".exchange").getByRole("button", { name: "Continue" }).click();
-  await idle(visitor);
-  assert.notEqual((await shown(visitor)).answers[0], "");
-  await visitor.leaveClean();
-});
-
-test("a tab that dies in mid-answer has its text again, and its members finish it", async () => {
-  let visitor = await arrive();
-  await visitor.page.locator(".member", { hasText: "Ada" }).getByRole("checkbox").uncheck();
-  await visitor.ask(story);
-  await visitor.page.locator(".segment").nth(2).waitFor();
-  const before = (await shown(visitor)).answers[0]!;
-  visitor = await crash(visitor);
-  const { page } = visitor;
-  await page.locator(".exchange").waitFor();
-  await idle(visitor);
-  const after = (await shown(visitor)).answers[0]!;
-  assert.ok(after.startsWith(before) && after.length > before.length, after);
-  assert.doesNotMatch((await page.locator(".legend").textContent()) ?? "", /Ada/);
-  assert.equal(
-    await page.locator(".member", { hasText: "Ada" }).getByRole("checkbox").isChecked(),
-    false,
-  );
-  await visitor.leaveClean();
-});
 
 test("two tabs on one conversation keep each other's turns and show them", async () => {
   const first = await arrive();
