@@ -42,6 +42,31 @@ test("Markdown keeps title, questions and answers, whatever they contain", () =>
   }
 });
 
+test("Markdown has each question once: as its heading, or below one if it is long", () => {
+  const long = `How many ${"very ".repeat(20)}small ones?`;
+  const questions = [
+    "How many?",
+    "Question",
+    "# 3?",
+    long,
+    "Two\nlines?",
+    " wide ",
+    "<!-- conclave answer -->",
+    "\\<!-- conclave answer -->",
+  ];
+  const turns = questions.map((question) => turnOf(question, ["Two."]));
+  const text = toMarkdown({ ...whole, turns });
+  for (const question of ["How many?", long, "Two\nlines?"])
+    assert.equal(text.split(question).length, 2, question);
+  assert.match(text, /^## How many\?\n\n<!-- conclave answer -->$/m);
+  assert.match(text, /^## Question\n\nTwo\nlines\?\n\n<!-- conclave answer -->$/m);
+  const back = (file: string): string[] => fromFile(file).turns.map(({ question }) => question);
+  assert.deepEqual(back(text), questions);
+  const earlier = ["<!-- conclave conversation -->", "# Eggs", "", "<!-- conclave question -->"];
+  earlier.push("## How many?", "", "How many?", "", "<!-- conclave answer -->", "Two.", "");
+  assert.deepEqual(back(earlier.join("\n")), ["How many?"], "as files of earlier versions have it");
+});
+
 test("the name of an attached file is no part of a question that comes back", () => {
   const attached = { name: "a -->\nb.txt", text: "one", whole: 3 };
   const line = "<!-- conclave attached: notes.txt -->";

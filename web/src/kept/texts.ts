@@ -24,6 +24,9 @@ const attachedLine = (name: string): string =>
  */
 const separator = /^(\\*)(<!-- conclave (?:conversation|question|answer|attached: .*) -->)$/gm;
 
+/** Whether a question is short enough for a heading, as it is. */
+const isHeading = (question: string): boolean => question !== "" && question === titleOf(question);
+
 export function toJson({ conversation, turns }: WholeConversation): string {
   const exported: Exported = {
     format: "conclave conversation 1",
@@ -38,9 +41,7 @@ export function toMarkdown({ conversation, turns }: WholeConversation): string {
   const quoted = (text: string): string => text.replace(separator, "\\$1$2");
   const parts = turns.flatMap(({ question, answer, attached }) => [
     part("question"),
-    `## ${titleOf(question) || "Question"}`,
-    "",
-    quoted(question),
+    ...(isHeading(question) ? [`## ${quoted(question)}`] : ["## Question", "", quoted(question)]),
     ...(attached ? ["", attachedLine(attached.name)] : []),
     "",
     part("answer"),
@@ -82,10 +83,11 @@ function fromMarkdown(text: string, now: number): Omit<Exported, "format"> {
   const [top = "", ...questions] = lines.split(new RegExp(`^${part("question")}\n`, "m"));
   const turns: Turn[] = questions.map((whole, index) => {
     const [asked = "", answer = ""] = whole.split(new RegExp(`^${part("answer")}\n`, "m"));
-    const question = asked
-      .replace(/^## .*\n\n?/, "")
-      .replace(/^<!-- conclave attached: .* -->\n/m, "")
-      .replace(/\n+$/, "");
+    const [, heading = "", text = ""] = /^(?:## (.*)\n\n?)?([\s\S]*)$/.exec(
+      asked.replace(/^<!-- conclave attached: .* -->\n/m, ""),
+    )!;
+    // Under a heading of its own, a question's text is whole; without a text the heading is it.
+    const question = text.replace(/\n+$/, "") || heading;
     return plainTurn(
       plain(question),
       plain(answer.replace(/\n+$/, "")),

@@ -34,13 +34,17 @@ interface Possible {
 interface Askable {
   /** Whether members can be asked at all. */
   asking: boolean;
-  /** Whether those that would answer can go on with this answer. */
-  continue: boolean;
+  /** Text on why those that would answer can't go on with this answer, if they can't. */
+  unable: string | undefined;
   /** Whether all members of the answer are there. */
   alone: boolean;
   /** Whether its strongest member is. */
   strongest: boolean;
 }
+
+const goOnTitle = "Let the members write on from here";
+/** Counts the answers, to tell their elements apart. */
+let made = 0;
 
 export class AnswerActions {
   readonly root = el("div", {
@@ -57,6 +61,8 @@ export class AnswerActions {
   readonly #asking: HTMLButtonElement[];
   readonly #copy: HTMLButtonElement;
   readonly #continue: HTMLButtonElement;
+  /** Text on why it can't be pressed now. */
+  readonly #whyNot = el("span", { class: "why-not", id: `answer-${++made}-why-not` });
   readonly #download: HTMLButtonElement;
   readonly #picture: HTMLButtonElement;
 
@@ -64,7 +70,8 @@ export class AnswerActions {
     const quiet = { class: "quiet" };
     this.#continue = button("Continue", events.onContinue, {
       class: "go-on",
-      title: "Let the members write on from here",
+      title: goOnTitle,
+      "aria-describedby": this.#whyNot.id,
     });
     this.#copy = button("Copy", () => copyText(events.text(), this.#copy), {
       ...quiet,
@@ -103,7 +110,7 @@ export class AnswerActions {
     );
     this.#asking = [this.#continue, again, this.#alone, this.#strongest];
     this.root.append(
-      ...[this.#continue, this.#copy, again, this.#rounds],
+      ...[this.#continue, this.#whyNot, this.#copy, again, this.#rounds],
       ...[this.#strongest, this.#alone, this.#picture, this.#download],
     );
   }
@@ -111,7 +118,7 @@ export class AnswerActions {
   /** The answer is over. */
   show({ text, rounds, compared, strongest, unfinished, replayable }: Possible): void {
     this.root.hidden = false;
-    this.#continue.hidden = !unfinished;
+    this.#continue.hidden = this.#whyNot.hidden = !unfinished;
     this.#copy.hidden = this.#picture.hidden = !text;
     this.#rounds.hidden = !rounds;
     this.#download.hidden = !replayable;
@@ -126,15 +133,27 @@ export class AnswerActions {
   }
 
   /** Sets what can be asked of the members that are there now. */
-  enable({ asking, ...can }: Askable): void {
+  enable({ asking, unable, ...can }: Askable): void {
     for (const one of this.#asking) one.disabled = !asking;
-    if (!can.continue) this.#continue.disabled = true;
+    this.#continue.disabled = !asking || unable !== undefined;
+    // While the members are busy all that they could do is disabled, which passes: the text is then
+    // for screen readers, so that nothing moves.
+    const whyNot = unable ?? (asking ? "" : "The members are busy now.");
+    this.#whyNot.textContent = whyNot;
+    this.#whyNot.classList.toggle("hidden", unable === undefined);
+    this.#continue.title = whyNot || goOnTitle;
     if (!can.alone) this.#alone.disabled = true;
     if (!can.strongest) this.#strongest.disabled = true;
   }
 
   set roundsOpen(open: boolean) {
     this.#rounds.setAttribute("aria-expanded", String(open));
+  }
+
+  /** Focuses the button that opens the rounds; returns whether it could. */
+  focusRounds(): boolean {
+    this.#rounds.focus();
+    return document.activeElement === this.#rounds;
   }
 
   focusSideBySide(): void {

@@ -49,8 +49,11 @@ export class AnswerView {
       if (!events || !(target instanceof Element) || target.closest("a, button")) return;
       // A selection ends with a click as well.
       const segment = target.closest<HTMLElement>(".segment");
-      if (segment && (getSelection()?.isCollapsed ?? true))
-        this.#press([roundOf(segment), ...this.#roundsInside(segment)], events);
+      if (!segment || !(getSelection()?.isCollapsed ?? true)) return;
+      const stop = this.#stops().find(({ round }) => round === roundOf(segment));
+      // Keys go on from here, and nothing scrolls to it.
+      if (stop) this.#focus(stop.element, { preventScroll: true });
+      this.#press([roundOf(segment), ...this.#roundsInside(segment)], events);
     });
     if (events) this.root.addEventListener("keydown", (event) => this.#moveFocus(event, events));
   }
@@ -122,9 +125,14 @@ export class AnswerView {
   }
 
   focus(round: number): void {
-    this.#stops()
-      .find((stop) => stop.round === round)
-      ?.element.focus();
+    const stop = this.#stops().find((stop) => stop.round === round);
+    if (stop) this.#focus(stop.element);
+  }
+
+  /** Focuses an element, which becomes the answer's Tab stop. */
+  #focus(element: HTMLElement, options?: FocusOptions): void {
+    for (const stop of this.#stops()) stop.element.tabIndex = stop.element === element ? 0 : -1;
+    element.focus(options);
   }
 
   #colourOf(shown: Shown): string {
@@ -200,8 +208,7 @@ export class AnswerView {
     const next = steps[places[event.key] ?? -1];
     if (!next) return;
     event.preventDefault();
-    for (const { element } of stops) element.tabIndex = element === next.element ? 0 : -1;
-    next.element.focus();
+    this.#focus(next.element);
     if (this.#open !== undefined) events.onRound(next.round, false);
   }
 }

@@ -81,8 +81,8 @@ export class ConversationsDialog {
         el(
           "p",
           { class: "hint", id: "keep-nothing-hint" },
-          "Conversations, the half-typed question, settings and the choice of models " +
-            "are then gone with the page. Stored models stay; they are under “Change”.",
+          "Conversations, the half-typed question, settings, the choice of models and copies of " +
+            "picked files are then gone with the page. Fetched models stay, under “Change”.",
         ),
         el("p", {}, this.#all),
       ),

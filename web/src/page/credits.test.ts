@@ -51,6 +51,6 @@ test("a round is credited also after a member has left; of one alone segments ar
   );
   assert.equal(
     shown(["Ada"], [{ active: [0], drafters: [0], writers: [0], turnedBy: [] }]).textContent,
-    "Ada 1",
+    "Written by Ada in 1 segment.",
   );
 });

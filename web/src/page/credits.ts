@@ -28,7 +28,7 @@ export function creditLine(
   const tag = (member: number): HTMLElement => nameTag(names, voices, member);
   const all = [...names.keys()];
   const counts = all.map((member) => written(rounds, member).segments);
-  if (names.length === 1) return [tag(0), ` ${counts[0]}`];
+  if (names.length === 1) return ["Written by ", tag(0), ` in ${plural(counts[0]!, "segment")}.`];
   const some = all.filter((member) => counts[member]! > 0).sort((a, b) => counts[b]! - counts[a]!);
   const none = all.filter((member) => counts[member] === 0);
   const line: (Node | string)[] = ["Written by "];

@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import type { About } from "../protocol/engine.ts";
 import type { MemberSource } from "../protocol/messages.ts";
 import {
   description,
   facts,
+  familyName,
   formats,
   graphicsMemory,
   memoryTogether,
@@ -57,11 +59,11 @@ test("a member's line says what is known of it", () => {
   assert.equal(facts({ source: { ...source, bytes: 9e8 } }), "900\u00a0MB");
   assert.equal(
     facts({ source, about: about([["Q8_0", "Q8_0"]]), backend: "webgpu" }),
-    "1.5\u00a0G\u00a0parameters · 900\u00a0MB · llama model, its numbers in Q8_0",
+    "1.5\u00a0G\u00a0parameters · 900\u00a0MB · Llama model, its numbers in Q8_0",
   );
   assert.equal(
     facts({ source, about: about([["Q8_0", "Q8_0"]], { core: "burn" }) }),
-    "1.5\u00a0G\u00a0parameters · 900\u00a0MB · llama model, " +
+    "1.5\u00a0G\u00a0parameters · 900\u00a0MB · Llama model, " +
       "its numbers in Q8_0 · runs on the open core",
   );
   assert.equal(
@@ -74,6 +76,17 @@ test("a member's line says what is known of it", () => {
     "its module is here",
   );
   assert.equal(facts({ source: { ...source, bytes: 9e8 }, core: "fused" }, 3.8e6), "900\u00a0MB");
+});
+
+test("each family that the engine knows has a name, not its file's identifier", () => {
+  const folder = `${process.env["CONCLAVE_WEB"] ?? "./"}../crates/model/src/families/`;
+  const names = readdirSync(folder).flatMap((file) =>
+    [...readFileSync(folder + file, "utf8").matchAll(/^ {4}gguf: "(.+)",$/gm)].map(([, id]) => id!),
+  );
+  assert.equal(names.length, 22);
+  for (const name of names) assert.match(familyName(name), /^[A-Z]/, name);
+  assert.equal(familyName("llama"), "Llama");
+  assert.equal(familyName("unheard"), "unheard");
 });
 
 test("a base model is told from one that was taught to converse, once it is loaded", () => {

@@ -20,6 +20,35 @@ export interface Known {
   core?: Core | undefined;
 }
 
+/** Names of the engine's architectures, as the catalogue and docs/models.md spell them. */
+const families: Record<string, string> = {
+  ernie4_5: "ERNIE 4.5",
+  exaone4: "EXAONE 4",
+  gemma: "Gemma",
+  gemma2: "Gemma 2",
+  gemma3: "Gemma 3",
+  gemma4: "Gemma 4",
+  glm4: "GLM-4",
+  granite: "Granite",
+  granitehybrid: "Granite 4",
+  "hunyuan-dense": "Hunyuan",
+  lfm2: "LFM2",
+  lfm2moe: "LFM2-MoE",
+  llama: "Llama",
+  mistral: "Mistral",
+  mistral3: "Ministral 3",
+  olmo2: "OLMo 2",
+  olmoe: "OLMoE",
+  phi3: "Phi-3",
+  qwen2: "Qwen2",
+  qwen3: "Qwen3",
+  qwen35: "Qwen3.5",
+  smollm3: "SmolLM3",
+};
+
+/** Name of an architecture; one that has no name here is shown as it is. */
+export const familyName = (architecture: string): string => families[architecture] ?? architecture;
+
 /** Host of a member that is not on this machine. */
 const elsewhere = ({ source }: Pick<Known, "source">): string | undefined =>
   source.remote === undefined ? undefined : URL.parse(source.remote)?.host;
@@ -62,7 +91,7 @@ export function facts(known: Known, openCore?: number): string {
     return [
       `${parameters(about.parameters)}\u00a0parameters`,
       bytes(about.bytes),
-      `${family ?? about.architecture} model, its numbers in ${formats(about)}`,
+      `${family ?? familyName(about.architecture)} model, its numbers in ${formats(about)}`,
       named,
     ]
       .filter(Boolean)

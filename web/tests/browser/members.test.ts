@@ -65,7 +65,7 @@ test("the memory foretold is what the engine takes; cards say their share, the p
   assert.deepEqual(about.memory, memoryOf(smol, about.context, "webgpu"));
   assert.equal(
     await card.locator(".about").textContent(),
-    `134.5\u00a0M\u00a0parameters · ${bytes(about.bytes)} · llama model, its numbers in Q8_0`,
+    `134.5\u00a0M\u00a0parameters · ${bytes(about.bytes)} · Llama model, its numbers in Q8_0`,
   );
   assert.equal(
     await card.locator(".share").textContent(),
@@ -100,7 +100,7 @@ for (const backend of ["webgpu", "cpu"]) {
       await card.and(page.locator('[data-state="ready"]')).waitFor();
       assert.match(
         (await card.locator(".about").textContent()) ?? "",
-        new RegExp(`^\\d+\\sk\\sparameters · .+ · llama model, its numbers in ${formats}$`),
+        new RegExp(`^\\d+\\sk\\sparameters · .+ · Llama model, its numbers in ${formats}$`),
       );
       await visitor.only(card);
       assert.equal(await visitor.answer("What do you say?"), "It works.");
@@ -184,7 +184,10 @@ test("toys leave once a visitor's own model is ready, stay if it fails, return a
   await visitor.set("segmentTokens", "2"); // Too short for all of the answer.
   await visitor.set("seed", "1");
   assert.notEqual(await visitor.answer("What is 347 + 586?"), "");
-  assert.match((await page.locator(".legend").textContent()) ?? "", /^Mine \d$/);
+  assert.match(
+    (await page.locator(".legend").textContent()) ?? "",
+    /^Written by Mine in \d segments?\.$/,
+  );
 
   await page.getByRole("button", { name: "Remove Mine" }).click();
   await seated(visitor, toys);
@@ -209,10 +212,15 @@ test("toys leave once a visitor's own model is ready, stay if it fails, return a
   assert.match((await aside.textContent()) ?? "", /^Mine takes no part now/);
   const goOn = page.locator(".exchange").getByRole("button", { name: "Continue" });
   assert.ok(await goOn.isDisabled(), "the toys don't finish the answer of a real model");
+  const whyNot = page.locator(".exchange .why-not");
+  assert.equal(await whyNot.textContent(), "Real models wrote this, and toys can't go on with it.");
+  assert.ok((await whyNot.boundingBox())!.width > 100, "for all to read");
+  assert.equal(await goOn.getAttribute("aria-describedby"), await whyNot.getAttribute("id"));
   await page.getByLabel("Mine takes part").check();
   assert.deepEqual(await ticked(), ["Mine"]);
   assert.match((await aside.textContent()) ?? "", /take no part now/);
   assert.ok(await goOn.isEnabled());
+  assert.equal(await whyNot.textContent(), "");
   await page.getByLabel(`${toys[0]!} takes part`).check();
   await visitor.pick([{ name: "Second.gguf", mimeType: octets, buffer: mine }]);
   await seated(visitor, ["Mine", ...toys, "Second"]);

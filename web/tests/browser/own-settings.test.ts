@@ -93,7 +93,10 @@ test("a member has a name that people say, and can be given another", async () =
   await ready("Captain").waitFor();
   await visitor.state("ready");
   await visitor.answer("What is 2 + 3?");
-  assert.match((await page.locator(".legend").textContent()) ?? "", /^Captain \d+$/);
+  assert.match(
+    (await page.locator(".legend").textContent()) ?? "",
+    /^Written by Captain in \d+ segments?\.$/,
+  );
   await visitor.leaveClean();
 });
 
@@ -182,6 +185,28 @@ test("a recorded answer plays at the first visit, can be skipped, or stands stil
   assert.equal(await still.locator(".drafting").isVisible(), false);
   await calm.leaveClean();
 });
+
+for (const [width, height] of [
+  [1280, 860],
+  [390, 844],
+  [320, 640],
+] as const)
+  test(`a first visit tells of the toys before one scrolls, ${width} × ${height}`, async () => {
+    const visitor = await stand.arrive({ viewport: { width, height } });
+    const { page } = visitor;
+    await page.getByRole("region", { name: "A recorded answer" }).waitFor();
+    const [told, box] = await page.evaluate(() =>
+      ["#about-toys", "#composer"].map((selector) => {
+        const { top, bottom } = document.querySelector(selector)!.getBoundingClientRect();
+        return { top, bottom };
+      }),
+    );
+    // On a small phone its first lines.
+    const end = width === 320 ? told!.top + 60 : told!.bottom;
+    assert.ok(told!.top >= 0 && end <= box!.top, JSON.stringify([told, box]));
+    assert.equal(await page.evaluate(() => scrollY), 0);
+    await visitor.leaveClean();
+  });
 
 test("members get the most room that fits, and another at once where it is chosen", async () => {
   const visitor = await Visitor.arrive(stand.browser, stand.site, {

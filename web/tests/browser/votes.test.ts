@@ -41,8 +41,6 @@ test("beside an earlier answer with an open round are that round's weights", asy
     await visitor.answer(question);
   const exchange = (place: number): Locator => page.locator(".exchange").nth(place);
   const latest = (await page.locator(".member .votes .figure").allTextContents()).map(Number);
-  const top = (place: number): Promise<number> =>
-    exchange(place).evaluate((root) => root.getBoundingClientRect().top);
 
   await exchange(0).locator(".segment").first().click();
   const first = await open(page);
@@ -53,11 +51,15 @@ test("beside an earlier answer with an open round are that round's weights", asy
   // One round is open at a time, and what was pressed stays in its place.
   const segment = exchange(1).locator(".segment").first();
   await segment.scrollIntoViewIfNeeded();
-  const before = await top(1);
-  await segment.click();
+  // Measured at once: then the panel is scrolled into view.
+  const [before, after] = await segment.evaluate((pressed: HTMLElement) => {
+    const { top } = pressed.closest(".exchange")!.getBoundingClientRect();
+    pressed.click();
+    return [top, pressed.closest(".exchange")!.getBoundingClientRect().top];
+  });
   assert.equal(await page.locator(".inspector").count(), 1);
   assert.equal(await exchange(1).locator(".inspector").count(), 1);
-  assert.ok(Math.abs((await top(1)) - before) < 2, `${before} ${await top(1)}`);
+  assert.ok(Math.abs(after! - before!) < 2, `${before} ${after}`);
   await agree(page, await open(page), "of the second answer");
   const began = await open(page);
   await page.getByRole("button", { name: "Round after" }).click();
@@ -67,6 +69,31 @@ test("beside an earlier answer with an open round are that round's weights", asy
 
   await page.getByRole("button", { name: "Close" }).click();
   await agree(page, latest, "with all rounds closed");
+  await visitor.leaveClean();
+});
+
+test("after a reload the weights are those of the conversation, beside its own members", async () => {
+  const visitor = await stand.arrive({ serviceWorkers: "block" });
+  const { page } = visitor;
+  const beside = page.locator(".member .votes:visible, #weights > :visible:not(:empty)");
+  await visitor.set("maxRounds", "3");
+  await visitor.answer("What is 347 + 586?");
+  const cards = page.locator(".member .votes .figure");
+  const weights = (await cards.allTextContents()).map(Number);
+  const told = await page.locator("#weights").textContent();
+  await page.reload();
+  await visitor.state("ready");
+  await agree(page, weights, "after a reload");
+  assert.equal(await page.locator("#weights").textContent(), told);
+  assert.equal(await page.locator(".member .votes:visible").count(), 3);
+  // A member that voted has gone: the weights are not those of the others.
+  await page.getByRole("button", { name: "Remove Juno" }).click();
+  await beside.first().waitFor({ state: "hidden" });
+  assert.equal(await beside.count(), 0);
+  await visitor.answer("What is 5 + 8?");
+  assert.ok((await beside.count()) > 2);
+  await page.locator("#new").click();
+  assert.equal(await beside.count(), 0, "nothing is asked yet");
   await visitor.leaveClean();
 });
 
