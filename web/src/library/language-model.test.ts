@@ -550,4 +550,28 @@ test("no workers, no engine; without storage all models are to be downloaded", a
     await createLanguageModel({ members: [{ name: "Ada", ref: "owner/repo" }] }).availability(),
     "unavailable",
   );
+  const ref = `copy:${"0".repeat(64)}`;
+  assert.equal(
+    await createLanguageModel({ members: [{ name: "Ada", ref }] }).availability(),
+    "unavailable",
+    "a copy of a picked file can't be fetched",
+  );
+  const files = [{ name: "mine.gguf", url: "", bytes: 0 }];
+  const model = { ref, from: "mine.gguf", commit: null, files };
+  const lines = [
+    { type: "model", format: "conclave-1", chunkBytes: 8, model },
+    { type: "verified", file: 0 },
+  ];
+  const journal = new Blob(lines.map((line) => `${JSON.stringify(line)}\n`));
+  const folder = { getFileHandle: async () => ({ getFile: async () => journal }) };
+  const root = { getDirectoryHandle: async () => ({ getDirectoryHandle: async () => folder }) };
+  const before = Object.getOwnPropertyDescriptor(globalThis, "navigator");
+  const value = { storage: { getDirectory: async () => root } };
+  Object.defineProperty(globalThis, "navigator", { value, configurable: true });
+  context.after(() => {
+    Reflect.deleteProperty(globalThis, "navigator");
+    if (before) Object.defineProperty(globalThis, "navigator", before);
+  });
+  const stored = createLanguageModel({ members: [{ name: "Ada", ref }] });
+  assert.equal(await stored.availability(), "available");
 });

@@ -16,6 +16,7 @@
  * begun by the caller (`prefix`), and an answer that follows a message of the assistant.
  */
 import { chooseBackend, type Gpu } from "../protocol/backend.ts";
+import { isCopy } from "../store/copy-reference.ts";
 import { openShelfToRead } from "../store/shelf.ts";
 import { isStored } from "../store/store.ts";
 import { optional, type Fields } from "../protocol/check.ts";
@@ -563,10 +564,13 @@ async function availabilityOf({
     const { gpu } = (globalThis.navigator ?? {}) as Navigator & { gpu?: Gpu };
     if (load === undefined && backend === "webgpu") await chooseBackend(backend, gpu);
     const refs = Array.isArray(members) ? members.flatMap(({ ref }) => ref ?? []) : [];
-    for (const ref of refs) parseReference(ref);
+    for (const ref of refs) if (!isCopy(ref)) parseReference(ref);
     const shelf = await openShelfToRead();
     const stored = await Promise.all(refs.map((ref) => shelf && isStored(shelf, ref, hub)));
-    return stored.every(Boolean) ? "available" : "downloadable";
+    if (stored.every(Boolean)) return "available";
+    // What the visitor picked can't be fetched.
+    const isLost = refs.some((ref, index) => isCopy(ref) && !stored[index]);
+    return isLost ? "unavailable" : "downloadable";
   } catch (error) {
     const { kind } = typed(error);
     if (kind === "NoGpu" || kind === "Reference") return "unavailable";

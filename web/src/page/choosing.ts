@@ -10,13 +10,14 @@ import {
   typed,
   type Conclave,
   type Plan,
+  type StoredModel,
 } from "../library/conclave.ts";
 import { toys } from "../library/places.ts";
 import { definedFields } from "../protocol/defined-fields.ts";
 import { mostMembers } from "../protocol/engine.ts";
 import { loadedBytes } from "../protocol/loaded-bytes.ts";
 import type { MemberSource } from "../protocol/messages.ts";
-import { isCopy } from "../store/copy-reference.ts";
+import { isCopy, isWholeCopy } from "../store/copy-reference.ts";
 import { memoryOf, readCatalogue, type Ensemble } from "./catalogue.ts";
 import { ownTitle, toysTitle } from "./ensembles-list.ts";
 import type { KeyedMember } from "./ensemble-key.ts";
@@ -38,7 +39,7 @@ import {
   type RememberedMember,
 } from "./remembered.ts";
 import { mostRoom } from "./room.ts";
-import type { Roster, Seat } from "./roster.ts";
+import { keptSource, type Roster, type Seat } from "./roster.ts";
 
 interface ChoosingContext {
   roster: Roster;
@@ -134,7 +135,8 @@ export class Choosing {
       lost.push(member.name);
       return [];
     });
-    if (lost.length > 0) this.#tellLost(lost, "which a page may not open by itself after a reload");
+    if (lost.length > 0)
+      this.#tellLost("lost", lost, "which a page may not open by itself after a reload");
     if (seats.some(({ byDefault }) => !byDefault))
       return this.#context.roster.replaceAll(last.title, seats);
     this.#standIn = lost.length > 0;
@@ -142,11 +144,11 @@ export class Choosing {
   }
 
   /** Tells which members of the last visit only the visitor can find again. */
-  #tellLost(names: string[], why: string): void {
+  #tellLost(key: "lost" | "lost copies", names: string[], why: string): void {
     const were = names.length === 1 ? "was a picked file" : "were picked files";
     const them = names.length === 1 ? "it" : "them";
     this.#context.notices.show(
-      "lost",
+      key,
       "hint",
       `${sentence(names)} ${were}, ${why}. Choose ${them} again.`,
       [{ label: "Choose files", run: () => void this.dialog.open("add") }],
@@ -196,22 +198,27 @@ export class Choosing {
     if (this.#isSettled) return;
     const wanted = roster.slots.flatMap(({ source }) => source.ref ?? []);
     if (wanted.length === 0) return;
-    const { models } = await conclave.models().catch((error: unknown) => {
+    const { models, keeps } = await conclave.models().catch((error: unknown) => {
       if (typed(error).kind !== "Storage") throw error;
-      return { models: [] }; // A browser without a store.
+      return { models: [], keeps: false }; // A browser without a store.
     });
     if (this.#isSettled) return;
     this.#isSettled = true;
-    const missing = wanted.filter(
-      (ref) => !models.some((model) => model.ref === ref && model.complete),
-    );
+    const isThere = (model: StoredModel): boolean =>
+      isCopy(model.ref) ? isWholeCopy(model) : model.complete;
+    const missing = wanted.filter((ref) => {
+      // Nobody could fetch a copy again: where the list was not read, its card tells if it is gone.
+      if (isCopy(ref) && !keeps) return false;
+      return !models.some((model) => model.ref === ref && isThere(model));
+    });
     if (missing.length === 0) return;
     const { title } = roster;
     const isGone = ({ source: { ref } }: Slot): boolean =>
       ref !== undefined && isCopy(ref) && missing.includes(ref);
     const gone = roster.slots.filter(isGone).map(({ source }) => source.name);
     const copies = gone.length === 1 ? "copy is" : "copies are";
-    if (gone.length > 0) this.#tellLost(gone, `whose ${copies} no longer in this browser`);
+    if (gone.length > 0)
+      this.#tellLost("lost copies", gone, `whose ${copies} no longer in this browser`);
     const here = roster.slots.filter((slot) => !isGone(slot));
     const seats = here.map(
       ({ source, entry, model, handles, byDefault }): Seat => ({
@@ -266,10 +273,9 @@ export class Choosing {
     const isLost = ({ source: { ref, remote, builtIn }, handles, copy }: Slot): boolean =>
       (ref ?? remote ?? builtIn ?? handles ?? copy) === undefined;
     const members = slots.flatMap((slot): RememberedMember[] => {
-      const { source, entry, byDefault, state, copy } = slot;
+      const { source, entry, byDefault, state } = slot;
       if (entry) return [{ name: source.name, toy: byDefault ? "default" : "chosen" }];
-      if (!isLost(slot))
-        return [this.#kept(copy === undefined ? source : { ...source, ref: copy })];
+      if (!isLost(slot)) return [this.#kept(keptSource(slot))];
       return state === "failed" ? [] : [{ name: source.name, lost: true }];
     });
     remember({ title, contextTokens, members });
@@ -280,11 +286,17 @@ export class Choosing {
     this.#context.handles.remember(new Map(picked));
   }
 
-  /** Deletes what is kept of the choice, with the copies of picked files. */
-  async forget(): Promise<void> {
+  /**
+   * Deletes what is kept of the choice, copies of picked files and system prompts; returns whether
+   * no copy is left.
+   */
+  async forget(): Promise<boolean> {
     remember(undefined);
     rememberRoom(undefined);
-    await this.#copies.forget();
+    const isGone = await this.#copies.forget();
+    const library = this.#context.library();
+    await library?.deletePrompts().catch(() => undefined); // Reported in the list of models.
+    return isGone;
   }
 
   /** A member as it is remembered, without a key that is not to be kept. */
@@ -295,7 +307,8 @@ export class Choosing {
   /** Adds the models among picked or dropped files. */
   addPicked(picked: PickedFile[]): void {
     const { models, complaints } = sortPicked(picked);
-    if (models.length > 0) this.#context.notices.clear("lost");
+    if (models.length > 0)
+      for (const key of ["lost", "lost copies"]) this.#context.notices.clear(key);
     for (const { name: fileName, files, handles } of models) {
       const name = readableName(fileName);
       const sizes = files.map((file) => ({ name: file.name, bytes: file.size }));

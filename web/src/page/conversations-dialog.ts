@@ -15,8 +15,11 @@ import type { QuestionLink } from "./shared-link.ts";
 
 interface ConversationsEvents {
   session: () => Session;
-  /** Deletes all that the page keeps of the visitor, besides conversations. */
-  onDeleteAll: () => Promise<void>;
+  /**
+   * Deletes all that the page keeps of the visitor, besides conversations; returns whether no copy
+   * of picked files is left.
+   */
+  onDeleteAll: () => Promise<boolean>;
   onNothing: (nothing: boolean) => void;
   /** A link to the question in the box, maybe with the ensemble; undefined if it is too long. */
   link: () => QuestionLink | undefined;
@@ -25,6 +28,10 @@ interface ConversationsEvents {
 /** Next step if the browser stored nothing. */
 const makeRoom =
   "Delete stored models under “Change”, or let the browser keep data of this page, and";
+
+const copiesLeft =
+  "Only copies of picked files are left, as a tab is loading one, or no engine runs: the page " +
+  "deletes them when that is over, or you do under “Change”.";
 
 export class ConversationsDialog {
   readonly #dialog: HTMLDialogElement;
@@ -308,7 +315,13 @@ export class ConversationsDialog {
           class: "quiet",
         },
       );
-      this.#all.replaceChildren(sure, keep);
+      const also = el(
+        "span",
+        { class: "hint", id: "delete-all-hint" },
+        "Copies of picked files go, too.",
+      );
+      sure.setAttribute("aria-describedby", also.id);
+      this.#all.replaceChildren(sure, keep, also);
       sure.focus();
     };
     this.#all.replaceChildren(ask);
@@ -318,7 +331,7 @@ export class ConversationsDialog {
     const { keeper } = this.#session;
     const all = await Promise.all((await keeper.list()).map(({ id }) => keeper.whole(id)));
     await this.#session.deleteAll();
-    await this.#events.onDeleteAll();
+    const isGone = await this.#events.onDeleteAll();
     await this.refresh();
     const whole = all.filter((one) => one !== undefined);
     const left = new Set((await keeper.list()).map(({ id }) => id));
@@ -328,7 +341,7 @@ export class ConversationsDialog {
           "data in the settings of the browser.",
         this.#deleted,
       );
-    else this.#say(done, [...this.#deleted, ...whole]);
+    else this.#say(isGone ? done : `${done} ${copiesLeft}`, [...this.#deleted, ...whole]);
     (this.#status.querySelector("button") ?? this.#summary).focus();
   }
 

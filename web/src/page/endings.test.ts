@@ -87,3 +87,18 @@ test("a first end in a later round leaves nobody out, and says when it would", (
       "If that happens again, the next visit starts without Large.",
   ]);
 });
+
+test("a member of picked files is known by their copy, which its mark names", () => {
+  const ref = `copy:${"0".repeat(64)}`;
+  const ending: Ending = { key: ref, ref, name: "Ada", bytes: 1e9, phase: "load", at: 1 };
+  const slot = { source: { name: "Ada", files: [new File(["model"], "ada.gguf")] }, copy: ref };
+  const tried: Partial<Slot>[] = [];
+  let offered: Action[] = [];
+  showEndings([ending], {
+    roster: { slots: [slot as unknown as Slot], retry: async (one) => void tried.push(one) },
+    choosing: { addAgain: () => assert.fail("it has a slot") },
+    notices: { show: (_key, _tone, _text, actions = []) => void (offered = actions) },
+  });
+  offered[0]!.run();
+  assert.deepEqual(tried, [slot]);
+});

@@ -3,7 +3,7 @@ import { endedTab, keyOf, type Ending } from "../kept/risks.ts";
 import type { Choosing } from "./choosing.ts";
 import { sentence } from "./figures.ts";
 import type { Action, Notices } from "./notices.ts";
-import type { Roster } from "./roster.ts";
+import { keptSource, type Roster } from "./roster.ts";
 
 interface Places {
   roster: Pick<Roster, "slots" | "retry">;
@@ -17,7 +17,7 @@ export function showEndings(endings: readonly Ending[], places: Places): void {
   if (endings.length === 0) return;
   const offers = endings.flatMap((ending): Action[] => {
     const { key, name, ref, once } = ending;
-    const slot = roster.slots.find(({ source }) => keyOf(source) === key);
+    const slot = roster.slots.find((each) => keyOf(keptSource(each)) === key);
     if (once || (!slot && ref === undefined)) return [];
     const again = (): void => {
       if (slot && roster.slots.includes(slot)) void roster.retry(slot);

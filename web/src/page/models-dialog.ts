@@ -172,6 +172,10 @@ export class ModelsDialog {
           const latest = await library?.latestCommit(ref);
           return latest !== undefined && latest !== commit;
         },
+        onAdd: ({ ref, from }) => {
+          const name = readableName(from.replace(/\.gguf$/i, ""));
+          void this.#run((signal) => this.#events.onAdd({ name, ref }, signal));
+        },
         onDelete: async ({ ref }) => {
           await this.#events.starting()?.deleteModel(ref);
           await this.refresh();

@@ -17,8 +17,8 @@ export class Notices {
   }
 
   /**
-   * Shows a notice, replacing one with the same `key`. Errors interrupt a screen reader, hints
-   * wait. `onDismiss`: called when it is dismissed; null if it can't be.
+   * Shows a notice, replacing one with the same `key`, whose focus goes to “Dismiss” or the first
+   * button. Errors interrupt a screen reader, hints wait. `onDismiss`: called when it is dismissed; null if it can't be.
    */
   show(
     key: string,
@@ -27,7 +27,9 @@ export class Notices {
     actions: Action[] = [],
     onDismiss?: (() => void) | null,
   ): void {
-    this.clear(key);
+    const old = this.#find(key);
+    const focused = old?.querySelector(":focus");
+    old?.remove();
     const buttons = actions.map(({ label, run }) => button(label, () => this.#close(notice, run)));
     const close = button("Dismiss", () => this.#close(notice, onDismiss ?? undefined), {
       class: "quiet",
@@ -39,6 +41,7 @@ export class Notices {
       el("p", { class: "actions" }, ...buttons, onDismiss === null ? "" : close),
     );
     this.#host.append(notice);
+    if (focused) (onDismiss === null ? (buttons[0] ?? close) : close).focus();
   }
 
   /** Shows how far a notice's task is, from 0 to 1. */
@@ -53,16 +56,17 @@ export class Notices {
   }
 
   clear(key: string): void {
-    this.#find(key)?.remove();
+    const notice = this.#find(key);
+    if (notice) this.#close(notice);
   }
 
-  #find(key: string): Element | null {
-    return this.#host.querySelector(`[data-key="${CSS.escape(key)}"]`);
+  #find(key: string): HTMLElement | null {
+    return this.#host.querySelector<HTMLElement>(`[data-key="${CSS.escape(key)}"]`);
   }
 
   /**
-   * Removes a notice by one of its buttons. The keyboard's focus goes to the next notice, where it
-   * is on “Dismiss”: a key held too long must do nothing else.
+   * Removes a notice, as by one of its buttons. The keyboard's focus goes to the next notice, where
+   * it is on “Dismiss”: a key held too long must do nothing else.
    */
   #close(notice: HTMLElement, run?: () => void): void {
     // A tap has no such focus, and must not open a phone's keyboard.

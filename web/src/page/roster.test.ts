@@ -326,6 +326,31 @@ test("a load is marked while it lasts; what memory refuses is tried with less ro
   conclave.close();
 });
 
+test("a member of picked files is marked, held back and released by the name of their copy", async () => {
+  const { storage, risks } = recorded();
+  const { roster, conclave, seated } = await furnish(seats("Dee"), {}, { risks });
+  assert.deepEqual(await seated(), ["Dee"]);
+  const dee = find(roster, "Dee");
+  const copy = `copy:${"0".repeat(64)}`;
+  dee.copy = copy;
+  const risk = roster.risk([dee]);
+  risk.enter("read");
+  const [mark] = JSON.parse([...storage.values()][0]!);
+  assert.deepEqual([mark.key, mark.ref, mark.name], [copy, copy, "Dee"]);
+  risk.leave();
+  // As the next visit has it, whose member has that name alone.
+  let held = true;
+  const ending = { ...atRisk({ name: "Dee", ref: copy }, 1e9), phase: "load" as const, at: 1 };
+  risks.heldBack = ({ ref }) => (held && ref === copy ? ending : undefined);
+  risks.release = ({ ref }) => void (held &&= ref !== copy);
+  await roster.load(dee);
+  assert.equal(dee.state, "held");
+  await conclave.remove("Dee");
+  await roster.retry(dee);
+  assert.equal(dee.state, "ready");
+  conclave.close();
+});
+
 test("a member that stopped the engine is at fault while the others load again", async () => {
   const { storage, risks } = recorded();
   let fatal = 0;

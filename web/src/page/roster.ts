@@ -9,6 +9,7 @@ import {
 } from "../library/conclave.ts";
 import { atRisk, type AtRisk, type Phase, type Risks } from "../kept/risks.ts";
 import { mostMembers, type About, type Core } from "../protocol/engine.ts";
+import type { MemberSource } from "../protocol/messages.ts";
 import { Share } from "../library/share.ts";
 import { toysTitle } from "./ensembles-list.ts";
 import { total } from "./member-facts.ts";
@@ -353,7 +354,7 @@ export class Roster {
 
   /** Loads a member that the visitor wants, even if it ended a tab. */
   retry(slot: Slot): Promise<void> {
-    this.#risks?.release(slot.source);
+    this.#risks?.release(keptSource(slot));
     this.#stopped.delete(slot);
     if (!lacksFiles(slot)) return this.load(slot);
     return this.#findFiles(slot, true).then(() => this.load(slot));
@@ -376,7 +377,7 @@ export class Roster {
       return;
     }
     const isFound = lacksFiles(slot) ? await this.#findFiles(slot, false) : true;
-    const ending = this.#risks?.heldBack(slot.source);
+    const ending = this.#risks?.heldBack(keptSource(slot));
     if (ending || !isFound) {
       slot.state = "held";
       if (ending) this.#panel.hold(slot, ending);
@@ -484,6 +485,9 @@ export class Roster {
   }
 }
 
+/** A member's source as the next visit knows it: of picked files, that of their copy. */
+export const keptSource = ({ source, copy }: Slot): MemberSource =>
+  copy === undefined ? source : { ...source, ref: copy };
 /** Whether a member can answer without others. */
 export const drafts = ({ source, about }: Slot): boolean =>
   !source.judge && !source.builtIn && about?.remote?.can !== "judges only";
@@ -501,10 +505,11 @@ const isHere = ({ source }: Slot): boolean => source.remote === undefined && !so
  * A slot's member as a risk mark names it. Its size in bytes is that in memory if it is loaded,
  * else that of its files.
  */
-function riskOf({ source, entry, model, about }: Slot): AtRisk {
+function riskOf(slot: Slot): AtRisk {
+  const { source, entry, model, about } = slot;
   const files = source.files?.reduce((sum, file) => sum + file.size, 0);
   const bytes = about
     ? total(about.memory)
     : (files ?? source.bytes ?? entry?.bytes ?? model?.bytes ?? 0);
-  return atRisk(source, bytes);
+  return atRisk(keptSource(slot), bytes);
 }

@@ -3,7 +3,7 @@
  * deletion.
  */
 import type { StoredModel } from "../library/conclave.ts";
-import { isCopy } from "../store/copy-reference.ts";
+import { isCopy, isWholeCopy } from "../store/copy-reference.ts";
 import { button, el } from "./dom.ts";
 import { bytes, plural } from "./figures.ts";
 
@@ -12,6 +12,8 @@ interface StoredContext {
   /** Whether the browser can store models. */
   keeps: boolean;
   onDelete: (model: StoredModel) => Promise<void>;
+  /** Adds a member from a copy of picked files. */
+  onAdd: (copy: StoredModel) => void;
   /** Bytes of kept system prompts. */
   prompts: number;
   onDeletePrompts: () => Promise<void>;
@@ -21,7 +23,7 @@ interface StoredContext {
 
 export function storedList(
   models: StoredModel[],
-  { free, keeps, onDelete, hasNewer, prompts, onDeletePrompts }: StoredContext,
+  { free, keeps, onDelete, onAdd, hasNewer, prompts, onDeletePrompts }: StoredContext,
 ): HTMLElement {
   const kept = models.reduce((sum, { stored }) => sum + stored, 0);
   const room = free === undefined ? "" : ` The browser lets this page keep ${bytes(free)} more.`;
@@ -30,7 +32,7 @@ export function storedList(
     : "This browser gives the page no place to keep models: they are fetched anew at each visit.";
   const summary =
     models.length === 0 ? none : `${plural(models.length, "model")}, ${bytes(kept)}.${room}`;
-  const rows = new Map(models.map((model) => [model, row(model, onDelete)]));
+  const rows = new Map(models.map((model) => [model, row(model, { onDelete, onAdd })]));
   return el(
     "div",
     {},
@@ -106,14 +108,18 @@ function updates(
   return el("p", { class: "actions updates" }, look, status);
 }
 
-function row(model: StoredModel, onDelete: StoredContext["onDelete"]): HTMLElement {
+function row(
+  model: StoredModel,
+  { onDelete, onAdd }: Pick<StoredContext, "onDelete" | "onAdd">,
+): HTMLElement {
   const { ref, stored, complete, from } = model;
   const [, path = ref, revision] = /^(?:hf:)?(.*?)(?:@([^@/]+))?$/.exec(ref) ?? [];
   const isCopied = isCopy(ref);
+  const isWhole = isWholeCopy(model);
   const name = isCopied ? from : path.slice(path.lastIndexOf("/") + 1) || path;
   const place = isCopied ? "copied from your files" : path.slice(0, -name.length - 1);
   const size = complete
-    ? bytes(stored)
+    ? bytes(stored) + (isCopied && !isWhole ? ", damaged: choose the file again" : "")
     : `${bytes(stored)} of ${model.bytes > 0 ? bytes(model.bytes) : "?"}, not complete`;
   const actions = el("span", { class: "actions" });
   const ask = button("Delete", () => confirm(), { class: "quiet", "aria-label": `Delete ${name}` });
@@ -126,13 +132,16 @@ function row(model: StoredModel, onDelete: StoredContext["onDelete"]): HTMLEleme
         failure.textContent = error instanceof Error ? error.message : String(error);
       });
     });
-    const keep = button("Keep", () => (actions.replaceChildren(ask), ask.focus()), {
+    const keep = button("Keep", () => (actions.replaceChildren(...usual), ask.focus()), {
       class: "quiet",
     });
     actions.replaceChildren(sure, keep, failure);
     sure.focus();
   };
-  actions.append(ask);
+  const add = button("Add", () => onAdd(model), { "aria-label": `Add ${name}` });
+  // What was fetched is added by its ensemble, or by its name.
+  const usual = isWhole ? [add, ask] : [ask];
+  actions.append(...usual);
   return el(
     "li",
     { "data-ref": ref },

@@ -4,11 +4,11 @@ import { randomBytes } from "node:crypto";
 import { test } from "node:test";
 import { pickedFiles } from "../protocol/model-files.ts";
 import type { Progress } from "../protocol/messages.ts";
-import { copyReference, isCopy } from "./copy-reference.ts";
+import { copyReference, isCopy, isWholeCopy } from "./copy-reference.ts";
 import { Journal } from "./journal.ts";
 import { openLocks, type Locks } from "./locks.ts";
 import { MemoryShelf, type Folder, type OpenPart, type Shelf } from "./shelf.ts";
-import { Store, type StoreOptions } from "./store.ts";
+import { isStored, Store, type StoreOptions } from "./store.ts";
 
 const chunkBytes = 64 << 10;
 /** Three chunks and a half. */
@@ -235,4 +235,46 @@ test("a copy's reference is that of its files as they are, in any order", async 
     }),
     { name: "Reference" },
   );
+});
+
+test("a copy that lacks bytes is not whole, and is made again", async () => {
+  const shelf = new MemoryShelf(true);
+  const own = store(shelf);
+  await copy(own);
+  const [name] = await shelf.list();
+  const folder = (await shelf.folder(name!))!;
+  (await folder.open("0")).truncate(chunkBytes);
+  const [damaged] = (await own.list()).models;
+  assert.deepEqual([damaged!.toReserve, isWholeCopy(damaged!)], [2.5 * chunkBytes, false]);
+  await copy(own);
+  await assertWhole(own);
+  assert.ok(isWholeCopy((await own.list()).models[0]!));
+});
+
+test("a folder that can't be read hides no other model, and keeps none", async () => {
+  const shelf = new MemoryShelf(true);
+  const own = store(shelf);
+  await copy(own);
+  const broken = await shelf.create("broken");
+  broken.blob = () => Promise.reject(new DOMException("broken", "NotReadableError"));
+  assert.deepEqual(
+    (await own.list()).models.map((model) => model.ref),
+    [ref],
+  );
+  await own.delete(ref);
+  assert.deepEqual(await shelf.list(), ["broken"], "it may be readable another time");
+});
+
+test("a copy in use is named as its file, and known to be stored", async () => {
+  const shelf = new MemoryShelf(true);
+  const own = store(shelf);
+  assert.equal(await isStored(shelf, ref), false);
+  await copy(own);
+  assert.equal(await isStored(shelf, ref), true);
+  const files = await own.open(ref, { signal: never, onProgress: () => {} });
+  await assert.rejects(own.delete(ref), {
+    name: "Storage",
+    message: /^mine\.gguf is being downloaded or loaded\./,
+  });
+  files.close();
 });

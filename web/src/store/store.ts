@@ -101,9 +101,13 @@ export class Store {
     return this.#typed(async () => {
       const models: Listed["models"] = [];
       for (const name of await this.#options.shelf.list()) {
-        const state = await this.#state(name);
-        if (isLeftover(state)) await this.#sweep(name);
-        else models.push(described(state, await this.#toReserve(name, state.model)));
+        try {
+          const state = await this.#state(name);
+          if (isLeftover(state)) await this.#sweep(name);
+          else models.push(described(state, await this.#toReserve(name, state.model)));
+        } catch {
+          // What can't be read now hides none of the others.
+        }
       }
       models.sort((a, b) => (a.ref < b.ref ? -1 : 1));
       return { models, keeps: this.#options.shelf.persistent, ...(await this.#space()) };
@@ -116,16 +120,19 @@ export class Store {
       const stored = await Promise.all(
         (await this.#options.shelf.list()).map(async (name) => ({
           name,
-          ref: (await this.#state(name))?.model.ref,
+          // One that can't be read stays, and must not keep another.
+          model: (await this.#state(name).catch(() => undefined))?.model,
         })),
       );
       // Also accepts the earlier spelling that a model was stored under.
-      const text = stored.some((model) => model.ref === ref) ? ref : textOf(nameOf(ref));
-      for (const { name } of stored.filter((model) => model.ref === text)) {
+      const text = stored.some(({ model }) => model?.ref === ref) ? ref : textOf(nameOf(ref));
+      for (const { name, model } of stored) {
+        if (model?.ref !== text) continue;
         const release = await this.#options.locks.tryHold(lockName(name));
         if (!release)
           throw new StorageFailure(
-            `${text} is being downloaded or loaded. Stop that, or wait for it, then delete it.`,
+            `${labelOf(model)} is being downloaded or loaded. ` +
+              "Stop that, or wait for it, then delete it.",
           );
         try {
           await this.#options.shelf.remove(name);
@@ -161,7 +168,9 @@ export class Store {
       const waiting = (): void => onProgress(unmeasured("waiting"));
       const release = await locks.hold(lockName(key), "exclusive", signal, waiting);
       try {
-        if ((await this.#state(key))?.complete) return; // Another tab was sooner.
+        const state = await this.#state(key);
+        // Another tab was sooner.
+        if (state?.complete && (await this.#toReserve(key, state.model)) === 0) return;
         const model = asModel(ref, name, files);
         await shelf.remove(key);
         await this.#makeRoom(model, totalOf(model));
@@ -451,7 +460,7 @@ export async function isStored(
   ref: string,
   hub: string = publicHub,
 ): Promise<boolean> {
-  const folder = await shelf.folder(keyOf(parseReference(ref), hubAddress(hub)));
+  const folder = await shelf.folder(keyOf(nameOf(ref), hubAddress(hub)));
   const state = folder && (await readState(folder));
   return state?.complete ?? false;
 }

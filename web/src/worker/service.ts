@@ -54,7 +54,7 @@ import { RemoteMember } from "./remote/remote-member.ts";
 import { Remotes, type FetchRemote, type StartRemote } from "./remote/remote-module.ts";
 import type { Prompts } from "../store/prompts.ts";
 import type { Store } from "../store/store.ts";
-import { answerAboutModels } from "./stored-models.ts";
+import { answerAboutModels, isAboutModels } from "./stored-models.ts";
 import { throttled } from "./throttled.ts";
 import { together } from "./together.ts";
 import type { Traps } from "./traps.ts";
@@ -167,7 +167,9 @@ export class Service {
     this.#running.set(id, { type: request.type, controller, gate: new Gate() });
     try {
       const answered = this.#answer(request, controller.signal);
-      await (request.type === "add" ? answered : this.#around.traps.heard(answered));
+      // A load hears of its own traps; what is stored needs no module.
+      const isApart = request.type === "add" || isAboutModels(request);
+      await (isApart ? answered : this.#around.traps.heard(answered));
     } catch (thrown) {
       if (isAbort(thrown)) this.#around.post({ type: "aborted", id });
       else this.#around.post({ type: "failed", id, error: toRecord(this.#diagnose(thrown)) });

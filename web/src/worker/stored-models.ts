@@ -4,10 +4,19 @@ import { pickedFiles } from "../protocol/model-files.ts";
 import type { KeptPrompt, Prompts } from "../store/prompts.ts";
 import type { Listed, Store } from "../store/store.ts";
 
-type AboutModels = Extract<
-  Request,
-  { type: "plan" | "models" | "keepFiles" | "deleteModel" | "deletePrompts" | "latestCommit" }
->;
+const types = [
+  "plan",
+  "models",
+  "keepFiles",
+  "deleteModel",
+  "deletePrompts",
+  "latestCommit",
+] as const;
+type AboutModels = Extract<Request, { type: (typeof types)[number] }>;
+
+/** Whether a request is about the models of this machine. */
+export const isAboutModels = ({ type }: Request): boolean =>
+  (types as readonly string[]).includes(type);
 
 /** Answers a request about the models of this machine, which needs no engine. */
 export async function answerAboutModels(

@@ -69,6 +69,15 @@ test("a picked file is copied when asked for, is there after a reload, listed an
   await page.locator('.member[data-state="ready"]:only-child').waitFor();
   await reload(visitor);
   assert.deepEqual(await ready(visitor), ["ada"]);
+  // After its member has left, the list brings it back.
+  await press(visitor, "Remove ada");
+  await visitor.state("ready");
+  await visitor.models();
+  await press(visitor, "Add ada.gguf");
+  await page.locator('.member[data-state="ready"]:only-child').waitFor();
+  assert.deepEqual(await ready(visitor), ["ada"]);
+  await reload(visitor);
+  assert.deepEqual(await ready(visitor), ["ada"]);
 
   await visitor.models();
   await rows(visitor).first().waitFor();
@@ -187,6 +196,7 @@ test("“Delete everything” deletes copies; “Keep nothing” has none made",
   assert.equal((await folders(visitor)).length, 1);
   await visitor.conversations();
   await press(visitor, "Delete everything");
+  await page.getByText("Copies of picked files go, too.").waitFor();
   await press(visitor, "Delete all conversations and settings");
   await page.locator(".dialog-status", { hasText: "settings were deleted" }).waitFor();
   assert.deepEqual(await folders(visitor), []);
@@ -199,4 +209,60 @@ test("“Delete everything” deletes copies; “Keep nothing” has none made",
   assert.equal(await page.locator(".notice").count(), 0);
   assert.deepEqual(await folders(visitor), []);
   await visitor.leaveClean();
+});
+
+test("“Delete everything” says that copies are left where no engine could delete them", async () => {
+  const visitor = await arrive();
+  const { page } = visitor;
+  await press(visitor, "Keep a copy");
+  await notice(visitor, "ada is kept in this browser").waitFor();
+  const address = page.url();
+  await page.goto(address.replace("backend=cpu", "backend=webgpu"));
+  await page.locator("#engine", { hasText: "No engine" }).waitFor();
+  await visitor.conversations();
+  await press(visitor, "Delete everything");
+  await press(visitor, "Delete all conversations and settings");
+  await page
+    .locator(".dialog-status", { hasText: "were deleted. Only copies of picked files are left" })
+    .waitFor();
+  assert.equal((await folders(visitor)).length, 1);
+  await page.keyboard.press("Escape");
+  // The next engine deletes them.
+  await press(visitor, "Reload on the CPU");
+  await visitor.state("ready");
+  for (let tries = 0; (await folders(visitor)).length > 0 && tries < 100; tries++)
+    await page.waitForTimeout(50);
+  assert.deepEqual(await folders(visitor), []);
+});
+
+test("a notice that is replaced or withdrawn passes the keyboard's focus on", async (context) => {
+  context.after(() => putNothingBeforeWorker(stand.site));
+  runBeforeWorker(
+    stand.site,
+    `const digest = crypto.subtle.digest.bind(crypto.subtle);
+    crypto.subtle.digest = async (...asked) => {
+      await new Promise((resolve) => setTimeout(resolve, 1000));
+      return digest(...asked);
+    };`,
+  );
+  const visitor = await arrive();
+  const { page } = visitor;
+  await press(visitor, "Keep a copy");
+  await page.keyboard.press("Tab");
+  await page.getByRole("button", { name: "Stop copying" }).focus();
+  const done = notice(visitor, "ada is kept in this browser");
+  await done.waitFor();
+  const focused = () => page.evaluate(() => document.activeElement?.textContent);
+  assert.equal(await focused(), "Dismiss");
+  await page.keyboard.press("Enter");
+  await done.waitFor({ state: "detached" });
+  await visitor.pick([quill]);
+  const choice = offer(visitor, "quill").getByRole("button", { name: "Keep a copy" });
+  await choice.focus();
+  // As if “Delete everything” was pressed in another tab.
+  await page.evaluate(() =>
+    dispatchEvent(new StorageEvent("storage", { key: "conclave copies deleted" })),
+  );
+  await choice.waitFor({ state: "detached" });
+  assert.equal(await page.evaluate(() => document.activeElement?.tagName), "TEXTAREA");
 });
