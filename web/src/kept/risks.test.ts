@@ -47,22 +47,80 @@ test("a tab that dies in a load names the member; it stays out until it is tried
   assert.equal(new Risks(storage, "fifth").heldBack(large), undefined);
 });
 
-test("what ends well, closes by itself or is hidden leaves nothing", () => {
+test("what ends well or closes by itself leaves nothing", () => {
   const storage = new Memory();
   const risks = new Risks(storage, "first");
   risks.enter("load", [atRisk(large, 1), atRisk(small, 1)]);
   risks.leave([atRisk(large, 1)]);
   assert.equal(storage.length, 1);
-  risks.seen = false;
+  risks.view = "closed";
   assert.equal(storage.length, 0);
   risks.enter("round", [atRisk(small, 1)]);
-  assert.equal(storage.length, 0, "the browser may end a hidden tab");
-  risks.seen = true;
+  assert.equal(storage.length, 0);
+  risks.view = "seen";
   assert.deepEqual(
     new Risks(storage, "second").collect(dead).map(({ name, phase }) => [name, phase]),
     [["Small", "round"]],
-    "seen again, it is at risk",
+    "back from the cache, it is at risk",
   );
+});
+
+test("a hidden tab that dies is told of in any phase; only a second one leaves its member out", () => {
+  for (const phase of ["load", "read", "round", "later"] as const) {
+    const storage = new Memory();
+    const die = (tab: string, hidden?: boolean): [boolean | undefined, boolean][] => {
+      const risks = new Risks(storage, tab);
+      risks.enter(phase, [atRisk(large, 2e9)]);
+      risks.view = "hidden";
+      const next = new Risks(storage, `after ${tab}`);
+      const endings = next.collect(dead, 7, hidden);
+      assert.equal(storage.getItem(`conclave risk ${tab}`), null, "collected once");
+      return endings.map(({ once }) => [once, next.heldBack(large) !== undefined]);
+    };
+    assert.deepEqual(die("first", false), [], "the system may have ended it");
+    assert.deepEqual(die("second"), [[true, false]], phase);
+    assert.deepEqual(die("third"), [[undefined, true]], phase);
+    assert.deepEqual(die("fourth"), [[undefined, true]], "what is held back stays so");
+  }
+  const storage = new Memory();
+  const shown = new Risks(storage, "shown");
+  shown.view = "hidden";
+  shown.enter("read", [atRisk(large, 2e9)]);
+  shown.view = "seen";
+  const [ending] = new Risks(storage, "next").collect(dead, 7, false);
+  assert.deepEqual([ending?.phase, ending?.once], ["read", undefined], "it was seen again");
+});
+
+test("two tabs that died before one visit count as two, and each member is told of once", () => {
+  const storage = new Memory();
+  for (const tab of ["first", "second"])
+    new Risks(storage, tab).enter("later", [atRisk(large, 2e9)]);
+  new Risks(storage, "third").enter("later", [atRisk(small, 1e8)]);
+  const next = new Risks(storage, "next");
+  assert.deepEqual(
+    next.collect(dead, 7).map(({ name, once }) => [name, once]),
+    [
+      ["Large", undefined],
+      ["Small", true],
+    ],
+  );
+  assert.ok(next.heldBack(large) && !next.heldBack(small));
+});
+
+test("only where no member is held back for what ended, an answer may go on by itself", () => {
+  const storage = new Memory();
+  const visit = (tab: string): boolean => {
+    const risks = new Risks(storage, tab);
+    risks.collect(dead, 7);
+    return risks.onlyOnce;
+  };
+  assert.equal(visit("first"), false, "nothing ended");
+  new Risks(storage, "second").enter("later", [atRisk(small, 1e8)]);
+  assert.equal(visit("third"), true);
+  assert.equal(visit("fourth"), false, "the visit after it");
+  new Risks(storage, "fifth").enter("later", [atRisk(toy, 1e6)]);
+  new Risks(storage, "sixth").enter("read", [atRisk(large, 2e9)]);
+  assert.equal(visit("seventh"), false, "one is held back");
 });
 
 test("a tab that dies in a later round is told of; only a second one leaves its member out", () => {

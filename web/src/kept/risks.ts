@@ -16,6 +16,7 @@ import {
 } from "../protocol/check.ts";
 import { definedFields } from "../protocol/defined-fields.ts";
 import type { MemberSource } from "../protocol/messages.ts";
+import type { View } from "./this-tab.ts";
 
 /** Phases in which a tab can die of memory; `queued`: a load that may have begun. */
 export type Phase = "queued" | "load" | "read" | "round" | "later";
@@ -27,7 +28,12 @@ const member = {
   ref: optional(text),
   quantise: optional(oneOf("Q8_0", "Q4_0")),
 };
-const mark = shape({ ...member, phase: oneOf("queued", "load", "read", "round", "later") });
+const mark = shape({
+  ...member,
+  phase: oneOf("queued", "load", "read", "round", "later"),
+  /** Set while the page is hidden. */
+  hidden: optional(flag),
+});
 const ending = shape({
   ...member,
   phase: oneOf("load", "read", "round", "later"),
@@ -37,7 +43,7 @@ const ending = shape({
 });
 
 /** A member in a risky phase. `bytes`: its size, 0 if unknown. */
-export type AtRisk = Omit<Mark, "phase">;
+export type AtRisk = Omit<Mark, "phase" | "hidden">;
 type Mark = Checked<typeof mark>;
 /** A member that ended a tab, and how. */
 export type Ending = Checked<typeof ending>;
@@ -53,11 +59,12 @@ const heldKey = "conclave held back";
  */
 const harmlessBytes = 50e6;
 /**
- * Time in ms within which a second end of a tab in a later round of an answer is held against its
- * member. The first is only told: a member that has loaded, read and answered fits by itself, and
- * what ended the tab may have been another program, a killed browser or a flat battery. If it was
- * the conversation's growth, the next long answers end the tab as well, though perhaps not on the
- * same day; answers that end well in between prove nothing, since they may be shorter.
+ * Time in ms within which a second end of a tab that was hidden, or in a later round of an answer,
+ * is held against its member. The first is only told: a member that has loaded, read and answered
+ * fits by itself, and what ended the tab may have been another program, a killed browser, a flat
+ * battery, or the browser's own choice among its hidden tabs. If it was the conversation's growth,
+ * the next long answers end the tab as well, though perhaps not on the same day; answers that end
+ * well in between prove nothing, since they may be shorter.
  */
 const againMs = 7 * 24 * 3600e3;
 
@@ -88,11 +95,11 @@ export class Risks {
   readonly #storage: MarkStorage | undefined;
   readonly #key: string;
   #marks: Mark[] = [];
-  /** Whether the page can be seen: only then a mark stands. */
-  #seen = true;
+  #view: View = "seen";
   /** The marks as they were last written. */
   #standing = "[]";
   #held: Ending[];
+  #onlyOnce = false;
 
   /** `tab`: this tab's own name. */
   constructor(storage: MarkStorage | undefined, tab: string) {
@@ -102,40 +109,43 @@ export class Risks {
   }
 
   /**
-   * Takes over the marks of tabs that have died; `isAlive` by a tab's name. Returns the members at
-   * fault.
+   * Takes over the marks of tabs that have died; `isAlive` by a tab's name, `hidden`: also of
+   * hidden ones. Returns the members at fault.
    */
-  collect(isAlive: (tab: string) => boolean, now = Date.now()): Ending[] {
-    const found: Ending[] = [];
+  collect(isAlive: (tab: string) => boolean, now = Date.now(), hidden = true): Ending[] {
+    const found = new Map<string, Ending>();
     const storage = this.#storage;
     if (!storage) return [];
     for (const key of keysOf(storage)) {
       if (!key.startsWith(prefix) || key === this.#key || isAlive(key.slice(prefix.length)))
         continue;
-      for (const { phase, ...rest } of atFault(this.#read(key, list(mark)) ?? []))
-        found.push(this.#counted({ ...rest, phase: phase === "queued" ? "load" : phase, at: now }));
+      for (const { phase, hidden: wasHidden, ...rest } of this.#atFault(key)) {
+        if (wasHidden && !hidden) continue;
+        const ending = { ...rest, phase: phase === "queued" ? "load" : phase, at: now } as const;
+        const earlier = found.get(rest.key) ?? this.#held.find((each) => each.key === rest.key);
+        found.set(rest.key, counted(ending, wasHidden === true || phase === "later", earlier));
+      }
       storage.removeItem(key);
     }
-    if (found.length > 0) {
-      const keys = new Set(found.map(({ key }) => key));
-      this.#hold([...this.#held.filter(({ key }) => !keys.has(key)), ...found]);
-    }
-    return found;
+    const endings = [...found.values()];
+    if (endings.length > 0)
+      this.#hold([...this.#held.filter(({ key }) => !found.has(key)), ...endings]);
+    this.#onlyOnce = endings.length > 0 && endings.every(({ once }) => once);
+    return endings;
+  }
+
+  /**
+   * Whether tabs have died before this visit, and no member is held back for any: only then an
+   * answer that died with its tab goes on by itself. Later visits know too little of its end.
+   */
+  get onlyOnce(): boolean {
+    return this.#onlyOnce;
   }
 
   /** The end of a tab for which a member was held back, if it was not tried again since. */
   heldBack(source: MemberSource): Ending | undefined {
     const key = keyOf(source);
     return this.#held.find((each) => each.key === key && each.once !== true);
-  }
-
-  /** An ending as it counts: the first in a later round holds nothing back. */
-  #counted(ending: Ending): Ending {
-    const { key, phase, at } = ending;
-    const isRepeated = this.#held.some(
-      (each) => each.key === key && each.phase === "later" && at - each.at < againMs,
-    );
-    return phase !== "later" || isRepeated ? ending : { ...ending, once: true };
   }
 
   /** Releases a member that was held back, since the visitor wants to try it again. */
@@ -154,12 +164,9 @@ export class Risks {
     this.#set(this.#without(members));
   }
 
-  /**
-   * Lets the marks stand only while the page can be seen. One that closes, or that the browser ends
-   * while it is hidden, has not died of its members.
-   */
-  set seen(seen: boolean) {
-    this.#seen = seen;
+  /** Lets no mark stand once the page closes: it has not died of its members. */
+  set view(view: View) {
+    this.#view = view;
     this.#set(this.#marks);
   }
 
@@ -172,9 +179,14 @@ export class Risks {
     return this.#marks.filter(({ key }) => !members.some((member) => member.key === key));
   }
 
+  #atFault(key: string): Mark[] {
+    return atFault(this.#read(key, list(mark)) ?? []);
+  }
+
   #set(marks: Mark[]): void {
     this.#marks = marks;
-    const standing = this.#seen ? marks : [];
+    const hidden = this.#view === "hidden" ? { hidden: true } : {};
+    const standing = this.#view === "closed" ? [] : marks.map((each) => ({ ...each, ...hidden }));
     const written = JSON.stringify(standing);
     if (written === this.#standing) return; // As at each later round.
     this.#standing = written;
@@ -202,6 +214,12 @@ export class Risks {
       return undefined; // Missing, not ours, or storage is off.
     }
   }
+}
+
+/** An ending as it counts; a `doubtful` one holds nothing back unless it repeats an earlier one. */
+function counted(ending: Ending, doubtful: boolean, earlier?: Ending): Ending {
+  const isRepeated = earlier && (!earlier.once || ending.at - earlier.at < againMs);
+  return doubtful && !isRepeated ? { ...ending, once: true } : ending;
 }
 
 export const keysOf = (storage: MarkStorage): string[] =>

@@ -80,6 +80,20 @@ test("the name of an attached file is no part of a question that comes back", ()
     );
 });
 
+test("separators of lines that Markdown has none of are part of the text", () => {
+  const title = "One\u2028two";
+  const attached = { name: "a\u2028b.txt", text: "one", whole: 3 };
+  const line = "<!-- conclave attached: a\u2028b.txt -->";
+  const questions = [title, `Three\u2029four`, `Which?\n${line}\nThis.`];
+  const turns = questions.map((question) => ({ ...turnOf(question, ["Yes."]), attached }));
+  const back = fromFile(toMarkdown({ conversation: { ...whole.conversation, title }, turns }));
+  assert.equal(back.conversation.title, title);
+  assert.deepEqual(
+    back.turns.map(({ question }) => question),
+    questions,
+  );
+});
+
 test("a file that is no conversation is refused with the reason", () => {
   for (const [text, why] of [
     ["{", /it is no JSON/],

@@ -22,7 +22,7 @@ const attachedLine = (name: string): string =>
  * Pattern of a line that would be read as a separator; such a line of a text gets a backslash
  * before it.
  */
-const separator = /^(\\*)(<!-- conclave (?:conversation|question|answer|attached: .*) -->)$/gm;
+const separator = /^(\\*)(<!-- conclave (?:conversation|question|answer|attached: [^\n]*) -->)$/gm;
 
 /** Whether a question is short enough for a heading, as it is. */
 const isHeading = (question: string): boolean => question !== "" && question === titleOf(question);
@@ -83,8 +83,8 @@ function fromMarkdown(text: string, now: number): Omit<Exported, "format"> {
   const [top = "", ...questions] = lines.split(new RegExp(`^${part("question")}\n`, "m"));
   const turns: Turn[] = questions.map((whole, index) => {
     const [asked = "", answer = ""] = whole.split(new RegExp(`^${part("answer")}\n`, "m"));
-    const [, heading = "", text = ""] = /^(?:## (.*)\n\n?)?([\s\S]*)$/.exec(
-      asked.replace(/^<!-- conclave attached: .* -->\n/m, ""),
+    const [, heading = "", text = ""] = /^(?:## ([^\n]*)\n\n?)?([\s\S]*)$/.exec(
+      asked.replace(/^<!-- conclave attached: [^\n]* -->\n/m, ""),
     )!;
     // Under a heading of its own, a question's text is whole; without a text the heading is it.
     const question = text.replace(/\n+$/, "") || heading;
@@ -94,7 +94,7 @@ function fromMarkdown(text: string, now: number): Omit<Exported, "format"> {
       now - questions.length + index,
     );
   });
-  return { title: /^# (.*)$/m.exec(top)?.[1] ?? "", created: now, turns };
+  return { title: /^# ([^\n]*)$/m.exec(top)?.[1] ?? "", created: now, turns };
 }
 
 /** A name for a file with this conversation. */

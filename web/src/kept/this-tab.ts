@@ -32,16 +32,35 @@ export async function livingTabs(): Promise<(tab: string) => boolean> {
   return (tab) => tab === tabName || held?.has(lockPrefix + tab) === true;
 }
 
-/**
- * Tells whether the page can be seen, now and at each change. A page that closes can't, nor one
- * that is hidden, which the browser may end at any moment without another event.
- */
-export function whileSeen(tell: (seen: boolean) => void): void {
-  const look = (): void => tell(document.visibilityState === "visible");
-  document.addEventListener("visibilitychange", look);
-  addEventListener("pagehide", () => tell(false));
-  addEventListener("pageshow", look); // It may come back as it was left.
+/** The page as its visitor has it: in sight, out of sight, or left. */
+export type View = "seen" | "hidden" | "closed";
+
+/** Tells how the page is seen, now and at each change. */
+export function watchView(tell: (view: View) => void): void {
+  let closed = false;
+  const look = (): void => {
+    const view = document.visibilityState === "visible" ? "seen" : "hidden";
+    tell(closed ? "closed" : view);
+  };
+  document.addEventListener("visibilitychange", look); // Comes once more after `pagehide`.
+  for (const type of ["pagehide", "pageshow"])
+    addEventListener(type, () => {
+      closed = type === "pagehide"; // It may come back as it was left.
+      look();
+    });
   look();
+}
+
+/**
+ * Whether a hidden tab that ended here is likely to have been ended by the system, to save memory:
+ * a discarded one, or any on a handheld.
+ */
+export function endsHiddenTabs(): boolean {
+  const { wasDiscarded } = document as { wasDiscarded?: boolean };
+  const { userAgentData } = navigator as { userAgentData?: { mobile?: boolean } };
+  const has = (pointer: string): boolean => matchMedia(pointer).matches;
+  const byTouchOnly = has("(pointer: coarse)") && !has("(any-pointer: fine)");
+  return wasDiscarded === true || userAgentData?.mobile === true || byTouchOnly;
 }
 
 const turnLock = (turn: string): string => `conclave turn ${turn}`;

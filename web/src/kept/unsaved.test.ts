@@ -29,12 +29,15 @@ test("a turn is marked until its answer is over, its conversation deleted, or al
   const one = turnOf("one", []);
   const other = { ...turnOf("other", []), conversation: "two" };
   const marked = (): boolean[] => [one, other].map(({ id }) => isMarkedAnswered(storage, id));
-  markAnswered(storage, one, true);
-  markAnswered(storage, other, true);
+  markAnswered(storage, one, "seen");
+  markAnswered(storage, other, "seen");
   assert.deepEqual([marked(), takeUnsaved(storage)], [[true, true], []]);
-  markAnswered(storage, one, false);
+  markAnswered(storage, one, "closed");
   assert.deepEqual(marked(), [false, true]);
-  markAnswered(storage, one, true);
+  markAnswered(storage, one, "hidden");
+  assert.deepEqual(marked(), [true, true]);
+  assert.ok(!isMarkedAnswered(storage, one.id, false), "where the system ends hidden tabs");
+  assert.ok(isMarkedAnswered(storage, other.id, false));
   writeUnsaved(storage, [other]);
   forgetUnsaved(storage, "one");
   assert.deepEqual(marked(), [false, true]);
@@ -45,7 +48,7 @@ test("a turn is marked until its answer is over, its conversation deleted, or al
 test("without storage, or in a full one, nothing is marked", () => {
   const full = { ...memory(), setItem: () => assert.fail("full") };
   for (const storage of [undefined, full]) {
-    markAnswered(storage, turnOf("one", []), true);
+    markAnswered(storage, turnOf("one", []), "seen");
     assert.ok(!isMarkedAnswered(storage, turnOf("one", []).id));
   }
 });

@@ -16,8 +16,8 @@ type Shown = Pick<RoundEvent, "round" | "text" | "drafters" | "winner" | "writer
 };
 
 interface AnswerEvents {
-  /** A round is chosen; `toggle`: a second press closes it. */
-  onRound: (round: number, toggle: boolean) => void;
+  /** A round is chosen. A second press closes it, not an arrow, which comes to an open one. */
+  onRound: (round: number, by: "pointer" | "key" | "arrow") => void;
 }
 
 /** An element from which the keyboard opens a round. */
@@ -53,7 +53,7 @@ export class AnswerView {
       const stop = this.#stops().find(({ round }) => round === roundOf(segment));
       // Keys go on from here, and nothing scrolls to it.
       if (stop) this.#focus(stop.element, { preventScroll: true });
-      this.#press([roundOf(segment), ...this.#roundsInside(segment)], events);
+      this.#press([roundOf(segment), ...this.#roundsInside(segment)], "pointer", events);
     });
     if (events) this.root.addEventListener("keydown", (event) => this.#moveFocus(event, events));
   }
@@ -124,8 +124,10 @@ export class AnswerView {
       );
   }
 
+  /** Focuses a round's text; of a round without text the text before it, or else the first. */
   focus(round: number): void {
-    const stop = this.#stops().find((stop) => stop.round === round);
+    const stops = this.#stops();
+    const stop = stops.findLast((stop) => stop.round <= round) ?? stops[0];
     if (stop) this.#focus(stop.element);
   }
 
@@ -174,10 +176,10 @@ export class AnswerView {
   }
 
   /** Opens the first of an element's rounds, the one after the open one, or closes the last. */
-  #press(rounds: readonly number[], { onRound }: AnswerEvents): void {
+  #press(rounds: readonly number[], by: "pointer" | "key", { onRound }: AnswerEvents): void {
     const here = rounds.indexOf(this.#open ?? -1);
     const next = rounds[here + 1] ?? rounds[here];
-    if (next !== undefined) onRound(next, true);
+    if (next !== undefined) onRound(next, by);
   }
 
   #moveFocus(event: KeyboardEvent, events: AnswerEvents): void {
@@ -189,6 +191,7 @@ export class AnswerView {
       event.preventDefault();
       return this.#press(
         own.map(({ round }) => round),
+        "key",
         events,
       );
     }
@@ -209,7 +212,7 @@ export class AnswerView {
     if (!next) return;
     event.preventDefault();
     this.#focus(next.element);
-    if (this.#open !== undefined) events.onRound(next.round, false);
+    if (this.#open !== undefined) events.onRound(next.round, "arrow");
   }
 }
 

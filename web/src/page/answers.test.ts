@@ -61,6 +61,8 @@ interface Beside {
   slots: Slot[];
   /** Weights that the chart and the cards show; undefined: none. */
   shown: () => { chart: string | undefined; cards: string | undefined };
+  /** Makes all cards anew. */
+  anew: () => void;
   /** Phases of risk that were entered; undefined: none any more. */
   phases: (Phase | undefined)[];
 }
@@ -101,16 +103,25 @@ function beside(exchanges: Exchange[], slots: Slot[]): Beside {
     onFatal: ignored,
     onNews: ignored,
   } as unknown as ConstructorParameters<typeof Answers>[0]);
-  return { answers, exchanges, slots, phases, shown: () => ({ chart, cards }) };
+  const anew = (): void => void (cards = undefined);
+  return { answers, exchanges, slots, phases, anew, shown: () => ({ chart, cards }) };
 }
 
-/** Lets members answer a question by these events, of which a stop or a failure may be the last. */
-async function answer(page: Beside, turn: KeptTurn, before: () => void = ignored): Promise<void> {
-  const exchange = exchangeOf({ ...turn, events: [], answer: "" }, around, false);
-  page.exchanges.push(exchange);
+/**
+ * Lets members answer a question by these events, of which a stop or a failure may be the last.
+ * `before`: called before each; `known`: an exchange that goes on.
+ */
+async function answer(
+  page: Beside,
+  turn: KeptTurn,
+  before: (type: string) => void = ignored,
+  known?: Exchange,
+): Promise<void> {
+  const exchange = known ?? exchangeOf({ ...turn, events: [], answer: "" }, around, false);
+  if (!known) page.exchanges.push(exchange);
   const ask = async function* (): AsyncGenerator<ConclaveEvent> {
     for (const event of turn.events) {
-      if (event.type === "end") before();
+      before(event.type);
       yield event;
     }
     if (!turn.events.some(({ type }) => type === "end")) throw new Error("It failed.");
@@ -165,10 +176,53 @@ test("an answer that ends before its first round leaves the chart and the cards 
   assert.deepEqual(page.shown(), none);
 });
 
+test("chart and cards agree while a question is read beside votes that stay", async () => {
+  const earlier = kept(turnOf("q", ["One", "two"]));
+  const page = beside([earlier], slotsOf("Ada", "Quill"));
+  page.answers.changed();
+  const seen = new Map<string, unknown>();
+  const note = (type: string): void => void seen.set(type, page.shown());
+  // It goes on.
+  await answer(page, turnOf("q", ["three"]), note, earlier);
+  const three = { chart: "Ada,Quill: One|two|three", cards: "Ada,Quill: One|two|three" };
+  assert.deepEqual(seen.get("begin"), first);
+  assert.deepEqual(seen.get("round"), first, "after it has begun");
+  assert.deepEqual(page.shown(), three);
+  // A round of it is opened while another question is read.
+  await answer(page, turnOf("other", ["four"]), (type) => {
+    if (type === "begin") {
+      earlier.inspect(2);
+      page.answers.chartOf(earlier);
+    }
+    note(type);
+  });
+  assert.deepEqual(seen.get("round"), three, "its open round stays");
+  assert.deepEqual(page.shown(), three);
+});
+
+test("cards that are made anew have their votes again", async () => {
+  const page = beside([], slotsOf("Ada", "Quill"));
+  await answer(page, turnOf("q", ["One", "two"]));
+  const heeded = (): unknown => {
+    page.anew();
+    page.answers.heed();
+    return page.shown();
+  };
+  assert.equal((heeded() as typeof first).cards, undefined, "only then");
+  page.slots[0]!.source = { name: "Bea" };
+  assert.deepEqual(heeded(), { ...first, cards: "Bea,Quill: One|two" }, "renamed");
+  page.slots.splice(1, 1);
+  assert.deepEqual(heeded(), { ...first, cards: "Bea,: One|two" }, "removed");
+  page.slots.push(...slotsOf("Quill"));
+  assert.deepEqual(heeded(), { ...first, cards: "Bea,Quill: One|two" }, "added again");
+});
+
 test("the mark stands from the question to the end of the answer", async () => {
   const page = beside([], slotsOf("Ada", "Quill"));
   let atEnd: (Phase | undefined)[] = [];
-  await answer(page, turnOf("q", ["One", "two"]), () => (atEnd = [...page.phases]));
+  await answer(page, turnOf("q", ["One", "two"]), (type) => {
+    if (type === "end") atEnd = [...page.phases];
+  });
   assert.deepEqual(atEnd, ["read", "round", "later", "later"]);
   assert.equal(page.phases.at(-1), undefined);
 });

@@ -43,6 +43,8 @@ export class Answers {
   #under: AbortController | undefined;
   /** Exchange whose weights the chart shows. */
   #charted: Exchange | undefined;
+  /** Its members as their cards show them: slots, with what they were loaded from. */
+  #seated: unknown[] = [];
   /** The last that was asked or continued in this visit. */
   #latest: Exchange | undefined;
   /** Members that answered in this visit, in the order of their exchange. */
@@ -94,7 +96,7 @@ export class Answers {
     this.#seats.set(exchange, seats);
     this.#latest = exchange;
     this.#closeOthers(exchange);
-    members.begin(how.slots);
+    this.#await(exchange, () => members.begin(how.slots));
     advice.clear();
     await this.#alone((signal) => this.#answer(conclave, exchange, { ...how, signal }));
     this.#advise(exchange);
@@ -129,8 +131,10 @@ export class Answers {
           risk.enter("round");
           exchange.begin(session.take(exchange, event));
           noteDropped(exchange, event);
-          members.weigh(slots, event.weights);
-          if (exchange.rounds.length === 0) this.#draw(exchange);
+          this.#await(exchange, () => {
+            members.weigh(slots, event.weights);
+            this.#draw(exchange);
+          });
         } else if (event.type === "thinking") follow(exchange, () => exchange.thinking(event));
         else if (event.type === "thought") exchange.thought(session.take(exchange, event));
         else if (event.type === "draft") {
@@ -204,10 +208,22 @@ export class Answers {
     if (open.length > 0) scrollBy(0, top() - before);
   }
 
+  /**
+   * Shows an answer that is to have its first round, unless other votes stay beside it: those of an
+   * open round, or of its rounds before it goes on.
+   */
+  #await(exchange: Exchange, show: () => void): void {
+    const { exchanges } = this.#context.session;
+    const stay = exchange.rounds.length > 0 || exchanges.some(({ open }) => open !== undefined);
+    if (stay) this.#showVotes();
+    else show();
+  }
+
   /** Shows the weights of an answer in the chart and on the members' cards, or none in either. */
   #showVotes(): void {
     const { chart, members } = this.#context;
     const shown = this.#shown;
+    this.#seated = this.#seatsOf(shown);
     if (shown) {
       this.#draw(shown);
       return members.rounds(this.#slotsOf(shown), shown.rounds, shown.open);
@@ -260,6 +276,10 @@ export class Answers {
     });
   }
 
+  #seatsOf(exchange: Exchange | undefined): unknown[] {
+    return exchange ? this.#slotsOf(exchange).flatMap((slot) => [slot, slot?.source]) : [];
+  }
+
   /** Opens a round of the charted exchange. */
   inspect(round: number): void {
     this.#charted?.inspect(round, false);
@@ -274,9 +294,15 @@ export class Answers {
     this.#showVotes();
   }
 
-  /** Shows weights of an earlier visit once their members are here, and no longer. */
+  /**
+   * Shows weights of an earlier visit once their members are here, and no longer; and those of
+   * members whose cards are new, after they were renamed or added again.
+   */
   heed(): void {
-    if (!this.#under && this.#shown !== this.#charted) this.#showVotes();
+    if (this.#under) return;
+    const seated = this.#seatsOf(this.#shown);
+    const isSeated = seated.every((each, place) => each === this.#seated[place]);
+    if (this.#shown !== this.#charted || !isSeated) this.#showVotes();
   }
 
   /** Updates the advice after another answer. */

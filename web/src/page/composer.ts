@@ -12,6 +12,7 @@ import { byId } from "./dom.ts";
 import { conversationOf, type Exchange } from "./exchange.ts";
 import { plural } from "./figures.ts";
 import type { FirstWords } from "./first-words.ts";
+import { isComposing } from "./input-method.ts";
 import type { Notices } from "./notices.ts";
 import { QuestionBox } from "./question-box.ts";
 import type { Roster } from "./roster.ts";
@@ -63,7 +64,7 @@ export class Composer {
       void this.ask();
     });
     this.#box.onKey((event) => {
-      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      if (event.key !== "Enter" || event.shiftKey || isComposing(event)) return;
       event.preventDefault();
       void this.ask();
     });
@@ -247,12 +248,16 @@ export class Composer {
     if (chosen) await this.#goOn(exchange, chosen);
   }
 
-  /** Continues an answer that a reload broke off, if the same members are there. */
-  async goOnAfterReload(): Promise<void> {
+  /**
+   * Continues an answer that a reload broke off, if the same members are there; `died`: also one
+   * that died with its tab.
+   */
+  async goOnAfterReload(died: boolean): Promise<void> {
     const roster = this.#context.roster();
     const exchange = this.#context.session().brokenOff;
     const names = new Set(roster.taking.map(({ source }) => source.name));
     if (!exchange || roster.heldBack || names.size === 0) return;
+    if (exchange.stop === "crashed" && !died) return;
     const { members } = exchange.context;
     if (members.length !== names.size || !members.every((name) => names.has(name))) return;
     const chosen = exchange.begun ?? this.#context.settings();

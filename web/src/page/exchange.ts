@@ -24,6 +24,7 @@ import { el, nameTag } from "./dom.ts";
 import { Drafting } from "./drafting.ts";
 import { duration, plural, speed } from "./figures.ts";
 import type { Foretelling } from "./foretold.ts";
+import { isComposing } from "./input-method.ts";
 import { inspector } from "./inspector.ts";
 import { QuestionLine } from "./question-line.ts";
 import type { SideBySide } from "./side-by-side.ts";
@@ -58,6 +59,9 @@ const unfinished = new Set([
   "closed",
   "crashed",
 ]);
+
+/** Time in ms within which the second click of a double click follows. */
+const doubleClickMs = 400;
 
 /** Whether an answer ended with the page that gave it. */
 export const isBrokenOff = (stop: string): boolean => stop === "closed" || stop === "crashed";
@@ -137,11 +141,15 @@ export class Exchange {
       onEdited: (text) => context.onEdited(this, text),
     });
     this.#answer = new AnswerView(context.voices, {
-      onRound: (round, toggle) => {
-        this.inspect(round, toggle);
-        if (!toggle) return; // A step by arrow keeps the segment in view.
+      onRound: (round, by) => {
+        this.inspect(round, by !== "arrow");
+        if (by === "arrow") return; // It keeps the segment in view.
         this.#byButton = false;
-        this.reveal();
+        if (by === "key") return this.reveal();
+        // The first click of a double click is also one, and its word stays under the pointer.
+        setTimeout(() => {
+          if (this.#open === round && (getSelection()?.isCollapsed ?? true)) this.reveal();
+        }, doubleClickMs);
       },
     });
     this.#drafting = new Drafting(context.members, context.voices);
@@ -175,7 +183,7 @@ export class Exchange {
       this.#aloneHost,
     );
     this.root.addEventListener("keydown", (event) => {
-      if (event.key !== "Escape" || event.isComposing || this.#open === undefined) return;
+      if (event.key !== "Escape" || isComposing(event) || this.#open === undefined) return;
       event.stopPropagation(); // It would also stop an answer.
       this.close();
     });
@@ -221,14 +229,14 @@ export class Exchange {
 
   /**
    * Sets whether the members can be asked now. `here`: names of those that are loaded; `taking`: of
-   * those that would answer.
+   * those that would answer; undefined while they load.
    */
-  offer(can: boolean, here: readonly string[], taking: readonly string[]): void {
+  offer(can: boolean, here: readonly string[], taking: readonly string[] | undefined): void {
     const { members } = this.#context;
     const isHere = (name: string | undefined): boolean => name !== undefined && here.includes(name);
     this.#actions.enable({
       asking: can,
-      unable: unable(members, taking),
+      unable: taking && unable(members, taking),
       alone: members.every(isHere),
       strongest: isHere(members[this.#strongest ?? members.length]),
     });

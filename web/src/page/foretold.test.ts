@@ -158,13 +158,19 @@ test("short prompts, as most are, say how fast a member reads until a long one d
   learn({ Ada: { tokens: 20, ms: 40 } });
   const later = new Paces();
   later.restore(structuredClone(paces.kept));
-  const time = (of: Paces): number | undefined => timeFor(of.get("both")!, { Ada: 9, Quill: 600 });
-  assert.equal(time(later), 8000, "what one waits for is no reading");
+  const time = (of: Paces, tokens = 300): number | undefined =>
+    timeFor(of.get("both")!, { Ada: 9, Quill: tokens });
+  assert.equal(time(later), 5000, "what one waits for is no reading");
   const next = new Foretelling(later.get("both"), both, 0);
-  next.expect({ Ada: 9, Quill: 600 }, 0);
-  assert.equal(next.sentence(0), "First words in about 8 s.");
+  next.expect({ Ada: 9, Quill: 300 }, 0);
+  assert.equal(next.sentence(0), "First words in about 5 s.");
+  // Of far longer ones they say nothing: most of their time is the start.
+  assert.deepEqual([time(later, 320), time(later, 321)], [5200, undefined]);
+  const long = new Foretelling(later.get("both"), both, 0);
+  long.expect({ Ada: 9, Quill: 3000 }, 0);
+  assert.equal(long.sentence(0), "");
   learn(undefined, { Quill: { tokens: 300, ms: 1000 } });
-  assert.equal(time(paces), 4000);
+  assert.deepEqual([time(paces), time(paces, 3000)], [3000, 12_000]);
 
   const continued = new Foretelling(undefined, both, 0, false);
   continued.take(begin([40, 40]), 160);

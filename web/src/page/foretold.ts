@@ -21,6 +21,11 @@ const leastTokens = 16;
  */
 const leastOfOneStep = 256;
 /**
+ * Most times as many tokens as a brief reading ran of which it says how long they take: what there
+ * is besides reading, such as the start, takes most of its time.
+ */
+const mostTimesBrief = 8;
+/**
  * Factor by which each new answer reduces the tokens and times of earlier ones in a measurement.
  */
 const decay = 1 / 2;
@@ -36,7 +41,7 @@ const pace = shape({
   read: record(shape({ tokens: within(1, 1e9), ms: time })),
   /**
    * By name: the same of prompts too short for a speed, from the question to the last token; counts
-   * only for members of which nothing else is known.
+   * only for members of which nothing else is known, and for prompts that aren't far longer.
    */
   brief: optional(record(shape({ tokens: within(1, 1e9), ms: time }))),
   /** From the last token read to the first words; unknown until an answer had some. */
@@ -141,12 +146,18 @@ export type Runs = Readonly<Record<string, number>>;
 export function timeFor(pace: Pace, runs: Runs): number | undefined {
   const { first } = pace;
   if (first === undefined) return undefined;
-  const each = Object.entries(runs).map(([name, tokens]) => timeToRead(tokens, speed(pace, name)));
+  const each = Object.entries(runs).map(([name, tokens]) =>
+    timeToRead(tokens, speed(pace, name, tokens)),
+  );
   return each.some((ms) => ms === undefined) ? undefined : Math.max(0, ...each.map(Number)) + first;
 }
 
-const speed = ({ read, brief }: Pace, name: string): Pace["read"][string] | undefined =>
-  read[name] ?? brief?.[name];
+/** The speed at which a member would run these tokens. */
+function speed(pace: Pace, name: string, tokens: number): Pace["read"][string] | undefined {
+  const { read, brief } = pace;
+  const short = brief?.[name];
+  return read[name] ?? (short && tokens <= short.tokens * mostTimesBrief ? short : undefined);
+}
 
 const timeToRead = (tokens: number, speed: Pace["read"][string] | undefined): number | undefined =>
   tokens === 0 ? 0 : speed && (tokens * speed.ms) / speed.tokens;
@@ -243,7 +254,8 @@ export class Foretelling {
     const rest = steps ? steps.total - steps.last.done : this.#runs[name];
     if (rest === undefined) return undefined;
     const since = now - (steps?.last.at ?? this.#start);
-    const whole = timeToRead(rest, observed(steps) ?? (this.#pace && speed(this.#pace, name)));
+    const known = observed(steps) ?? (this.#pace && speed(this.#pace, name, rest));
+    const whole = timeToRead(rest, known);
     return whole === undefined ? undefined : Math.max(0, whole - since);
   }
 

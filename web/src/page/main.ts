@@ -9,7 +9,7 @@ import {
 } from "../library/conclave.ts";
 import { readFragment, type Linked } from "../kept/link.ts";
 import { markStorage, Risks } from "../kept/risks.ts";
-import { livingTabs, tabName, whileSeen } from "../kept/this-tab.ts";
+import { endsHiddenTabs, livingTabs, tabName, watchView } from "../kept/this-tab.ts";
 import * as address from "./address.ts";
 import { Advice } from "./advice.ts";
 import { Answers } from "./answers.ts";
@@ -24,6 +24,7 @@ import { ensembleKey, type KeyedMember } from "./ensemble-key.ts";
 import { percent } from "./figures.ts";
 import type { FirstWords } from "./first-words.ts";
 import { keptHandles } from "./file-handles.ts";
+import { isComposing } from "./input-method.ts";
 import { tellAside, tellBegun, tellDeleted } from "./page-notices.ts";
 import { engineText, memoryTogether } from "./member-facts.ts";
 import { Masthead } from "./masthead.ts";
@@ -262,14 +263,14 @@ class Page {
       "change",
       () => void this.#session.keeper.setValue("settings", this.#settings.values),
     );
-    whileSeen((seen) => void (this.#risks.seen = seen));
+    watchView((view) => void (this.#risks.view = view));
     addEventListener("hashchange", () => this.#openLink(readFragment(location.hash)));
     this.#stopButton.addEventListener("click", ({ detail }) => {
       // It takes the place of “Ask”, so that the second click of a double click comes here.
       if (detail !== 2) this.#answers.stop();
     });
     document.addEventListener("keydown", (event) => {
-      if (event.key !== "Escape" || event.isComposing) return;
+      if (event.key !== "Escape" || isComposing(event)) return;
       // Escape closes an open dialog instead.
       if (!document.querySelector("dialog[open]")) this.#answers.escape();
     });
@@ -291,7 +292,9 @@ class Page {
     const link = readFragment(location.hash);
     if (link) this.#openLink(link);
     else
-      void Promise.all([this.#session.open(), opened]).then(() => this.#composer.goOnAfterReload());
+      void Promise.all([this.#session.open(), opened]).then(() =>
+        this.#composer.goOnAfterReload(this.#risks.onlyOnce),
+      );
     // Deferred in favour of what the visitor waits for; no later, since a large download may
     // outlast the visit.
     await new Promise((resolve) => setTimeout(resolve, 2000));
@@ -317,7 +320,7 @@ class Page {
 
   /** Makes the last visit's members ready, without those that ended a tab. */
   async #furnish(): Promise<void> {
-    const endings = this.#risks.collect(await livingTabs());
+    const endings = this.#risks.collect(await livingTabs(), Date.now(), !endsHiddenTabs());
     const [aside] = await Promise.all([
       this.#session.keeper.value("members aside"),
       this.#choosing.furnish(),
@@ -503,13 +506,12 @@ class Page {
     void this.#session.keeper.setValue("members aside", this.#roster.aside);
   }
 
-  /** Deletes what is kept besides conversations. */
-  async #forget(): Promise<void> {
+  /** Deletes what is kept besides conversations; returns whether no copy of files is left. */
+  async #forget(): Promise<boolean> {
     this.#own.forget();
     this.#firstWords?.forget();
     this.#risks.forget();
-    await this.#choosing.forget();
-    await this.#conclave?.deletePrompts().catch(() => undefined); // Reported in the list of models.
+    return this.#choosing.forget();
   }
 
   /** Puts a link's question into the box; nothing is asked or fetched. */
@@ -549,7 +551,7 @@ class Page {
     const stopping = this.#answers.state === "stopping";
     // The two buttons replace each other, and the focus follows.
     const focused = document.activeElement;
-    const { loading, taking } = this.#roster;
+    const { loading, replacing, taking } = this.#roster;
     const ready = this.#conclave !== undefined && !loading && taking.length > 0;
     const preparing = this.#composer.preparing !== undefined;
     this.#askButton.disabled = answering || preparing || !ready;
@@ -559,7 +561,8 @@ class Page {
     if (answering && focused === this.#askButton) this.#stopButton.focus();
     if (!answering && focused === this.#stopButton) this.#composer.focus();
     const here = namesOf(this.#roster.slots.filter(({ state }) => state === "ready"));
-    const names = namesOf(taking);
+    // Undefined while some are still to come.
+    const names = loading || replacing || !this.#conclave ? undefined : namesOf(taking);
     for (const exchange of this.#session.exchanges)
       exchange.offer(ready && !answering && !preparing, here, names);
     this.#newButton.hidden = this.#session.exchanges.length === 0;

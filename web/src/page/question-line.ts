@@ -1,5 +1,6 @@
 /** A question above its answer, which can be edited and asked again. */
 import { button, el } from "./dom.ts";
+import { isComposing } from "./input-method.ts";
 
 interface QuestionEvents {
   /** Asks the edited question, and calls `onAsked` if that could be done. */
@@ -47,7 +48,7 @@ export class QuestionLine {
     });
     this.#area.addEventListener("input", () => onEdited(this.#area.value));
     this.#area.addEventListener("keydown", (event) => {
-      if (event.isComposing) return; // Its keys are the input method's.
+      if (isComposing(event)) return; // Its keys are the input method's.
       if (event.key === "Escape") {
         event.stopPropagation(); // It would also stop an answer.
         return this.#close();

@@ -1,5 +1,6 @@
 /** A member's name as a field, in place of its heading; and the keys of such fields. */
 import { button, el } from "./dom.ts";
+import { isComposing } from "./input-method.ts";
 
 /** `onName` is called with a new name, `onClose` in any case. */
 export function renameForm(
@@ -29,8 +30,9 @@ export function renameForm(
 /** Lets Escape close a form, and nothing else. An input method's keys neither close nor submit. */
 export function closeOnEscape(form: HTMLFormElement, onClose: () => void): void {
   form.addEventListener("keydown", (event) => {
-    if (event.isComposing && event.key === "Enter") event.preventDefault();
-    if (event.isComposing || event.key !== "Escape") return;
+    const composing = isComposing(event);
+    if (composing && event.key === "Enter") event.preventDefault();
+    if (composing || event.key !== "Escape") return;
     event.preventDefault(); // A dialog around it stays.
     event.stopPropagation(); // It would also stop an answer.
     onClose();

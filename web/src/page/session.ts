@@ -22,7 +22,14 @@ import {
 import { newId } from "../kept/new-id.ts";
 import { Latest } from "../kept/latest.ts";
 import { markStorage } from "../kept/risks.ts";
-import { answering, isBeingAnswered, whenNotAnswered, whileSeen } from "../kept/this-tab.ts";
+import {
+  answering,
+  endsHiddenTabs,
+  isBeingAnswered,
+  watchView,
+  whenNotAnswered,
+  type View,
+} from "../kept/this-tab.ts";
 import { isMarkedAnswered, markAnswered, takeUnsaved, writeUnsaved } from "../kept/unsaved.ts";
 import { optional, shape, text } from "../protocol/check.ts";
 import type { Adapter, Backend } from "../protocol/engine.ts";
@@ -100,7 +107,7 @@ export class Session {
   /** Former first question of the conversation, if it was just taken out of the conversation. */
   #firstBefore: string | undefined;
   #changing = Promise.resolve();
-  #seen = true;
+  #view: View = "seen";
   #id = newId();
   exchanges: Exchange[] = [];
 
@@ -118,15 +125,16 @@ export class Session {
       );
       if (!this.keeper.nothing) writeUnsaved(markStorage(), turns);
     });
-    whileSeen((seen) => {
-      this.#seen = seen;
-      for (const { turning } of this.#underWay.values()) this.#mark(turning.turn);
+    watchView((view) => {
+      this.#view = view;
+      for (const { turning, lost } of this.#underWay.values()) if (!lost) this.#mark(turning.turn);
     });
   }
 
-  /** Marks a turn that this tab answers while the page can be seen, or removes its mark. */
+  /** Marks a turn that this tab answers, or removes its mark. */
   #mark(turn: KeptTurn, answered = true): void {
-    markAnswered(markStorage(), turn, answered && this.#seen && !this.keeper.nothing);
+    const isMarked = answered && !this.keeper.nothing;
+    markAnswered(markStorage(), turn, isMarked ? this.#view : "closed");
   }
 
   /** Id of the conversation on the page, kept or not. */
@@ -318,6 +326,7 @@ export class Session {
     const known = new Map([...this.#turns].map(([exchange, { id }]) => [id, exchange]));
     for (const turn of turns) {
       const exchange = known.get(turn.id);
+      if (exchange?.stop === "crashed") this.#mark(turn); // It still waits.
       if (exchange) this.#place(exchange);
       else await this.#restore(turn);
     }
@@ -353,7 +362,10 @@ export class Session {
       this.#underWay.delete(each);
       this.#hide(each);
     }
-    for (const { id } of turns) this.#deleting.add(id);
+    for (const turn of turns) {
+      this.#deleting.add(turn.id);
+      this.#mark(turn, false);
+    }
     await Promise.all([first, ...gone.map((each) => this.#saved.get(each))]);
     await this.keeper.deleteTurns(turns);
     for (const { id } of turns) this.#deleting.delete(id);
@@ -545,7 +557,8 @@ export class Session {
 async function breakOf(turn: KeptTurn): Promise<"closed" | "crashed" | "elsewhere" | undefined> {
   if (isOver(turn)) return undefined;
   if (await isBeingAnswered(turn.id)) return "elsewhere";
-  return isMarkedAnswered(markStorage(), turn.id) ? "crashed" : "closed";
+  const hasDied = isMarkedAnswered(markStorage(), turn.id, !endsHiddenTabs());
+  return hasDied ? "crashed" : "closed";
 }
 
 /** Reason of the end of a turn that is over, as its exchange has it. */

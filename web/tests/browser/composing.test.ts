@@ -28,12 +28,33 @@ test("a double click asks, an example leaves what is typed, an input method's ke
   assert.equal(await page.locator(".exchange").count(), 1);
   assert.doesNotMatch((await page.locator(".exchange").textContent()) ?? "", /stopped by you/);
 
+  // Keys of an input method; the second, as Safari has it, comes once the composition is over.
+  const composing = [{ isComposing: true }, { keyCode: 229 }];
+  const press = (selector: string, key: string): Promise<void> =>
+    page.locator(selector).evaluate(
+      (element, inits) =>
+        inits.forEach((init) => void element.dispatchEvent(new KeyboardEvent("keydown", init))),
+      composing.map((init) => ({ ...init, key, bubbles: true, cancelable: true })),
+    );
+  await page.getByRole("button", { name: "Edit the question" }).click();
+  await page.locator(".question-form textarea").fill("What is 1 + 1?");
+  for (const key of ["Enter", "Escape"]) await press(".question-form textarea", key);
+  assert.equal(await page.locator(".question-form textarea").inputValue(), "What is 1 + 1?");
+  await page.getByRole("button", { name: "Cancel" }).click();
   await box.fill("Half a question");
+  await press("#question", "Enter");
+  await page.locator(".segment").first().click();
+  await press(".segment >> nth=0", "Escape");
+  assert.equal(await page.locator(".inspector").count(), 1);
+  assert.equal(await page.locator(".exchange").count(), 1);
+  await page.keyboard.press("Escape");
   await visitor.when(
     () => !document.querySelector<HTMLElement>("#stop")!.hidden,
     () => {
-      const key = { key: "Escape", bubbles: true, isComposing: true };
-      document.querySelector("#question")!.dispatchEvent(new KeyboardEvent("keydown", key));
+      for (const how of [{ isComposing: true }, { keyCode: 229 }]) {
+        const key = { key: "Escape", bubbles: true, ...how };
+        document.querySelector("#question")!.dispatchEvent(new KeyboardEvent("keydown", key));
+      }
       document.body.dataset["composed"] = "true";
     },
   );

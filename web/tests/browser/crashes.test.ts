@@ -40,6 +40,13 @@ async function crash(visitor: Visitor): Promise<Visitor> {
   return next;
 }
 
+/** Hides the visitor's tab, as another one or another app does. */
+const hide = ({ page }: Visitor): Promise<void> =>
+  page.evaluate(() => {
+    Object.defineProperty(document, "visibilityState", { value: "hidden" });
+    document.dispatchEvent(new Event("visibilitychange"));
+  });
+
 const inLaterRound =
   "A tab with this page ended while (Ada|Quill|Juno) answered, in a later round\\. ";
 const notice = async ({ page }: Visitor): Promise<string> =>
@@ -163,11 +170,44 @@ test("a tab that dies in mid-answer again leaves out the largest member; the ans
   await facts.filter({ hasText: "broken off when the tab ended" }).waitFor();
   const [kept] = (await shown(visitor)).answers;
   assert.ok(kept!.startsWith(answers[0]!), `${JSON.stringify(answers[0])} became ${kept}`);
-  // A reload is no other end of it.
+  // A reload is no other end of it, and it waits, also for the member that is tried again.
+  await page.addInitScript(() => {
+    const said: string[] = [];
+    Object.assign(globalThis, { said });
+    new MutationObserver(() => {
+      const line = document.querySelector(".exchange .why-not:not(.hidden)");
+      if (line?.textContent) said.push(line.textContent);
+    }).observe(document, { childList: true, subtree: true, attributes: true });
+  });
   await page.reload();
   await visitor.state("ready");
   await facts.filter({ hasText: "broken off when the tab ended" }).waitFor();
   assert.equal(await page.locator(".notice.warning").count(), 0, "told once");
+  await page.getByRole("button", { name: /^Try again with/ }).click();
+  await held.waitFor({ state: "detached" });
+  await visitor.state("ready");
+  await page.reload();
+  await visitor.state("ready");
+  await page.waitForTimeout(500);
+  await facts.filter({ hasText: "broken off when the tab ended" }).waitFor();
+  assert.deepEqual((await shown(visitor)).answers, [kept]);
+  assert.deepEqual(
+    await page.evaluate(() => (globalThis as unknown as { said: string[] }).said),
+    [],
+    "nothing moves while members load",
+  );
+  // Its mark goes with it, and comes back.
+  const marks = (): Promise<number> =>
+    page.evaluate(
+      () => Object.keys(localStorage).filter((key) => key.startsWith("conclave answered")).length,
+    );
+  assert.equal(await marks(), 1);
+  await page.getByRole("button", { name: "Regenerate" }).click();
+  await idle(visitor);
+  assert.equal(await marks(), 0);
+  await page.getByRole("button", { name: "Bring back" }).click();
+  await facts.filter({ hasText: "broken off when the tab ended" }).waitFor();
+  assert.equal(await marks(), 1);
   await page.locator(".exchange").getByRole("button", { name: "Continue" }).click();
   await idle(visitor);
   const [whole] = (await shown(visitor)).answers;
@@ -175,24 +215,41 @@ test("a tab that dies in mid-answer again leaves out the largest member; the ans
   await visitor.leaveClean();
 });
 
-test("a tab that closes in mid-answer, or ends while it is hidden, is told as closed", async () => {
+test("on a phone, where the system ends hidden tabs, one that ends is told as closed", async () => {
+  let visitor = await stand.arrive({
+    serviceWorkers: "block",
+    isMobile: true,
+    hasTouch: true,
+    viewport: { width: 390, height: 844 },
+  });
+  await visitor.set("temperature", "0");
+  await visitor.set("segmentTokens", "2");
+  await visitor.ask(story);
+  await visitor.page.locator(".segment").nth(1).waitFor();
+  await hide(visitor);
+  visitor = await crash(visitor);
+  await visitor.page
+    .locator(".exchange .facts")
+    .filter({ hasText: /^finished|^stopped/ })
+    .waitFor();
+  assert.equal(await visitor.page.locator(".notice.warning").count(), 0);
+  await visitor.leaveClean();
+});
+
+test("a tab that closes in mid-answer is told as closed, one that ends while hidden once", async () => {
   let visitor = await arrive();
   for (const end of ["closed", "hidden"]) {
     await visitor.ask(story);
     await visitor.page.locator(".exchange").last().locator(".segment").nth(1).waitFor();
     if (end === "closed") await visitor.page.goto("about:blank");
-    else {
-      // As on a phone, where another app takes the screen.
-      await visitor.page.evaluate(() => {
-        Object.defineProperty(document, "visibilityState", { value: "hidden" });
-        document.dispatchEvent(new Event("visibilitychange"));
-      });
-    }
+    else await hide(visitor);
     if (end === "closed") await visitor.page.goBack();
     else visitor = await crash(visitor);
     const facts = visitor.page.locator(".exchange .facts").last();
     await facts.filter({ hasText: /^finished|^stopped/ }).waitFor();
-    assert.equal(await visitor.page.locator(".notice.warning").count(), 0, end);
+    const told = end === "hidden" ? 1 : 0;
+    assert.equal(await visitor.page.locator(".notice.warning").count(), told, end);
+    if (told) assert.match(await notice(visitor), new RegExp(`^${inLaterRound}If that happens`));
     assert.equal(await visitor.page.locator('.member[data-state="held"]').count(), 0, end);
   }
   await visitor.leaveClean();

@@ -11,8 +11,8 @@ const stand = stage("none");
 before(() => putBeforeWorker(stand.site, "paced-worker.ts"));
 after(() => putNothingBeforeWorker(stand.site));
 
-const long = (animal: string): string =>
-  `${`The ${animal} went over the hill and the goose went home. `.repeat(25)}What is 2 + 3?`;
+const long = (animal: string, times = 25): string =>
+  `${`The ${animal} went over the hill and the goose went home. `.repeat(times)}What is 2 + 3?`;
 const sentence = /First words in about (\d+) s\.$/;
 const secondsIn = (line: string): number[] => sentence.exec(line)?.slice(1).map(Number) ?? [];
 
@@ -123,16 +123,20 @@ test("after short questions the first one of the next visit is foretold", {
   const visitor = await stand.arrive({ serviceWorkers: "block" });
   const { page } = visitor;
   await visitor.set("maxRounds", "1");
-  await visitor.answer("The goose went home. What is 2 + 3?");
+  await visitor.answer(long("cow", 3));
   // Too short a prompt for the speed of a step.
   await page.reload();
   await visitor.state("ready");
   await page.locator("#new").click();
-  await page.locator("#question").fill(long("fox"));
+  // Short ones say nothing of a far longer one.
   const foretold = page.locator("#foretold");
+  await page.locator("#question").fill(long("hen", 75));
+  await page.waitForTimeout(2000);
+  assert.equal(await foretold.textContent(), "");
+  await page.locator("#question").fill(long("fox", 20));
   await foretold.filter({ hasText: sentence }).waitFor();
   const [before = 0] = secondsIn((await foretold.textContent()) ?? "");
-  await visitor.answer(long("fox"));
+  await visitor.answer(long("fox", 20));
   const facts = (await page.locator(".exchange .facts").textContent()) ?? "";
   const taken = Number(/first segment after ([\d.]+) s/.exec(facts)?.[1]);
   assert.ok(taken / before < 4 && before / taken < 4, `${before} s foretold: ${facts}`);

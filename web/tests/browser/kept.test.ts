@@ -159,14 +159,17 @@ test("conversations are listed, searched, renamed, and deleted with a way back",
   await page.locator("#search-conversations").fill("");
   await page.locator(".conversations li").nth(1).waitFor();
   const kept = await form.locator("input").evaluate((input) =>
-    ["Enter", "Escape"].map((key) => {
-      const of = { key, bubbles: true, cancelable: true, isComposing: true };
-      return [input.dispatchEvent(new KeyboardEvent("keydown", of)), input.isConnected];
-    }),
+    // In Safari the composition is over before the key that ends it.
+    [{ isComposing: true }, { keyCode: 229 }].flatMap((how) =>
+      ["Enter", "Escape"].map((key) => {
+        const of = { key, bubbles: true, cancelable: true, ...how };
+        return [input.dispatchEvent(new KeyboardEvent("keydown", of)), input.isConnected];
+      }),
+    ),
   );
   assert.deepEqual(
     kept,
-    [false, true].map((sent) => [sent, true]),
+    [false, true, false, true].map((sent) => [sent, true]),
     "an input method's keys",
   );
 

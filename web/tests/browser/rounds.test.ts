@@ -53,6 +53,19 @@ for (const reducedMotion of ["no-preference", "reduce"] as const)
       await visitor.leaveClean();
     });
 
+test("a double click selects its word, which stays under the pointer; the round is open", async () => {
+  const visitor = await withWriter(stand, writer, long);
+  const { page } = visitor;
+  await visitor.answer("What are the lines?");
+  await page.evaluate(() => scrollTo(0, 0));
+  await page.locator(".segment").first().dblclick({ delay: 50 });
+  await page.waitForTimeout(1000);
+  assert.match(await page.evaluate(() => String(getSelection())), /^\w+\s*$/);
+  assert.equal(await page.locator(".inspector").count(), 1);
+  assert.equal(await page.evaluate(() => scrollY), 0);
+  await visitor.leaveClean();
+});
+
 /** The focus: a segment by its round, or another element by its text or id. */
 const focused = ({ page }: Visitor): Promise<string> =>
   page.evaluate(() => {
