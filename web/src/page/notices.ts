@@ -18,7 +18,8 @@ export class Notices {
 
   /**
    * Shows a notice, replacing one with the same `key`, whose focus goes to “Dismiss” or the first
-   * button. Errors interrupt a screen reader, hints wait. `onDismiss`: called when it is dismissed; null if it can't be.
+   * button. Errors interrupt a screen reader, hints wait. `onDismiss`: called when it is dismissed;
+   * null if it can't be.
    */
   show(
     key: string,

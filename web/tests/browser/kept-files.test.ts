@@ -259,6 +259,7 @@ test("a notice that is replaced or withdrawn passes the keyboard's focus on", as
   await visitor.pick([quill]);
   const choice = offer(visitor, "quill").getByRole("button", { name: "Keep a copy" });
   await choice.focus();
+  for (const key of ["Tab", "Shift+Tab"]) await page.keyboard.press(key); // As by the keyboard.
   // As if “Delete everything” was pressed in another tab.
   await page.evaluate(() =>
     dispatchEvent(new StorageEvent("storage", { key: "conclave copies deleted" })),
