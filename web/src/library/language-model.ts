@@ -568,7 +568,7 @@ async function availabilityOf({
     const shelf = await openShelfToRead();
     const stored = await Promise.all(refs.map((ref) => shelf && isStored(shelf, ref, hub)));
     if (stored.every(Boolean)) return "available";
-    // What the visitor picked can't be fetched.
+    // Picked files can't be fetched.
     const isLost = refs.some((ref, index) => isCopy(ref) && !stored[index]);
     return isLost ? "unavailable" : "downloadable";
   } catch (error) {

@@ -506,7 +506,7 @@ test("many members are one offer, compared with the room for all of them", async
     "Try again",
     "Dismiss",
   ]);
-  // What is being copied has not taken its room yet.
+  // The copy under way has not taken its room yet.
   await press("Keep Ada only");
   assert.match(said()[1]!, /Bo and Cy in this visit.*the browser lets the page keep 7 B more/);
   room(1000);

@@ -164,7 +164,7 @@ test("short prompts, as most are, say how fast a member reads until a long one d
   const next = new Foretelling(later.get("both"), both, 0);
   next.expect({ Ada: 9, Quill: 300 }, 0);
   assert.equal(next.sentence(0), "First words in about 5 s.");
-  // Of far longer ones they say nothing: most of their time is the start.
+  // Nothing follows for far longer prompts: most of a brief one's time is the start.
   assert.deepEqual([time(later, 320), time(later, 321)], [5200, undefined]);
   const long = new Foretelling(later.get("both"), both, 0);
   long.expect({ Ada: 9, Quill: 3000 }, 0);

@@ -139,7 +139,7 @@ function row(
     sure.focus();
   };
   const add = button("Add", () => onAdd(model), { "aria-label": `Add ${name}` });
-  // What was fetched is added by its ensemble, or by its name.
+  // A fetched model is added by its ensemble, or by its name.
   const usual = isWhole ? [add, ask] : [ask];
   actions.append(...usual);
   return el(

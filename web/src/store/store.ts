@@ -106,7 +106,7 @@ export class Store {
           if (isLeftover(state)) await this.#sweep(name);
           else models.push(described(state, await this.#toReserve(name, state.model)));
         } catch {
-          // What can't be read now hides none of the others.
+          // A folder that can't be read now hides none of the others.
         }
       }
       models.sort((a, b) => (a.ref < b.ref ? -1 : 1));

@@ -1,5 +1,14 @@
-/** The conversation on the page, as tests read it. */
+/** A conversation of short segments, and what of it is on the page. */
+import type { stage } from "./stage.ts";
 import type { Visitor } from "./visitor.ts";
+
+/** A visitor whose answers are the likeliest, in short segments. */
+export async function arriveGreedy(stand: ReturnType<typeof stage>): Promise<Visitor> {
+  const visitor = await stand.arrive({ serviceWorkers: "block" });
+  await visitor.set("temperature", "0");
+  await visitor.set("segmentTokens", "2");
+  return visitor;
+}
 
 export interface Shown {
   questions: string[];

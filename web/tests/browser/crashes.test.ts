@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { putBeforeWorker, putNothingBeforeWorker, runBeforeWorker } from "./before-worker.ts";
-import { idle, shown } from "./conversation-shown.ts";
+import { arriveGreedy, idle, shown } from "./conversation-shown.ts";
 import { stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";
 
@@ -14,13 +14,7 @@ const story = "Tell me a short story about a fox.";
 before(() => putBeforeWorker(stand.site, "paced-worker.ts"));
 after(() => putNothingBeforeWorker(stand.site));
 
-/** A visitor whose answers are the likeliest, in short segments. */
-async function arrive(): Promise<Visitor> {
-  const visitor = await stand.arrive({ serviceWorkers: "block" });
-  await visitor.set("temperature", "0");
-  await visitor.set("segmentTokens", "2");
-  return visitor;
-}
+const arrive = (): Promise<Visitor> => arriveGreedy(stand);
 
 /** Ends the visitor's tab as the browser does when it has no more memory; returns a new one. */
 async function crash(visitor: Visitor): Promise<Visitor> {

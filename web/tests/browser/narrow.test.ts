@@ -15,7 +15,7 @@ for (const [width, height] of [
   test(`what a phone has less room for is whole, ${width} × ${height}`, async () => {
     const visitor = await stand.arrive({ viewport: { width, height } });
     const { page } = visitor;
-    // Who is kept is said beside the bar, in the recorded answer and in one under way.
+    // The kept draft is named beside the bar, in the recorded answer and in one under way.
     const kept = page.locator('.showing .drafting li[data-state="kept"]').first();
     await kept.waitFor();
     const rows = await kept.evaluate((row) => {
